@@ -1,0 +1,183 @@
+"""reactdb: the embedded database that a Python process can subscribe to.
+
+One SQLite file; documents in, changes out.
+
+    import reactdb
+    from reactdb import row
+
+    db = reactdb.connect("arena.db")
+    games = db.table_create("games", exist_ok=True)
+    games.filter(row["score"] > 10).changes().subscribe(print)
+    games.insert({"player": "Bob", "score": 12})
+
+Everything public is a name of this module. They are imported when they are first used, so that `import reactdb` alone is light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from reactdb.change import Change, Commit
+    from reactdb.codec import FrozenDict, FrozenList, thaw
+    from reactdb.collation import maxval, minval
+    from reactdb.database import Database, connect
+    from reactdb.errors import (
+        CannotOpen,
+        CorruptDatabase,
+        DatabaseBusy,
+        DatabaseClosed,
+        DiskFull,
+        DuplicateKey,
+        FeedAborted,
+        FeedError,
+        FeedOverflow,
+        ForkedDatabase,
+        HistoryDiverged,
+        HistoryLost,
+        IncompatibleFormat,
+        IndexExists,
+        IndexNotFound,
+        InvalidDocument,
+        InvalidKey,
+        InvalidName,
+        InvalidOption,
+        MissingValue,
+        NotADatabase,
+        OutcomeUnknown,
+        QueryError,
+        RaisedError,
+        ReactDBError,
+        ReadOnlyDatabase,
+        ResourceLimit,
+        StorageError,
+        StorageMoved,
+        TableExists,
+        TableNotFound,
+        UnsupportedFeed,
+        UsageError,
+    )
+    from reactdb.expression import Expression, asc, branch, desc, literal, r, row
+    from reactdb.feeds.feed import Cursor, Feed
+    from reactdb.feeds.livelist import LiveList
+    from reactdb.table import Selection, Table
+
+_HOMES = {
+    "reactdb.change": ("Change", "Commit"),
+    "reactdb.codec": ("FrozenDict", "FrozenList", "thaw"),
+    "reactdb.collation": ("maxval", "minval"),
+    "reactdb.database": ("Database", "connect"),
+    "reactdb.errors": (
+        "CannotOpen",
+        "CorruptDatabase",
+        "DatabaseBusy",
+        "DatabaseClosed",
+        "DiskFull",
+        "DuplicateKey",
+        "FeedAborted",
+        "FeedError",
+        "FeedOverflow",
+        "ForkedDatabase",
+        "HistoryDiverged",
+        "HistoryLost",
+        "IncompatibleFormat",
+        "IndexExists",
+        "IndexNotFound",
+        "InvalidDocument",
+        "InvalidKey",
+        "InvalidName",
+        "InvalidOption",
+        "MissingValue",
+        "NotADatabase",
+        "OutcomeUnknown",
+        "QueryError",
+        "RaisedError",
+        "ReactDBError",
+        "ReadOnlyDatabase",
+        "ResourceLimit",
+        "StorageError",
+        "StorageMoved",
+        "TableExists",
+        "TableNotFound",
+        "UnsupportedFeed",
+        "UsageError",
+    ),
+    "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
+    "reactdb.feeds.feed": ("Cursor", "Feed"),
+    "reactdb.feeds.livelist": ("LiveList",),
+    "reactdb.table": ("Selection", "Table"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "CannotOpen",
+    "Change",
+    "Commit",
+    "CorruptDatabase",
+    "Cursor",
+    "Database",
+    "DatabaseBusy",
+    "DatabaseClosed",
+    "DiskFull",
+    "DuplicateKey",
+    "Expression",
+    "Feed",
+    "FeedAborted",
+    "FeedError",
+    "FeedOverflow",
+    "ForkedDatabase",
+    "FrozenDict",
+    "FrozenList",
+    "HistoryDiverged",
+    "HistoryLost",
+    "IncompatibleFormat",
+    "IndexExists",
+    "IndexNotFound",
+    "InvalidDocument",
+    "InvalidKey",
+    "InvalidName",
+    "InvalidOption",
+    "LiveList",
+    "MissingValue",
+    "NotADatabase",
+    "OutcomeUnknown",
+    "QueryError",
+    "RaisedError",
+    "ReactDBError",
+    "ReadOnlyDatabase",
+    "ResourceLimit",
+    "Selection",
+    "StorageError",
+    "StorageMoved",
+    "Table",
+    "TableExists",
+    "TableNotFound",
+    "UnsupportedFeed",
+    "UsageError",
+    "asc",
+    "branch",
+    "connect",
+    "desc",
+    "literal",
+    "maxval",
+    "minval",
+    "r",
+    "row",
+    "thaw",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reactdb' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

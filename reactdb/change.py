@@ -1,0 +1,145 @@
+"""The values that travel: a Change is one document's step at one seq, a Commit the changes of one transaction.
+
+Both are made by the store, after COMMIT, and read by everything above it. Documents stay encoded until somebody looks:
+most changes pass most feeds without being decoded, and those that are, are decoded once and shared.
+
+Rule of this file: values only. Nothing here reads a file, a clock or a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from reactdb import codec, collation
+
+INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
+KINDS = ("insert", "update", "replace", "delete")
+
+
+class Change:
+    """One entry of the change log.
+
+    Not frozen, because one is made for every write that somebody watches, and freezing costs four times as much.
+    Nobody changes one all the same.
+
+    Attributes:
+        seq: Position in the log, from 1.
+        table: Name of the table.
+        table_id: The table's number in the file; a table that is dropped and made again has another.
+        key_bytes: The primary key, as `collation.key_bytes` writes it.
+        commit: The seq of the first change of the same transaction.
+        time: Wall-clock time of the commit, in milliseconds since 1970. Never goes back along the log.
+        prev: Seq of the entry that this one supersedes, None for a key that was never there (or whose history is gone).
+        old_bytes, new_bytes: The documents before and after, encoded; None where there is none.
+        origin: What the writer called itself, or None.
+        meta: A dialect's own small metadata, or None.
+    """
+
+    __slots__ = (
+        "_new",
+        "_old",
+        "commit",
+        "key_bytes",
+        "kind_code",
+        "meta",
+        "new_bytes",
+        "old_bytes",
+        "origin",
+        "prev",
+        "seq",
+        "table",
+        "table_id",
+        "time",
+    )
+
+    def __init__(
+        self,
+        seq: int,
+        table: str,
+        table_id: int,
+        key_bytes: bytes,
+        kind_code: int,
+        prev: int | None,
+        old_bytes: bytes | None,
+        new_bytes: bytes | None,
+        commit: int,
+        time: int,
+        origin: str | None = None,
+        meta: bytes | None = None,
+    ) -> None:
+        self.seq = seq
+        self.table = table
+        self.table_id = table_id
+        self.key_bytes = key_bytes
+        self.kind_code = kind_code
+        self.prev = prev
+        self.old_bytes = old_bytes
+        self.new_bytes = new_bytes
+        self.commit = commit
+        self.time = time
+        self.origin = origin
+        self.meta = meta
+        self._old: codec.FrozenDict | None = None
+        self._new: codec.FrozenDict | None = None
+
+    @property
+    def key(self) -> Any:
+        """The primary key. 1 and 1.0 are one key; a number comes back as an int where it is whole."""
+        return collation.key_value(self.key_bytes)
+
+    @property
+    def kind(self) -> str:
+        """`insert`, `update`, `replace` or `delete`: what the writer asked for."""
+        return KINDS[self.kind_code]
+
+    @property
+    def old_val(self) -> codec.FrozenDict | None:
+        """The document before, or None. Decoded once and shared by all who ask: it refuses to be changed."""
+        if self._old is None and self.old_bytes is not None:
+            self._old = codec.decode_frozen(self.old_bytes)
+        return self._old
+
+    @property
+    def new_val(self) -> codec.FrozenDict | None:
+        """The document after, or None. Shared, like `old_val`."""
+        if self._new is None and self.new_bytes is not None:
+            self._new = codec.decode_frozen(self.new_bytes)
+        return self._new
+
+    def __repr__(self) -> str:
+        return f"Change(seq={self.seq}, table={self.table!r}, key={self.key!r}, kind={self.kind!r})"
+
+
+class Commit:
+    """The changes of one transaction, in log order; never empty unless it only changed the catalogue.
+
+    Attributes:
+        changes: With consecutive seqs.
+        seq: Of the last change (for a commit without changes: the log's head at that time).
+        dropped_tables: Ids of tables that this commit dropped.
+        dropped_indexes: Pairs of (table id, index name) that this commit dropped.
+    """
+
+    __slots__ = ("changes", "dropped_indexes", "dropped_tables", "seq")
+
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        seq: int,
+        dropped_tables: Sequence[int] = (),
+        dropped_indexes: Sequence[tuple[int, str]] = (),
+    ) -> None:
+        self.changes = changes
+        self.seq = seq
+        self.dropped_tables = dropped_tables
+        self.dropped_indexes = dropped_indexes
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __repr__(self) -> str:
+        return f"Commit(seq={self.seq}, changes={len(self.changes)})"

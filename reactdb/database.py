@@ -1,0 +1,492 @@
+"""Database: a handle on an open file. `connect` gives one; several handles in one process share one engine.
+
+Also here: `db.at(seq)`, the same tables as of an earlier seq; and positions that outlive the process (tokens).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reactdb import codec
+from reactdb.change import Change
+from reactdb.errors import (
+    DatabaseClosed,
+    HistoryLost,
+    InvalidOption,
+    ReadOnlyDatabase,
+    TableExists,
+    TableNotFound,
+    UsageError,
+)
+from reactdb.query import ALL_TABLES, Get, Query
+from reactdb.store.catalogue import TableInfo, check_name
+from reactdb.store.engine import Durability, Engine
+from reactdb.store.retention import Retention
+from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, all_changes, low_water
+from reactdb.store.transaction import WriteTransaction
+from reactdb.table import Table
+
+if TYPE_CHECKING:
+    from reactivex.abc import SchedulerBase
+
+    from reactdb.feeds.feed import Feed
+
+T = TypeVar("T")
+
+_registry_lock = threading.Lock()
+# (device, inode, read_only) -> engine and the number of handles on it.
+_registry: dict[tuple[int, int, bool], tuple[Engine, int]] = {}
+
+
+def connect(
+    path: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    durability: Durability = "hard",
+    busy_timeout: float = 5.0,
+    retention: int | timedelta | None = None,
+    scheduler: SchedulerBase | None = None,
+    origin: str | None = None,
+) -> Database:
+    """Open a database file, made where it is missing, or ":memory:".
+
+    Args:
+        path: Of the file. Two files beside it, `-wal` and `-shm`, belong to it while it is open.
+        read_only: Write nothing, not even a new file. Feeds work: they follow other processes.
+        durability: "hard": an acknowledged write survives power loss. "soft": it survives the death of the process; after
+            power loss the newest commits may be missing, never damaged, never a hole.
+        busy_timeout: Seconds to wait for another writer before DatabaseBusy.
+        retention: How much history to keep: a number of changes or a timedelta; None keeps all. Live documents, and old
+            values of kept changes, always stay.
+        scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
+        origin: A name for this writer, kept with each of its changes.
+
+    Returns:
+        A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine.
+
+    Raises:
+        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
+    """
+    for name, value in (("read_only", read_only),):
+        if not isinstance(value, bool):
+            raise InvalidOption(f"{name} is True or False, not {value!r}")
+    check_durability(durability)
+    if isinstance(busy_timeout, bool) or not isinstance(busy_timeout, (int, float)) or not 0 <= busy_timeout <= 86_400:
+        raise InvalidOption(f"busy_timeout is a number of seconds from 0 to 86400, not {busy_timeout!r}")
+    check_origin(origin)
+    kept = Retention.of(retention)
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidOption(f"path is the name of a file or ':memory:', not {path!r}")
+    engine = _engine_for(text, read_only, float(busy_timeout))
+    if kept is not None:
+        engine.retention = kept
+    return Database(engine, durability, scheduler, origin)
+
+
+def _engine_for(path: str, read_only: bool, busy_timeout_s: float) -> Engine:
+    if path == ":memory:":
+        if read_only:
+            raise UsageError("a database in memory that nobody can write to would be empty for ever")
+        return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
+    path = os.path.realpath(path)
+    with _registry_lock:
+        # By inode: one file may have several names.
+        identity = _identity(path, read_only)
+        if identity in _registry:
+            engine, handles = _registry[identity]
+            _registry[identity] = (engine, handles + 1)
+            return engine
+        engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
+        identity = _identity(path, read_only)
+        assert identity is not None
+        _registry[identity] = (engine, 1)
+        return engine
+
+
+def _identity(path: str, read_only: bool) -> tuple[int, int, bool] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, read_only)
+
+
+def _release(engine: Engine) -> None:
+    """One handle less; the last one closes the engine."""
+    with _registry_lock:
+        for identity, (known, handles) in list(_registry.items()):
+            if known is engine:
+                if handles > 1:
+                    _registry[identity] = (engine, handles - 1)
+                    return
+                del _registry[identity]
+                break
+    engine.close()
+
+
+def _forget_registry() -> None:
+    global _registry_lock
+    _registry_lock = threading.Lock()
+    _registry.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_registry)
+
+
+def check_durability(durability: object) -> None:
+    if durability not in ("hard", "soft"):
+        raise InvalidOption(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
+
+
+def check_origin(origin: object) -> None:
+    if origin is not None and (not isinstance(origin, str) or len(origin) > 256):
+        raise InvalidOption(f"origin is a string of at most 256 characters, not {origin!r}")
+
+
+class Database:
+    """An open database. See `connect`.
+
+    Thread safety: any method from any thread. A transaction belongs to the thread that began it.
+    """
+
+    def __init__(
+        self, engine: Engine, durability: Durability, scheduler: SchedulerBase | None = None, origin: str | None = None
+    ) -> None:
+        self._engine = engine
+        self._durability: Durability = durability
+        self._scheduler = scheduler
+        self._origin = origin
+        self._is_closed = False
+
+    @property
+    def path(self) -> str:
+        """The file's absolute path, or ":memory:"."""
+        return self._engine.path
+
+    def __repr__(self) -> str:
+        return f"<Database {self._engine.path!r}{' closed' if self._is_closed else ''}>"
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close this handle; the last one on the file ends its feeds and closes it. A second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            _release(self._engine)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def _open_engine(self) -> Engine:
+        if self._is_closed:
+            raise DatabaseClosed(self._engine.path)
+        return self._engine
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Tables
+
+    def table(self, name: str) -> Table:
+        """The table of this name. That it exists is looked at when it is used."""
+        return Table(self, Query(check_name("Table", name)))
+
+    def table_create(self, name: str, primary_key: str = "id", exist_ok: bool = False) -> Table:
+        """Make a table.
+
+        Raises:
+            TableExists: Unless `exist_ok`, and the primary key is the same.
+            InvalidName.
+        """
+        check_name("Table", name)
+        if not isinstance(primary_key, str) or not primary_key:
+            raise InvalidOption(f"primary_key is the name of a field, not {primary_key!r}")
+        codec.encode({primary_key: 0})
+
+        def one(transaction: WriteTransaction) -> None:
+            known = transaction.catalogue.live.get(name)
+            if known is None:
+                transaction.create_table(name, primary_key)
+            elif not exist_ok or known.primary_key != primary_key:
+                raise TableExists(name)
+
+        self._write(one, None, False)
+        return self.table(name)
+
+    def table_drop(self, name: str) -> dict[str, int]:
+        """Drop a table. Its feeds get what is pending, then end with FeedAborted."""
+
+        def one(transaction: WriteTransaction) -> None:
+            known = transaction.catalogue.live.get(name)
+            if known is None:
+                raise TableNotFound(name)
+            transaction.drop_table(known)
+
+        self._write(one, None, False)
+        return {"tables_dropped": 1}
+
+    def table_list(self) -> list[str]:
+        """The names of the tables, sorted."""
+        with self._snapshot() as snapshot:
+            return sorted(snapshot.catalogue.live)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Transactions
+
+    @contextmanager
+    def transaction(self, *, durability: str | None = None, origin: str | None = None) -> Iterator[Database]:
+        """Make the writes of this thread one commit: all there, or none.
+
+        Others wait to write meanwhile, so keep it short. Reads inside see its writes; feeds hear of it when it is done. Inside
+        another transaction it is a part of that one, which can fail alone.
+        """
+        if durability is not None:
+            check_durability(durability)
+        check_origin(origin)
+        chosen: Any = durability or self._durability
+        with self._open_engine().transaction(durability=chosen, origin=origin or self._origin):
+            yield self
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Log and time
+
+    @property
+    def seq(self) -> int:
+        """The seq of the newest change; 0 before the first."""
+        with self._snapshot() as snapshot:
+            return snapshot.seq
+
+    @property
+    def token(self) -> str:
+        """This moment as an opaque string for `since=`, good for another process and another day."""
+        engine = self._open_engine()
+        with engine.snapshot() as snapshot:
+            seq = snapshot.seq
+        return f"{engine.database_id}.{engine.epoch}.{seq}"
+
+    def log(self, since: int = 0, until: int | None = None, table: str | None = None) -> Iterator[Change]:
+        """The log entries with since < seq <= until (default: now), oldest first; of one table, or of all.
+
+        Raises:
+            HistoryLost: Entries past `since` were compacted away.
+            TableNotFound: No such table.
+        """
+        for name, value in (("since", since), ("until", until)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+                raise InvalidOption(f"{name} is a seq, a whole number from 0, not {value!r}")
+        with self._snapshot() as snapshot:
+            head = snapshot.seq
+            info = None
+            if table is not None:
+                info = snapshot.table(check_name("Table", table))
+                if info is None:
+                    raise TableNotFound(table)
+            oldest = low_water(snapshot.connection)
+            if since < oldest:
+                raise HistoryLost(since, oldest + 1)
+        return self._pages(since, head if until is None else min(until, head), info)
+
+    def _pages(self, since: int, until: int, table: TableInfo | None) -> Iterator[Change]:
+        while since < until:
+            # A page at a time: a reader that dawdles must not keep the write-ahead log from being emptied.
+            with self._snapshot() as snapshot:
+                page = snapshot.changes(since, until, table)
+            if not page:
+                return
+            yield from page
+            since = page[-1].seq
+
+    def at(self, seq: int) -> PastDatabase:
+        """The database as it was when `seq` was its newest change: tables, selections and indexes, to read only.
+
+        Raises:
+            HistoryLost: Retention has removed what it takes.
+            InvalidOption: Not a seq of this database (yet).
+        """
+        if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
+            raise InvalidOption(f"seq is a whole number from 0, not {seq!r}")
+        return PastDatabase(self._open_engine(), seq)
+
+    def compact(
+        self, keep: int | timedelta | None = None, *, vacuum: bool = False
+    ) -> dict[str, int]:
+        """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a
+        change that stays.
+
+        Args:
+            keep: How much history stays: a number of changes or a timedelta. Default: the database's retention, or none.
+            vacuum: Also give the room back to the file system. Rewrites the whole file; nobody can write meanwhile.
+
+        Returns:
+            `entries` and `tables` removed, and `oldest`, the position from which the log can be read now.
+        """
+        engine = self._open_engine()
+        kept = Retention.of(keep) or engine.retention or Retention(changes=0)
+        removed = engine.compact(kept, vacuum=vacuum)
+        with engine.snapshot() as snapshot:
+            oldest = low_water(snapshot.connection)
+        return {"entries": removed.entries, "tables": removed.tables, "oldest": oldest}
+
+    def changes(
+        self,
+        *,
+        squash: bool | float = False,
+        changefeed_queue_size: int = 100_000,
+        include_initial: bool = False,
+        include_states: bool = False,
+        include_offsets: bool = False,
+        include_types: bool = False,
+        include_seq: bool = False,
+        since: int | str | None = None,
+        on_overflow: str = "drop",
+    ) -> Feed:
+        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
+        return self._feed(
+            Query(ALL_TABLES),
+            {
+                "squash": squash,
+                "changefeed_queue_size": changefeed_queue_size,
+                "include_initial": include_initial,
+                "include_states": include_states,
+                "include_offsets": include_offsets,
+                "include_types": include_types,
+                "include_seq": include_seq,
+                "since": since,
+                "on_overflow": on_overflow,
+            },
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`."""
+        engine = self._open_engine()
+        with engine.snapshot() as snapshot:
+            found: dict[str, Any] = {
+                "path": engine.path,
+                "seq": snapshot.seq,
+                "oldest": low_water(snapshot.connection),
+                "tables": {name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())},
+            }
+        for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):
+            try:
+                found[name] = 0 if engine.is_memory else os.stat(engine.path + suffix).st_size
+            except OSError:
+                found[name] = 0
+        return found
+
+    # -----------------------------------------------------------------------------------------------------------
+    # For tables and selections
+
+    def _snapshot(self) -> AbstractContextManager[Snapshot]:
+        return self._open_engine().snapshot()
+
+    def _get(self, table: str, step: Any) -> Any:
+        assert isinstance(step, Get)
+        engine = self._open_engine()
+        transaction = engine.current_transaction()
+        info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
+        if info is None:
+            info = self._look_for(table)
+        body = engine.get(info, step.key_bytes)
+        return None if body is None else codec.decode(body)
+
+    def _look_for(self, table: str) -> TableInfo:
+        """A table that this process has not heard of: perhaps another one has made it."""
+        with self._snapshot() as snapshot:
+            info = snapshot.table(table)
+        if info is None:
+            raise TableNotFound(table)
+        return info
+
+    def _primary_key(self, table: str) -> str:
+        engine = self._open_engine()
+        transaction = engine.current_transaction()
+        info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
+        return (info or self._look_for(table)).primary_key
+
+    def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
+        engine = self._open_engine()
+        if durability is None:
+            chosen: Any = self._durability
+        else:
+            check_durability(durability)
+            chosen = durability
+        # A shared commit has one origin.
+        return engine.write(work, durability=chosen, origin=self._origin, is_shareable=is_shareable and self._origin is None)
+
+    def _feed(self, query: Query, options: dict[str, Any]) -> Feed:
+        from reactdb.feeds.feed import Feed
+        from reactdb.feeds.hub import hub_of
+
+        return Feed(hub_of(self._open_engine()), query, options, scheduler=self._scheduler)
+
+
+class PastDatabase(Database):
+    """`db.at(seq)`: reads of the past. What changed since is kept in memory once it was asked for."""
+
+    def __init__(self, engine: Engine, seq: int) -> None:
+        super().__init__(engine, "hard")
+        self._seq = seq
+        self._undo = Undo(seq, ())
+        self._undo_lock = threading.Lock()
+        with engine.snapshot() as snapshot:
+            if seq > snapshot.seq:
+                raise InvalidOption(f"seq {seq} is in the future: the newest change has {snapshot.seq}")
+            oldest = low_water(snapshot.connection)
+            if seq < oldest:
+                raise HistoryLost(seq, oldest + 1)
+
+    def close(self) -> None:
+        """Nothing to close: the handle that this came from owns the file."""
+
+    def _open_engine(self) -> Engine:
+        self._engine.check_usable()
+        return self._engine
+
+    @contextmanager
+    def _past(self) -> Iterator[Snapshot]:
+        with self._engine.snapshot() as now:
+            with self._undo_lock:
+                for change in all_changes(now, self._undo.until):
+                    self._undo.add(change)
+            yield PastSnapshot(now, self._seq, self._undo)
+
+    def _snapshot(self) -> AbstractContextManager[Snapshot]:
+        return self._past()
+
+    def _get(self, table: str, step: Any) -> Any:
+        with self._past() as snapshot:
+            info = snapshot.table(table)
+            if info is None:
+                raise TableNotFound(table)
+            body = snapshot.get(info, step.key_bytes)
+        return None if body is None else codec.decode(body)
+
+    def table_list(self) -> list[str]:
+        with self._past() as snapshot:
+            names = {info.name for info in snapshot.catalogue.by_id.values()}
+            return sorted(name for name in names if (info := snapshot.table(name)) and info.created <= self._seq)
+
+    def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
+        raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
+
+    def transaction(self, **options: Any) -> Any:
+        raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
+
+    def compact(self, keep: int | timedelta | None = None, *, vacuum: bool = False) -> dict[str, int]:
+        raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
+
+    def _feed(self, query: Query, options: dict[str, Any]) -> Feed:
+        raise UsageError(f"the past does not change: use changes(since={self._seq}) on the present")

@@ -1,0 +1,253 @@
+"""Everything that reactdb raises, as one map.
+
+    ReactDBError
+    ├── UsageError                the caller's mistake; nothing was changed
+    │   ├── InvalidDocument       cannot be stored and come back equal (also a ValueError)
+    │   ├── InvalidKey            cannot be a primary key or an index bound (also a ValueError)
+    │   ├── InvalidName           of a table or an index (also a ValueError)
+    │   ├── InvalidOption         an option's value or type (also a TypeError and a ValueError)
+    │   ├── TableNotFound         (also a LookupError, like IndexNotFound)
+    │   ├── TableExists
+    │   ├── IndexNotFound
+    │   ├── IndexExists
+    │   ├── DuplicateKey          insert of a key that is taken
+    │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
+    │   ├── DatabaseClosed
+    │   └── QueryError            what ReQL calls a logic error
+    │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
+    │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
+    │       ├── ResourceLimit     an array or a pattern beyond its bound
+    │       └── RaisedError       `r.error("...")` in an expression
+    ├── FeedError                 what ends a feed
+    │   ├── FeedOverflow          the reader lagged, and the feed was opened with on_overflow="error"
+    │   ├── FeedAborted           the table or an index went away
+    │   ├── HistoryLost           the changes asked for were removed by retention
+    │   └── HistoryDiverged       the position belongs to a future that was lost
+    └── StorageError              trouble with the file
+        ├── CannotOpen            missing folder, a folder instead of a file, no permission
+        ├── NotADatabase          some other file
+        ├── IncompatibleFormat    a reactdb file of a newer format, or a foreign schema
+        ├── DatabaseBusy          another process or thread held the write lock too long
+        ├── DiskFull
+        ├── StorageMoved          the file was unlinked, renamed or replaced while it was open
+        ├── CorruptDatabase
+        ├── OutcomeUnknown        an error during COMMIT: the write may or may not be there
+        └── ForkedDatabase        a handle that was opened before fork() and is used in the child
+
+Rule of this file: an error is named by what is wrong, builds its own sentence and keeps the data. Where ReQL has a
+sentence for the mistake, that sentence is used, so that whoever knows RethinkDB recognises it.
+"""
+
+from __future__ import annotations
+
+
+class ReactDBError(Exception):
+    """Anything that reactdb raises on purpose."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The caller's mistakes
+
+
+class UsageError(ReactDBError):
+    """The caller asked for something that cannot be; nothing was changed."""
+
+
+class InvalidDocument(UsageError, ValueError):
+    """The document could not come back equal to what was put in, so it was refused at the door.
+
+    `path` names the place inside the document: `()` is the document itself, `("tags", 3)` its fourth tag.
+    """
+
+    def __init__(self, reason: str, path: tuple[str | int, ...] = ()) -> None:
+        self.reason = reason
+        self.path = path
+        super().__init__(f"{render_path(path)}: {reason}")
+
+
+def render_path(path: tuple[str | int, ...]) -> str:
+    """`("a", 0, "b c")` as `document["a"][0]["b c"]`, cut where it gets long."""
+    steps = path if len(path) <= 12 else (*path[:6], "...", *path[-5:])
+    return "document" + "".join(f"[{step!r}]" if len(repr(step)) < 80 else f"[{repr(step)[:77]}...]" for step in steps)
+
+
+class InvalidKey(UsageError, ValueError):
+    """The value cannot be a primary key (or, where the sentence says so, an index bound)."""
+
+
+class InvalidName(UsageError, ValueError):
+    """Names of tables and indexes: a letter, digit or underscore, then those, dots and hyphens; 128 at most."""
+
+    def __init__(self, kind: str, name: object) -> None:
+        shown = repr(name) if len(repr(name)) < 60 else repr(name)[:57] + "..."
+        super().__init__(
+            f"{kind} name {shown} is invalid: use letters, digits and _, then also . and -, at most 128 characters"
+        )
+        self.kind = kind
+        self.name = name
+
+
+class InvalidOption(UsageError, TypeError, ValueError):
+    """An option has a value that it cannot have."""
+
+
+class TableNotFound(UsageError, LookupError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Table `{name}` does not exist.")
+        self.name = name
+
+
+class TableExists(UsageError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Table `{name}` already exists.")
+        self.name = name
+
+
+class IndexNotFound(UsageError, LookupError):
+    def __init__(self, index: str, table: str) -> None:
+        super().__init__(f"Index `{index}` was not found on table `{table}`.")
+        self.index = index
+        self.table = table
+
+
+class IndexExists(UsageError):
+    def __init__(self, index: str, table: str) -> None:
+        super().__init__(f"Index `{index}` already exists on table `{table}`.")
+        self.index = index
+        self.table = table
+
+
+class DuplicateKey(UsageError):
+    """`insert` met a key that is taken; `conflict=` says what else could be done.
+
+    `old` and `new` are the stored document and the refused one, as ReQL prints them.
+    """
+
+    def __init__(self, primary_key: str, old: str, new: str) -> None:
+        super().__init__(f"Duplicate primary key `{primary_key}`:\n{old}\n{new}")
+        self.primary_key = primary_key
+
+
+class ReadOnlyDatabase(UsageError):
+    """A write through a handle or a view that only reads."""
+
+
+class DatabaseClosed(UsageError):
+    def __init__(self, path: str) -> None:
+        super().__init__(f"database {path} is closed")
+        self.path = path
+
+
+class QueryError(UsageError):
+    """ReQL's logic error: the query, or one value in it, makes no sense."""
+
+
+class MissingValue(QueryError):
+    """ReQL's non-existence error: no such field, or null where a value must be. `filter` turns it into its default."""
+
+
+class UnsupportedFeed(QueryError):
+    """The result of this query cannot be kept up to date; the sentence says why."""
+
+
+class ResourceLimit(QueryError):
+    """Something grew beyond its stated bound."""
+
+
+class RaisedError(QueryError):
+    """`r.error("...")` was evaluated."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What ends a feed
+
+
+class FeedError(ReactDBError):
+    """A feed ended before its reader did."""
+
+
+class FeedOverflow(FeedError):
+    """The reader lagged behind by more than its queue holds. Reopen with `since=` the last seq that was seen."""
+
+    def __init__(self, skipped: int) -> None:
+        super().__init__(f"Changefeed cache over array size limit, skipped {skipped} elements.")
+        self.skipped = skipped
+
+
+class FeedAborted(FeedError):
+    """The table, or an index that the feed needs, is gone."""
+
+
+class HistoryLost(FeedError):
+    """The reader asked for changes that retention has already removed.
+
+    Recover by reading a snapshot and continuing from its seq.
+    """
+
+    def __init__(self, since: int, oldest: int) -> None:
+        super().__init__(f"changes since seq {since} are gone; the log starts at seq {oldest}")
+        self.since = since
+        self.oldest = oldest
+
+
+class HistoryDiverged(FeedError):
+    """The position was handed out for a history that this file no longer has, or never had.
+
+    After a power cut under `durability="soft"`, after a restored backup, or with another file's token.
+    Recover by reading a snapshot and continuing from its seq.
+    """
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Trouble with the file
+
+
+class StorageError(ReactDBError):
+    """Trouble from outside: the file, the disk, the lock. The underlying error is `__cause__`."""
+
+
+class CannotOpen(StorageError):
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"cannot open {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class NotADatabase(StorageError):
+    def __init__(self, path: str, reason: str = "it is not an SQLite file") -> None:
+        super().__init__(f"{path} is not a reactdb database: {reason}")
+        self.path = path
+
+
+class IncompatibleFormat(StorageError):
+    """The file is newer than this version of reactdb, or needs a newer SQLite. It was not touched."""
+
+
+class DatabaseBusy(StorageError):
+    """The write lock was held by somebody else for the whole `busy_timeout`. Nothing was written; try again."""
+
+
+class DiskFull(StorageError):
+    """There was no room for the write; it was rolled back whole."""
+
+
+class StorageMoved(StorageError):
+    """The file (or its write-ahead log) was unlinked, renamed or replaced while it was open.
+
+    The write that noticed is not acknowledged, and the handle refuses to go on.
+    """
+
+
+class CorruptDatabase(StorageError):
+    """The file contradicts itself. `reactdb doctor FILE` says where."""
+
+
+class OutcomeUnknown(StorageError):
+    """An error reached COMMIT itself: the write is there whole or not at all, and only reading can tell."""
+
+
+class ForkedDatabase(StorageError):
+    """A handle opened before fork() was used in the child. Open the path again there."""
+
+
+__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, ReactDBError))

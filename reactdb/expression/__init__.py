@@ -1,0 +1,107 @@
+"""The expression tree: conditions and computed values, as data.
+
+ReQL's builders, its wire terms, Mango selectors, MongoDB's `$match` and Aidbox's dot expressions are spellings of the
+one tree in `tree`, whose operations are in `registry` and the `operations_*` modules. Read it in this order:
+
+    tree, registry      what an expression is
+    evaluate            what it means
+    operations_*        what its operations mean
+    build_*, namespace  how a user writes it
+    compile             how it is made quick
+    analyse             what it says before any document is looked at
+    predicate, update, order    what filter, update and order_by make of it
+
+Rule of this folder: it knows values, not tables. It imports `errors`, `codec` and `collation` only.
+"""
+
+from reactdb.collation import maxval, minval
+
+from . import (  # noqa: F401  # They fill the registry.
+    operations_array,
+    operations_logic,
+    operations_number,
+    operations_object,
+    operations_sequence,
+    operations_string,
+    operations_time,
+    operations_type,
+)
+from .analyse import (
+    Conjunct,
+    FieldPath,
+    conjuncts,
+    field_path,
+    implied_ranges,
+    index_ranges,
+    is_deterministic,
+    may_fail,
+    route_of,
+    routing_keys,
+)
+from .api import compile_predicate, compile_value, evaluate
+from .build import Expression, call, call_node, expr, function_node, pattern_function, row
+from .checks import array_limit
+from .key_range import KeyRange
+from .markers import Literal
+from .namespace import Namespace, as_order_key, asc, branch, desc, literal, r
+from .order import OrderKey, sort_documents
+from .predicate import Predicate, as_predicate, has_fields_predicate
+from .registry import OPERATIONS, Operation
+from .stored import from_data, to_data
+from .tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
+from .update import as_function, as_patch, as_update, merge_document
+
+__all__ = [
+    "MAX_TREE_DEPTH",
+    "OPERATIONS",
+    "Call",
+    "Conjunct",
+    "Constant",
+    "Expression",
+    "FieldPath",
+    "Function",
+    "KeyRange",
+    "Literal",
+    "Namespace",
+    "Node",
+    "Operation",
+    "OrderKey",
+    "Predicate",
+    "Row",
+    "Variable",
+    "array_limit",
+    "as_function",
+    "as_order_key",
+    "as_patch",
+    "as_predicate",
+    "as_update",
+    "asc",
+    "branch",
+    "call",
+    "call_node",
+    "compile_predicate",
+    "compile_value",
+    "conjuncts",
+    "desc",
+    "evaluate",
+    "expr",
+    "field_path",
+    "from_data",
+    "function_node",
+    "has_fields_predicate",
+    "implied_ranges",
+    "index_ranges",
+    "is_deterministic",
+    "literal",
+    "maxval",
+    "may_fail",
+    "merge_document",
+    "minval",
+    "pattern_function",
+    "r",
+    "route_of",
+    "routing_keys",
+    "row",
+    "sort_documents",
+    "to_data",
+]

@@ -1,0 +1,384 @@
+"""analyse: what a condition says about the values it looks at, before any document is.
+
+Three questions are answered, and each answer errs to the safe side:
+
+    conjuncts        which comparisons with constants must hold wherever the condition holds
+    index_ranges     which ranges of an index have all documents for which it holds, if any have
+    routing_keys     which values a field must have, so that a feed need only hear of those
+
+Rule of this file: it never evaluates a document, and says nothing that does not follow for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reactdb.collation import key_bytes, maxval, minval
+from reactdb.errors import InvalidKey, QueryError
+
+from .build import Expression
+from .evaluate import is_spliced, run
+from .key_range import KeyRange
+from .predicate import Predicate
+from .registry import OPERATIONS
+from .tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
+
+FieldPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """The value of `expression` is in one of `ranges`, wherever the condition holds."""
+
+    expression: Expression
+    ranges: tuple[KeyRange, ...]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Comparisons that must hold
+
+
+def conjuncts(condition: Expression | Predicate) -> list[Conjunct]:
+    """What must be true of which values wherever the condition holds: one entry for each value looked at.
+
+    Comparisons with constants are found in `and`s within `and`s, in the dict given to `filter`, in `contains` of a list
+    of constants, and in `or`s whose parts all say something about the same value.
+    """
+    node = _holding(condition)
+    if node is None:
+        return []
+    return [Conjunct(Expression(found), ranges) for found, ranges in _implied(node).values()]
+
+
+def _holding(condition: Expression | Predicate) -> Node | None:
+    """What holds for every document that passes; None if nothing is known."""
+    if isinstance(condition, Expression):
+        return condition.node
+    if condition.expression is None or condition.default is not False:
+        # A document that lacks the field could pass, and no comparison says anything about it.
+        return None
+    return condition.expression.node
+
+
+_Implied = dict[bytes, tuple[Node, tuple[KeyRange, ...]]]
+
+_RANGES: Final = {
+    "eq": lambda value: KeyRange(value, value),
+    "lt": lambda value: KeyRange(minval, value, True, False),
+    "le": lambda value: KeyRange(minval, value),
+    "gt": lambda value: KeyRange(value, maxval, False, True),
+    "ge": lambda value: KeyRange(value, maxval),
+}
+_FLIPPED: Final = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _implied(node: Node) -> _Implied:
+    if not isinstance(node, Call) or is_spliced(node):
+        return {}
+    if node.operation == "and":
+        found: _Implied = {}
+        for child in node.arguments:
+            _add_all(found, _implied(child))
+        return found
+    if node.operation == "or" and node.arguments:
+        return _of_any([_implied(child) for child in node.arguments])
+    if node.operation in _RANGES:
+        return _of_comparison(node)
+    if node.operation == "filter_match":
+        return _of_pattern(*node.arguments)
+    if node.operation == "contains" and len(node.arguments) == 2:
+        return _of_contains(*node.arguments)
+    return {}
+
+
+def _add_all(found: _Implied, more: _Implied) -> None:
+    for key, (node, ranges) in more.items():
+        before = found.get(key)
+        found[key] = (node, ranges if before is None else _both(before[1], ranges))
+
+
+def _both(first: tuple[KeyRange, ...], second: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
+    if len(first) * len(second) > 10_000:
+        # Either one alone is true as well.
+        return min(first, second, key=len)
+    crossings = (one.intersection(other) for one in first for other in second)
+    return tuple(crossing for crossing in crossings if not crossing.is_empty)
+
+
+def _of_any(parts: list[_Implied]) -> _Implied:
+    """What all parts speak of, and what they say in sum."""
+    return {
+        key: (node, tuple(one for part in parts for one in part[key][1]))
+        for key, (node, _) in parts[0].items()
+        if all(key in part for part in parts)
+    }
+
+
+def _of_comparison(node: Call) -> _Implied:
+    found: _Implied = {}
+    for left, right in zip(node.arguments, node.arguments[1:], strict=False):
+        for value, other, name in ((left, right, node.operation), (right, left, _FLIPPED[node.operation])):
+            constant = _constant(other)
+            if constant is not None and _is_of_row(value):
+                _add_all(found, {node_key(value): (value, (_RANGES[name](constant[0]),))})
+    return found
+
+
+def _of_pattern(value: Node, pattern: Node) -> _Implied:
+    found: _Implied = {}
+    if isinstance(pattern, Constant) and isinstance(pattern.value, dict):
+        fields: list[tuple[str, Node]] = [(name, Constant(inner)) for name, inner in pattern.value.items()]
+    elif isinstance(pattern, Call) and pattern.operation == "make_obj":
+        fields = list(pattern.options)
+    else:
+        return found
+    for name, wanted in fields:
+        inner = Call("bracket", (value, Constant(name)))
+        constant = _constant(wanted)
+        if constant is not None and not isinstance(constant[0], dict):
+            _add_all(found, {node_key(inner): (inner, (KeyRange(constant[0], constant[0]),))})
+        elif isinstance(wanted, (Constant, Call)):
+            _add_all(found, _of_pattern(inner, wanted))
+    return found
+
+
+def _of_contains(values: Node, wanted: Node) -> _Implied:
+    constant = _constant(values)
+    if constant is None or not isinstance(constant[0], list) or not _is_of_row(wanted):
+        return {}
+    points = {key_bytes(value): KeyRange(value, value) for value in constant[0]}
+    return {node_key(wanted): (wanted, tuple(points.values()))}
+
+
+def _constant(node: Node) -> tuple[Any] | None:
+    """The value of a node that is the same for all documents, in a tuple; None for others."""
+    if isinstance(node, Constant):
+        return (node.value,)
+    if node.uses_row or isinstance(node, Function) or not is_deterministic(node) or _is_open(node):
+        return None
+    try:
+        value = run(node, None)
+        key_bytes(value)
+    except (QueryError, InvalidKey):
+        return None
+    return (value,)
+
+
+def _is_open(node: Node) -> bool:
+    """Whether the node uses variables of a function around it."""
+    bound = {
+        parameter for inner in walk(node) if isinstance(inner, Function) for parameter in inner.parameters
+    }
+    return any(isinstance(inner, Variable) and inner.id not in bound for inner in walk(node))
+
+
+def _is_of_row(node: Node) -> bool:
+    return node.uses_row and is_deterministic(node) and not _is_open(node)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Index ranges
+
+
+def index_ranges(
+    condition: Expression | Predicate, index: Expression, *, multi: bool = False
+) -> tuple[KeyRange, ...] | None:
+    """Ranges of an index that have every document for which the condition holds; None if no ranges are sure to.
+
+    An empty tuple says that the condition holds for no document. The condition must still be tested on what is found:
+    it may say more than the ranges do.
+
+    Args:
+        condition: The condition.
+        index: What the index is on, as an expression of `row`; of a compound index, `make_array` of its parts.
+        multi: Each element of the value has an entry of its own. Then `contains` is what can be looked up.
+    """
+    node = _holding(condition)
+    if node is None:
+        return None
+    if multi:
+        return _multi_ranges(node, index.key)
+    implied = _implied(node)
+    found = implied.get(index.key)
+    if found is not None:
+        return _if_indexed(found[1])
+    if isinstance(index.node, Call) and index.node.operation == "make_array" and index.node.arguments:
+        return _compound_ranges(implied, index.node.arguments)
+    return None
+
+
+def implied_ranges(condition: Expression | Predicate) -> list[tuple[Expression, bytes, bytes]]:
+    """Where an index would have every document for which the condition holds, for each value that it looks at.
+
+    Returns:
+        Triples of the value looked at, as an expression that the index must be on, and the first and the last key bytes,
+        start <= key < stop. Points come first, because they are likely to leave the fewest documents.
+    """
+    found = []
+    for conjunct in conjuncts(condition):
+        ranges = conjunct.ranges
+        if len(ranges) == 1 and ranges[0].is_indexed:
+            found.append((not ranges[0].is_point, conjunct.expression, ranges[0]))
+    found.sort(key=lambda entry: entry[0])
+    return [(expression, one.start, one.stop) for _, expression, one in found]
+
+
+def _if_indexed(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...] | None:
+    return ranges if all(one.is_indexed for one in ranges) else None
+
+
+def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRange, ...] | None:
+    """Equality of the first parts, then perhaps a range. Every part must be known to be in the index at all."""
+    known: list[KeyRange] = []
+    for part in parts:
+        found = implied.get(node_key(part))
+        if found is None or len(found[1]) > 1 or _if_indexed(found[1]) is None:
+            return None
+        if not found[1]:
+            return ()
+        known.append(found[1][0])
+    prefix: list[Any] = []
+    for one in known:
+        if not one.is_point:
+            break
+        prefix.append(one.lower)
+    if len(prefix) == len(parts):
+        return (KeyRange(prefix, prefix),)
+    # What follows the parts that decide may be anything: from nothing at all up to `maxval`.
+    ends = known[len(prefix)]
+    low = [*prefix, ends.lower] if ends.lower_closed else [*prefix, ends.lower, maxval]
+    high = [*prefix, ends.upper, maxval] if ends.upper_closed else [*prefix, ends.upper]
+    return (KeyRange(low, high),)
+
+
+def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
+    if not isinstance(node, Call) or is_spliced(node):
+        return None
+    if node.operation == "and":
+        for child in node.arguments:
+            ranges = _multi_ranges(child, index_key)
+            if ranges is not None:
+                return ranges
+        return None
+    if node.operation == "or" and node.arguments:
+        parts = [_multi_ranges(child, index_key) for child in node.arguments]
+        return None if None in parts else tuple(one for part in parts if part is not None for one in part)
+    if node.operation == "contains" and len(node.arguments) > 1 and node_key(node.arguments[0]) == index_key:
+        for wanted in node.arguments[1:]:
+            constant = _constant(wanted)
+            if constant is not None:
+                point = KeyRange(constant[0], constant[0])
+                if point.is_indexed:
+                    return (point,)
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Routing keys
+
+
+def routing_keys(condition: Expression | Predicate) -> tuple[FieldPath, list[bytes]] | None:
+    """A field and the values of it, as key bytes, that every document has for which the condition holds.
+
+    The field with the fewest values is chosen. None if there is no such field. An empty list: it holds for no document.
+    """
+    node = _holding(condition)
+    if node is None:
+        return None
+    best: tuple[FieldPath, list[bytes]] | None = None
+    for value, ranges in _implied(node).values():
+        path = field_path(value)
+        if path is None or not all(one.is_point for one in ranges):
+            continue
+        if len(path) > 1 and any(isinstance(one.lower, list) for one in ranges):
+            # A field of an array is an array of the fields, which no walk along the path would find.
+            continue
+        keys = list(dict.fromkeys(key_bytes(one.lower) for one in ranges))
+        if best is None or len(keys) < len(best[1]):
+            best = (path, keys)
+    return best
+
+
+def field_path(expression: Expression | Node) -> FieldPath | None:
+    """The names of the fields in `row["a"]["b"]`; None for any other expression."""
+    node = expression.node if isinstance(expression, Expression) else expression
+    names: list[str] = []
+    while isinstance(node, Call) and node.operation in ("bracket", "get_field") and len(node.arguments) == 2:
+        node, name = node.arguments
+        if not (isinstance(name, Constant) and isinstance(name.value, str)):
+            return None
+        names.append(name.value)
+    return tuple(reversed(names)) if isinstance(node, Row) and names else None
+
+
+def route_of(document: Any, path: FieldPath) -> bytes | None:
+    """The key bytes of the document's value at the path, to be compared with routing keys; None if it has none."""
+    for name in path:
+        if not isinstance(document, dict) or name not in document:
+            return None
+        document = document[name]
+    return key_bytes(document)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Properties
+
+
+def is_deterministic(expression: Expression | Predicate | Node, *, allow_now: bool = False) -> bool:
+    """Whether equal documents always give equal values.
+
+    Args:
+        expression: What is asked about. A Python function is believed to be.
+        allow_now: Take `r.now()` for a constant, as it is within one query or feed.
+    """
+    if isinstance(expression, Predicate):
+        parts = [expression.expression, expression.default]
+        return all(
+            is_deterministic(part, allow_now=allow_now) for part in parts if isinstance(part, Expression)
+        )
+    node = expression.node if isinstance(expression, Expression) else expression
+    return all(_is_steady(inner, allow_now) for inner in walk(node) if isinstance(inner, Call))
+
+
+def _is_steady(node: Call, allow_now: bool) -> bool:
+    if node.operation == "now":
+        return allow_now
+    if node.operation == "uuid":
+        return len(node.arguments) == 1 and not is_spliced(node)
+    return OPERATIONS[node.operation].is_deterministic
+
+
+def may_fail(expression: Expression | Predicate | Node) -> bool:
+    """Whether some document, whatever it holds, could raise another error than MissingValue.
+
+    A condition that cannot may be tested on fewer documents, as an index gives them, and nobody will notice.
+    """
+    if isinstance(expression, Predicate):
+        return expression.expression is None or may_fail(expression.expression)
+    node = expression.node if isinstance(expression, Expression) else expression
+    if not isinstance(node, Call):
+        return isinstance(node, Function)
+    if is_spliced(node):
+        return True
+    if any(may_fail(child) for child in node.children):
+        return True
+    if node.operation in ("bracket", "get_field"):
+        # A document is an object; what is in its fields may be none.
+        return not (isinstance(node.arguments[0], Row) and field_path(node) is not None)
+    if node.operation in ("has_fields", "filter_match"):
+        return not (isinstance(node.arguments[0], Row) and _paths_are_good(node))
+    return not OPERATIONS[node.operation].never_fails
+
+
+def _paths_are_good(node: Call) -> bool:
+    if node.operation == "filter_match":
+        return True
+    prepare = OPERATIONS[node.operation].prepare
+    if prepare is None or not all(isinstance(child, Constant) for child in node.arguments[1:]):
+        return False
+    try:
+        prepare(*(child.value for child in node.arguments[1:] if isinstance(child, Constant)))
+    except QueryError:
+        return False
+    return True

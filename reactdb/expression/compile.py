@@ -1,0 +1,421 @@
+"""compile: an expression as one generated Python function.
+
+Walking the tree costs a microsecond a document, the generated function a fifth. What is generated is Python source in
+which every constant, field name and operation is a bound name (`c0`, `o1`): no user's text is ever part of the source,
+and expressions of one shape share one code object, however many constants they differ in.
+
+Each node becomes statements, in the order of evaluation, and the name that then holds its value. Three things make it
+quick, and each knows when it is not sure:
+
+    fields        `v1 = row[c0]`: a KeyError says that the field is missing, a TypeError that this is not an object
+    comparisons   done in place for ints, floats and strings; other values go to the operation
+    and, or, branch, default     `if` and `try` statements
+
+Whatever is missing or not as expected goes back to `evaluate`, for ReQL's exact error or for the value that it gives:
+documents may be surprising, results may not. Law: for every document, the generated function and `evaluate` give
+the same value, or raise the same error.
+
+Rule of this file: it decides how, never what. Semantics are in the operations, and `evaluate` has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
+from typing import Any, Final, cast
+
+from reactdb.errors import MissingValue
+
+from .checks import truth
+from .evaluate import check_literals, is_spliced, run
+from .operations_logic import EmptyError
+from .registry import OPERATIONS, Operation
+from .tree import Call, Constant, Function, Node, Row, Variable, rebuilt, walk
+
+_MAX_INDENT: Final = 12
+"""Nested blocks of generated code; what is deeper is left to `evaluate`."""
+
+_MAX_BRANCH_INDENT: Final = 60
+"""The same where one `branch` makes many. Python allows a hundred."""
+
+_COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def with_fixed_now(node: Node) -> Node:
+    """The tree with `r.now()` replaced by this moment: it is one moment for a whole query."""
+    if not any(isinstance(inner, Call) and inner.operation == "now" for inner in walk(node)):
+        return node
+    moment = Constant(OPERATIONS["now"].function())
+    return rebuilt(
+        node, lambda inner: moment if isinstance(inner, Call) and inner.operation == "now" else None
+    )
+
+
+def value_function(node: Node, *, literals_allowed: bool = False) -> Callable[[Any], Any]:
+    """A function of a document that gives the node's value.
+
+    Raises:
+        QueryError: The tree makes no sense for any document.
+    """
+    check_literals(node, literals_allowed)
+    node = with_fixed_now(node)
+    if not _can_generate(node):
+        return lambda row: run(node, row)
+    writer = _Writer()
+    writer.line("try:")
+    writer.indent += 1
+    writer.line(f"return {writer.value(node)}")
+    writer.indent -= 1
+    # After the handler and not in it: ReQL's error should not be told with Python's as its context.
+    writer.line("except (KeyError, TypeError): pass")
+    writer.line(f"return run({writer.bind(node, 'n')}, row)")
+    return writer.function()
+
+
+def test_function(node: Node, default: bool | Node = False) -> Callable[[Any], bool]:
+    """A function of a document that gives the node's truth; where something is missing, `default`.
+
+    Args:
+        node: The condition.
+        default: A bool, or a node whose truth counts; `error` without a message lets the first error through.
+    """
+    check_literals(node)
+    node = with_fixed_now(node)
+    if not isinstance(default, bool):
+        return _test_with_default(value_function(node), value_function(default))
+    if not _can_generate(node):
+        return _test_with_default(lambda row: run(node, row), lambda _row: default)
+    writer = _Writer()
+    writer.line("try:")
+    writer.indent += 1
+    writer.return_truth(node)
+    writer.indent -= 1
+    writer.line("except (KeyError, MissingValue):")
+    writer.line(f"  return {default}")
+    writer.line("except TypeError: pass")
+    writer.line("try:")
+    writer.line(f"  return truth(run({writer.bind(node, 'n')}, row))")
+    writer.line("except MissingValue:")
+    writer.line(f"  return {default}")
+    return cast(Callable[[Any], bool], writer.function())
+
+
+test_function.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test.
+
+
+def _test_with_default(value: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    def test(row: Any) -> bool:
+        try:
+            return truth(value(row))
+        except MissingValue:
+            try:
+                return truth(otherwise(row))
+            except EmptyError:
+                pass
+            raise
+
+    return test
+
+
+def _can_generate(node: Node) -> bool:
+    # Operations on groups are applied group by group, which only `evaluate` knows.
+    return not any(isinstance(inner, Call) and inner.operation == "group" for inner in walk(node))
+
+
+@lru_cache(maxsize=4_096)
+def _code(source: str) -> CodeType:
+    return compile(source, "<reactdb expression>", "exec")
+
+
+class _Writer:
+    """The source of one function while it is written, and the objects that its names stand for."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._names: dict[str, Any] = {"run": run, "truth": truth, "MissingValue": MissingValue}
+        self._operations: dict[str, str] = {}
+        self._locals = 0
+        self.indent = 1
+        # The variables of the functions around the place that is being written, and the locals that hold them.
+        self._scope: dict[int, str] = {}
+
+    def function(self) -> Callable[[Any], Any]:
+        exec(_code("def expression(row):\n" + "\n".join(self._lines)), self._names)
+        return cast(Callable[[Any], Any], self._names["expression"])
+
+    def line(self, text: str) -> None:
+        self._lines.append("  " * self.indent + text)
+
+    def local(self) -> str:
+        self._locals += 1
+        return f"v{self._locals}"
+
+    def bind(self, value: Any, letter: str = "c") -> str:
+        """A name in the generated code for an object."""
+        name = f"{letter}{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def operation(self, name: str) -> str:
+        """The name in the generated code of an operation's function."""
+        if name not in self._operations:
+            self._operations[name] = self.bind(OPERATIONS[name].function, "o")
+        return self._operations[name]
+
+    # ----- values
+
+    def value(self, node: Node) -> str:
+        """Write what evaluates the node; the expression that then holds its value, which may be used repeatedly."""
+        if isinstance(node, Constant):
+            if node.value is None or node.value is True or node.value is False:
+                return str(node.value)
+            return self.bind(node.value)
+        if isinstance(node, Row):
+            return "row"
+        if isinstance(node, Variable):
+            return self._scope[node.id]
+        if isinstance(node, Function):
+            return self._nested_function(node)
+        assert isinstance(node, Call)
+        if self.indent > _MAX_INDENT or is_spliced(node):
+            return self.evaluated(node)
+        special = _SPECIAL.get(node.operation)
+        if special is not None:
+            return special(self, node)
+        operation = OPERATIONS[node.operation]
+        return self.evaluated(node) if operation.is_lazy else self.called(node, operation)
+
+    def keep(self, expression: str) -> str:
+        """Write an assignment to a new local."""
+        name = self.local()
+        self.line(f"{name} = {expression}")
+        return name
+
+    def evaluated(self, node: Node) -> str:
+        """Leave the node to `evaluate`."""
+        variables = ", ".join(f"{id}: {name}" for id, name in self._scope.items())
+        return self.keep(f"run({self.bind(node, 'n')}, row, {{{variables}}})")
+
+    def called(self, node: Call, operation: Operation) -> str:
+        prepared = _prepared(node, operation)
+        if prepared is not None:
+            argument = self.value(node.arguments[0])
+            return self.keep(f"{self.bind(prepared, 'p')}({argument})")
+        arguments = [self.value(child) for child in node.arguments]
+        if node.options:
+            options = [f"{self.bind(name)}: {self.value(child)}" for name, child in node.options]
+            arguments.append(f"**{{{', '.join(options)}}}")
+        return self.keep(f"{self.operation(node.operation)}({', '.join(arguments)})")
+
+    def _nested_function(self, node: Function) -> str:
+        if self.indent > _MAX_INDENT:
+            return self.evaluated(node)
+        name = self.local()
+        scope = self._scope
+        self._scope = {**scope, **{parameter: self.local() for parameter in node.parameters}}
+        parameters = [self._scope[parameter] for parameter in node.parameters]
+        # A function without parameters may be called with any arguments.
+        self.line(f"def {name}({', '.join(parameters) if parameters else '*_'}):")
+        self.indent += 1
+        self.line("try:")
+        self.indent += 1
+        self.line(f"return {self.value(node.body)}")
+        self.indent -= 1
+        self.line("except (KeyError, TypeError): pass")
+        self.line(f"return {self.evaluated(node.body)}")
+        self.indent -= 1
+        self._scope = scope
+        return name
+
+    # ----- truth
+
+    def truth(self, node: Node) -> str:
+        """Write what evaluates the node; an expression, to be used once and at once, of its truth as a bool."""
+        if isinstance(node, Call) and len(node.arguments) == 2 and node.operation in _COMPARISONS:
+            if self.indent <= _MAX_INDENT and not is_spliced(node):
+                return self.comparison(node)
+        if isinstance(node, Call) and node.operation == "not" and not is_spliced(node):
+            return f"not ({self.truth(node.arguments[0])})"
+        value = self.value(node)
+        return f"({value} is not None and {value} is not False)"
+
+    def return_truth(self, node: Node) -> None:
+        """Write what returns the node's truth."""
+        if (
+            isinstance(node, Call)
+            and node.operation in ("and", "or")
+            and node.arguments
+            and not is_spliced(node)
+        ):
+            for child in node.arguments[:-1]:
+                if node.operation == "or":
+                    self.line(f"if {self.truth(child)}: return True")
+                else:
+                    self.line(f"if not ({self.truth(child)}): return False")
+            self.return_truth(node.arguments[-1])
+        elif isinstance(node, Call) and node.operation == "filter_match":
+            self._return_match(node)
+        else:
+            self.line(f"return {self.truth(node)}")
+
+    def _return_match(self, node: Call) -> None:
+        value, pattern = node.arguments
+        if isinstance(pattern, Constant) and isinstance(pattern.value, dict) and isinstance(value, Row):
+            for name in sorted(pattern.value):
+                wanted = pattern.value[name]
+                if isinstance(wanted, dict):
+                    self.line(f"return {self.called(node, OPERATIONS['filter_match'])}")
+                    return
+            for name in sorted(pattern.value):
+                found = self.keep(f"row[{self.bind(name)}]")
+                self.line(
+                    f"if not ({self._compared('eq', found, Constant(pattern.value[name]))}): return False"
+                )
+            self.line("return True")
+            return
+        self.line(f"return {self.called(node, OPERATIONS['filter_match'])}")
+
+    # ----- comparisons
+
+    def comparison(self, node: Call) -> str:
+        left, right = node.arguments
+        if isinstance(left, Constant):
+            # Constants have no effects, so the other side may be looked at first.
+            return self._compared(_FLIPPED[node.operation], self.value(right), left)
+        found = self.value(left)
+        if isinstance(right, Constant):
+            return self._compared(node.operation, found, right)
+        other = self.value(right)
+        sign, slow = _COMPARISONS[node.operation], self.operation(node.operation)
+        return (
+            f"{found} {sign} {other} if type({found}) is type({other}) is int else {slow}({found}, {other})"
+        )
+
+    def _compared(self, operation: str, found: str, constant: Constant) -> str:
+        """The comparison of a local with a constant. In place where Python's order is the one order."""
+        value, sign, slow = constant.value, _COMPARISONS[operation], self.operation(operation)
+        kind = type(value)
+        if value is None or kind is bool:
+            if operation in ("eq", "ne"):
+                return f"{found} is {'not ' if operation == 'ne' else ''}{value}"
+            return f"{slow}({found}, {value})"
+        name = self.bind(value)
+        if kind is str:
+            return f"{found} {sign} {name} if type({found}) is str else {slow}({found}, {name})"
+        if kind is int or (kind is float and value == value):
+            # NaN is above all numbers, where Python says that it is nowhere.
+            above = f" or {found} != {found}" if operation in ("gt", "ge") else ""
+            return (
+                f"{found} {sign} {name} if type({found}) is int else "
+                f"({found} {sign} {name}{above}) if type({found}) is float else {slow}({found}, {name})"
+            )
+        return f"{slow}({found}, {name})"
+
+
+def _prepared(node: Call, operation: Operation) -> Callable[[Any], Any] | None:
+    rest = node.arguments[1:]
+    if operation.prepare is None or node.options or not all(isinstance(child, Constant) for child in rest):
+        return None
+    try:
+        return operation.prepare(*(cast(Constant, child).value for child in rest))
+    except Exception:
+        # The mistake is told when the operation is called, as for every other value.
+        return None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operations with code of their own
+
+
+def _write_field(writer: _Writer, node: Call) -> str:
+    value, name = node.arguments
+    if not (isinstance(name, Constant) and isinstance(name.value, str)):
+        return writer.called(node, OPERATIONS[node.operation])
+    return writer.keep(f"{writer.value(value)}[{writer.bind(name.value)}]")
+
+
+def _write_comparison(writer: _Writer, node: Call) -> str:
+    if len(node.arguments) != 2:
+        return writer.called(node, OPERATIONS[node.operation])
+    return writer.keep(writer.comparison(node))
+
+
+def _write_not(writer: _Writer, node: Call) -> str:
+    return writer.keep(f"not ({writer.truth(node.arguments[0])})")
+
+
+def _write_and(writer: _Writer, node: Call) -> str:
+    return _write_chain(writer, node, "{0} is not None and {0} is not False", "True")
+
+
+def _write_or(writer: _Writer, node: Call) -> str:
+    return _write_chain(writer, node, "{0} is None or {0} is False", "False")
+
+
+def _write_chain(writer: _Writer, node: Call, goes_on: str, empty: str) -> str:
+    result = writer.keep(writer.value(node.arguments[0]) if node.arguments else empty)
+    for child in node.arguments[1:]:
+        # What stopped the chain keeps stopping it, so these need not be nested.
+        writer.line(f"if {goes_on.format(result)}:")
+        writer.indent += 1
+        writer.line(f"{result} = {writer.value(child)}")
+        writer.indent -= 1
+    return result
+
+
+def _write_branch(writer: _Writer, node: Call) -> str:
+    if len(node.arguments) % 2 == 0 or writer.indent + len(node.arguments) // 2 > _MAX_BRANCH_INDENT:
+        return writer.evaluated(node)
+    result = writer.local()
+    before = writer.indent
+    for test, value in zip(node.arguments[0:-1:2], node.arguments[1:-1:2], strict=True):
+        writer.line(f"if {writer.truth(test)}:")
+        writer.indent += 1
+        writer.line(f"{result} = {writer.value(value)}")
+        writer.indent -= 1
+        writer.line("else:")
+        writer.indent += 1
+    writer.line(f"{result} = {writer.value(node.arguments[-1])}")
+    writer.indent = before
+    return result
+
+
+def _write_default(writer: _Writer, node: Call) -> str:
+    value, otherwise = node.arguments
+    if isinstance(otherwise, Function) or any(
+        isinstance(inner, Call) and inner.operation == "error" for inner in walk(otherwise)
+    ):
+        # These ask what was missing.
+        return writer.evaluated(node)
+    result = writer.local()
+    writer.line("try:")
+    writer.indent += 1
+    writer.line(f"{result} = {writer.value(value)}")
+    writer.indent -= 1
+    writer.line("except (KeyError, MissingValue):")
+    writer.line(f"  {result} = None")
+    writer.line(f"if {result} is None:")
+    writer.indent += 1
+    writer.line(f"{result} = {writer.value(otherwise)}")
+    writer.indent -= 1
+    return result
+
+
+def _write_object(writer: _Writer, node: Call) -> str:
+    fields = [f"{writer.bind(name)}: {writer.value(child)}" for name, child in node.options]
+    return writer.keep(f"{{{', '.join(fields)}}}")
+
+
+_SPECIAL: Final[dict[str, Callable[[_Writer, Call], str]]] = {
+    "bracket": _write_field,
+    "get_field": _write_field,
+    "not": _write_not,
+    "and": _write_and,
+    "or": _write_or,
+    "branch": _write_branch,
+    "default": _write_default,
+    "make_obj": _write_object,
+    **dict.fromkeys(_COMPARISONS, _write_comparison),
+}

@@ -1,0 +1,137 @@
+"""evaluate: what an expression means, by walking its tree.
+
+This is the reference. Generated code is quicker and must give the same value, or raise the same error, for every
+document; where it has no quick way for a part of the tree, or a document surprises it, it comes back here.
+
+Rule of this file: no shortcuts. It is read to know what is right, so every node is done in one way, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reactdb.errors import QueryError
+
+from .checks import array
+from .markers import Grouped
+from .registry import OPERATIONS, Operation
+from .tree import Call, Constant, Function, Node, Row, Variable
+
+Variables = Mapping[int, Any]
+
+_NONE: Variables = {}
+
+
+def run(node: Node, row: Any, variables: Variables = _NONE) -> Any:
+    """The node's value, for the document at hand and the values of the variables around it.
+
+    Raises:
+        QueryError: ReQL's error, whatever the mistake was.
+    """
+    if isinstance(node, Call):
+        operation = OPERATIONS[node.operation]
+        if operation.is_lazy:
+            return operation.function(*_postponed(node, row, variables))
+        values = _values(node, row, variables)
+        options = {name: run(child, row, variables) for name, child in node.options}
+        return apply(operation, values, options)
+    if isinstance(node, Constant):
+        return node.value
+    if isinstance(node, Row):
+        return row
+    if isinstance(node, Variable):
+        return variables[node.id]
+    assert isinstance(node, Function)
+    return closure(node, row, variables)
+
+
+def apply(operation: Operation, values: list[Any], options: dict[str, Any]) -> Any:
+    """The operation's result; for grouped data, one for each group."""
+    if values and type(values[0]) is Grouped and not operation.acts_on_groups:
+        rest = values[1:]
+        return Grouped(
+            [(group, operation.function(value, *rest, **options)) for group, value in values[0].groups]
+        )
+    return operation.function(*values, **options)
+
+
+def closure(function: Function, row: Any, variables: Variables) -> Callable[..., Any]:
+    """The function as a Python callable that remembers the document and the variables around it."""
+    parameters = function.parameters
+
+    def call(*arguments: Any) -> Any:
+        if parameters and len(arguments) != len(parameters):
+            raise QueryError(
+                f"Expected function with {_arguments(len(arguments))} but found function with "
+                f"{_arguments(len(parameters))}."
+            )
+        return run(function.body, row, {**variables, **dict(zip(parameters, arguments, strict=False))})
+
+    return call
+
+
+def _arguments(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
+
+
+def _values(node: Call, row: Any, variables: Variables) -> list[Any]:
+    values: list[Any] = []
+    spliced = False
+    for child in node.arguments:
+        if isinstance(child, Call) and child.operation == "args":
+            spliced = True
+            values.extend(array(run(child.arguments[0], row, variables)))
+        else:
+            values.append(run(child, row, variables))
+    if spliced:
+        # Only now is it known how many there are.
+        OPERATIONS[node.operation].check(len(values), frozenset())
+    return values
+
+
+def _postponed(node: Call, row: Any, variables: Variables) -> list[Callable[[], Any]]:
+    if is_spliced(node):
+        return [_known(value) for value in _values(node, row, variables)]
+    return [_later(child, row, variables) for child in node.arguments]
+
+
+def _known(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _later(node: Node, row: Any, variables: Variables) -> Callable[[], Any]:
+    return lambda: run(node, row, variables)
+
+
+def is_spliced(node: Call) -> bool:
+    """Whether `r.args` among the arguments leaves their number open until evaluation."""
+    return any(isinstance(child, Call) and child.operation == "args" for child in node.arguments)
+
+
+def check_literals(node: Node, allowed: bool = False) -> None:
+    """Refuse `literal` where nothing is merged: ReQL's law, found before any document is.
+
+    Args:
+        node: The tree.
+        allowed: The tree's value will be merged, as in `update`.
+    """
+    if isinstance(node, Call):
+        if node.operation == "literal" and not allowed:
+            raise QueryError(
+                "Stray literal keyword found: literal is only legal inside of the object passed to merge or update "
+                "and cannot nest inside other literals."
+            )
+        if node.operation in ("make_obj", "make_array"):
+            for child in node.children:
+                check_literals(child, allowed)
+            return
+        for position, child in enumerate(node.arguments):
+            merged = node.operation in ("merge", "filter_match") and position > 0
+            # What is merged may hold literals; the patch itself may not be one, but a pattern may.
+            is_literal = isinstance(child, Call) and child.operation == "literal"
+            check_literals(child, merged and not (is_literal and node.operation == "merge"))
+        for _, child in node.options:
+            check_literals(child)
+    elif isinstance(node, Function):
+        check_literals(node.body, allowed)

@@ -1,0 +1,54 @@
+"""Values that only exist while an expression is evaluated: `literal`, groups, `desc`. No document can hold them.
+
+Rule of this file: they hold, and know nothing of who makes or reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+
+@final
+class Absent:
+    """The value of what is not there, where None would be a value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+absent: Final = Absent()
+
+
+@final
+class Literal:
+    """`r.literal(value)`: put this in whole instead of merging it. Without a value: take the field away."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any = absent) -> None:
+        self.value = value
+
+
+@final
+class Grouped:
+    """ReQL's grouped data: pairs of a group and its value, in the order of the groups.
+
+    Operations that are applied to it are applied to each value, until `ungroup`.
+    """
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: list[tuple[Any, Any]]) -> None:
+        self.groups = groups
+
+
+@final
+class Descending:
+    """The value of `desc`: a key that only `order_by` reads."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key

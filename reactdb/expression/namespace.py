@@ -1,0 +1,165 @@
+"""r: the names of ReQL that are functions, in one namespace, as the drivers have them.
+
+    from reactdb import r, row, asc, desc, branch, literal
+    r.branch(row["score"] > 10, "high", "low")
+
+Rule of this file: these build expressions; what the expressions mean is with the operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reactdb.collation import Bound, maxval, minval
+from reactdb.errors import QueryError
+
+from .build import Expression, call, expr, row
+from .order import OrderKey
+
+Key = str | Expression | OrderKey | Callable[[Expression], Any]
+
+
+def as_order_key(key: Key) -> OrderKey:
+    """A key of an order: the name of a field, an expression, a function of an Expression, or an OrderKey.
+
+    Raises:
+        QueryError: It is something else.
+    """
+    if isinstance(key, OrderKey):
+        return key
+    if isinstance(key, str):
+        return OrderKey(row[key])
+    if isinstance(key, Expression):
+        return OrderKey(key)
+    if callable(key):
+        return OrderKey(expr(key(row)))
+    raise QueryError(f"an order's key is the name of a field or an expression, not {type(key).__name__}")
+
+
+def asc(key: Key) -> OrderKey:
+    """Upwards in the order of a key."""
+    return OrderKey(as_order_key(key).expression)
+
+
+def desc(key: Key) -> OrderKey:
+    """Downwards in the order of a key."""
+    return OrderKey(as_order_key(key).expression, descending=True)
+
+
+def branch(test: Any, value: Any, *others: Any) -> Expression:
+    """`value` if the test is true; else the same with the others: test, value, ..., otherwise."""
+    return call("branch", test, value, *others)
+
+
+def literal(*value: Any) -> Expression:
+    """Inside a patch: put this value in whole. Without a value: take the field away."""
+    return call("literal", *value)
+
+
+class Namespace:
+    """What `r` is. Every name is also a name of ReQL."""
+
+    __slots__ = ()
+
+    row: Expression = row
+    minval: Bound = minval
+    maxval: Bound = maxval
+
+    asc = staticmethod(asc)
+    desc = staticmethod(desc)
+    branch = staticmethod(branch)
+    literal = staticmethod(literal)
+    expr = staticmethod(expr)
+
+    def error(self, *message: Any) -> Expression:
+        """Raise RaisedError with that message. Without one, inside `default`: let the first error through."""
+        return call("error", *message)
+
+    def args(self, values: Any) -> Expression:
+        """Among the arguments of an operation: each element as one argument."""
+        return call("args", values)
+
+    def do(self, *arguments: Any) -> Expression:
+        """The value of a function, given last, of the other arguments."""
+        *values, function = arguments
+        return call("funcall", function, *values)
+
+    def and_(self, *values: Any) -> Expression:
+        """The first value that is null or false, or the last one."""
+        return call("and", *values)
+
+    def or_(self, *values: Any) -> Expression:
+        """The first value that is neither null nor false, or the last one."""
+        return call("or", *values)
+
+    def not_(self, value: Any) -> Expression:
+        """True for null and false."""
+        return call("not", value)
+
+    def add(self, *values: Any) -> Expression:
+        """The sum."""
+        return call("add", *values)
+
+    def sub(self, *values: Any) -> Expression:
+        """The difference."""
+        return call("sub", *values)
+
+    def mul(self, *values: Any) -> Expression:
+        """The product."""
+        return call("mul", *values)
+
+    def div(self, *values: Any) -> Expression:
+        """The quotient."""
+        return call("div", *values)
+
+    def mod(self, value: Any, divisor: Any) -> Expression:
+        """The rest of a division."""
+        return call("mod", value, divisor)
+
+    def object(self, *names_and_values: Any) -> Expression:
+        """An object of names and values, given in turn."""
+        return call("object", *names_and_values)
+
+    def binary(self, value: Any) -> Expression:
+        """A string's UTF-8."""
+        return call("binary", value)
+
+    def range(self, *bounds: Any) -> Expression:
+        """Integers from 0, or the first bound, up to the last one."""
+        return call("range", *bounds)
+
+    def union(self, *arrays: Any) -> Expression:
+        """The elements of all arrays."""
+        return call("union", *arrays)
+
+    def json(self, text: Any) -> Expression:
+        """The value of a JSON text."""
+        return call("json", text)
+
+    def now(self) -> Expression:
+        """The moment when the query starts: one and the same for all documents."""
+        return call("now")
+
+    def time(self, *parts: Any) -> Expression:
+        """A time of year, month, day and zone (`Z`, `+01:00`), or also hours, minutes and seconds before the zone."""
+        return call("time", *parts)
+
+    def epoch_time(self, seconds: Any) -> Expression:
+        """The time so many seconds after 1970."""
+        return call("epoch_time", seconds)
+
+    def iso8601(self, text: Any, **options: Any) -> Expression:
+        """The time that a string says; `default_timezone` if it may lack one."""
+        return call("iso8601", text, **options)
+
+    def uuid(self, *name: Any) -> Expression:
+        """A random UUID as a string; of a string, always the same one."""
+        return call("uuid", *name)
+
+    def random(self, *bounds: Any, **options: Any) -> Expression:
+        """A number by chance: of 0 to 1, or an integer within bounds; `float=True` within bounds."""
+        return call("random", *bounds, **options)
+
+
+r = Namespace()

@@ -1,0 +1,378 @@
+"""Operations: arrays as sequences: what is done to each element, and what is computed from all.
+
+Functions arrive as Python callables. Where ReQL forgives an element that lacks a field (`filter`, `sum`, `min`, `group`
+and their like), so is it here; `map`, `contains` and `reduce` forgive nothing.
+
+Source: RethinkDB 2.4, terms/seq.cc, sort.cc, shards.cc.
+"""
+
+from __future__ import annotations
+
+import random as chance
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+from reactdb.errors import MissingValue, QueryError, ResourceLimit
+
+from .checks import (
+    array,
+    array_limit,
+    check_array_size,
+    checked_array,
+    equal,
+    integer,
+    number,
+    order,
+    place,
+    sequence,
+    truth,
+)
+from .markers import Descending, Grouped
+from .operations_array import distinct_by_key
+from .operations_logic import EmptyError
+from .operations_number import add, div
+from .operations_object import bracket, merged
+from .registry import operation
+
+Later = Callable[[], Any]
+
+
+def _as_function(value: Any) -> Callable[..., Any]:
+    """A function; the name of a field gives the function that reads it."""
+    if callable(value):
+        function: Callable[..., Any] = value
+        return function
+    if isinstance(value, (str, int, float)):
+        return lambda element: bracket(element, value)
+    return lambda _element: value
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Each element
+
+
+@operation("map", 2, None)
+def map_(*arguments: Any) -> list[Any]:
+    """The function's value for each element; of several arrays, for their elements side by side."""
+    *arrays, function = arguments
+    columns = [sequence(values) for values in arrays]
+    call = function if callable(function) else lambda *_elements: function
+    return [call(*elements) for elements in zip(*columns, strict=False)]
+
+
+@operation("concat_map", 2)
+def concat_map(values: Any, function: Any) -> list[Any]:
+    """The elements of the function's values."""
+    results: list[Any] = []
+    for element in sequence(values):
+        results.extend(sequence(function(element)))
+        check_array_size(len(results))
+    return results
+
+
+def passes(test: Callable[[], Any], otherwise: Later | None) -> bool:
+    """ReQL's filter: whether a test holds, where what is not there gives the default.
+
+    Args:
+        test: Gives a value, of which the truth counts.
+        otherwise: Gives the default's value; None for false. `r.error()` lets the error through.
+    """
+    try:
+        return truth(test())
+    except MissingValue:
+        if otherwise is None:
+            return False
+        try:
+            return truth(otherwise())
+        except EmptyError:
+            pass
+        raise
+
+
+@operation("filter", 2, options=("default",))
+def filter_(values: Any, function: Any, default: Any = False) -> list[Any]:
+    """The elements for which the function's value is true. `default` is a value, or a function without parameters."""
+    otherwise = default if callable(default) else lambda: default
+    return [
+        element
+        for element in sequence(values)
+        if passes(lambda element=element: function(element), otherwise)
+    ]
+
+
+@operation("contains", 1, None)
+def contains(values: Any, *wanted: Any) -> bool:
+    """Whether every value is an element, and every function is true for one; each by an element of its own."""
+    elements = sequence(values)
+    wanted_values = [one for one in wanted if not callable(one)]
+    tests = [one for one in wanted if callable(one)]
+    for element in elements:
+        for index, value in enumerate(wanted_values):
+            if equal(value, element):
+                del wanted_values[index]
+                break
+        for index, test in enumerate(tests):
+            if truth(test(element)):
+                del tests[index]
+                break
+        if not wanted_values and not tests:
+            return True
+    return False
+
+
+@operation("offsets_of", 2)
+def offsets_of(values: Any, wanted: Any) -> list[int]:
+    test = wanted if callable(wanted) else lambda element: equal(element, wanted)
+    return [
+        index
+        for index, element in enumerate(sequence(values))
+        if passes(lambda element=element: test(element), None)
+    ]
+
+
+@operation("is_empty", 1)
+def is_empty(values: Any) -> bool:
+    return not sequence(values)
+
+
+@operation("count", 1, 2)
+def count(values: Any, *wanted: Any) -> int:
+    """The number of elements, fields, characters or bytes; of elements that equal a value, or pass a function."""
+    if not wanted:
+        return len(values) if isinstance(values, (str, bytes, dict)) else len(sequence(values))
+    return len(offsets_of(values, wanted[0]))
+
+
+@operation("union", 0, None, options=("interleave",))
+def union(*arrays: Any, interleave: Any = True) -> list[Any]:
+    """The elements of all, one array after the other; ordered among each other if `interleave` names what by."""
+    results = [element for values in arrays for element in sequence(values)]
+    check_array_size(len(results))
+    if isinstance(interleave, bool):
+        return results
+    keys = interleave if isinstance(interleave, list) else [interleave]
+    return ordered(results, [(_as_function(key), False) for key in keys])
+
+
+@operation("zip", 1)
+def zip_(values: Any) -> list[Any]:
+    """Joined pairs as one object each: right merged into left."""
+    results = []
+    for pair in sequence(values):
+        left = bracket(pair, "left")
+        results.append(merged(left, pair["right"]) if "right" in pair else left)
+    return results
+
+
+@operation("inner_join", 3)
+def inner_join(left: Any, right: Any, function: Any) -> list[Any]:
+    return _joined(left, right, function, outer=False)
+
+
+@operation("outer_join", 3)
+def outer_join(left: Any, right: Any, function: Any) -> list[Any]:
+    return _joined(left, right, function, outer=True)
+
+
+def _joined(left: Any, right: Any, function: Any, *, outer: bool) -> list[Any]:
+    results = []
+    for one in sequence(left):
+        found = [{"left": one, "right": other} for other in sequence(right) if truth(function(one, other))]
+        results.extend(found or ([{"left": one}] if outer else []))
+        check_array_size(len(results))
+    return results
+
+
+@operation("range", 0, 2)
+def range_(*bounds: Any) -> list[int]:
+    """The ints from the first bound, or 0, up to the last one, which is not among them."""
+    if not bounds:
+        raise ResourceLimit("`range` needs an end here: nothing reads only the beginning of an array.")
+    start, stop = (0, integer(bounds[0])) if len(bounds) == 1 else (integer(bounds[0]), integer(bounds[1]))
+    check_array_size(max(0, stop - start))
+    return list(range(start, stop))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# All elements
+
+
+@operation("reduce", 2, options=("base",))
+def reduce(values: Any, function: Any, base: Any = None) -> Any:
+    """The elements made one by a function of two, from the left. `base` is accepted and ignored, as in ReQL."""
+    elements = sequence(values)
+    if not elements:
+        raise MissingValue("Cannot reduce over an empty stream.")
+    result = elements[0]
+    for element in elements[1:]:
+        result = function(result, element)
+    return result
+
+
+@operation("fold", 3, options=("emit", "final_emit"))
+def fold(values: Any, base: Any, function: Any, emit: Any = None, final_emit: Any = None) -> Any:
+    """What becomes of `base` when the function takes one element after the other.
+
+    With `emit`, a function of the value before, the element and the value after, an array of all that it gave.
+    """
+    result, emitted = base, []
+    for element in sequence(values):
+        before, result = result, function(result, element)
+        if emit is not None:
+            emitted.extend(array(emit(before, element, result)))
+            check_array_size(len(emitted))
+    if emit is None:
+        return result if final_emit is None else final_emit(result)
+    return emitted if final_emit is None else checked_array([*emitted, *array(final_emit(result))])
+
+
+def _present(values: Any, by: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+    """Pairs of an element and its value by a field or function, for those that have one."""
+    if not by:
+        return [(element, element) for element in sequence(values)]
+    function = _as_function(by[0])
+    pairs = []
+    for element in sequence(values):
+        try:
+            pairs.append((element, function(element)))
+        except MissingValue:
+            continue
+    return pairs
+
+
+def _numbers(values: Any, by: tuple[Any, ...]) -> list[Any]:
+    return [number(value) for _, value in _present(values, by) if value is not None]
+
+
+@operation("sum", 1, 2)
+def sum_(values: Any, *by: Any) -> Any:
+    """The sum of the numbers, or of a field or a function of each element; what is not there or null is left out."""
+    return add(0, *_numbers(values, by))
+
+
+@operation("avg", 1, 2)
+def avg(values: Any, *by: Any) -> Any:
+    numbers = _numbers(values, by)
+    if not numbers:
+        raise _nothing_to_take("average", "avg")
+    return div(add(0, *numbers), len(numbers))
+
+
+@operation("min", 1, 2)
+def min_(values: Any, *by: Any) -> Any:
+    """The first element that no other one is less than, by a field or function if one is given."""
+    return _best(values, by, "min", -1)
+
+
+@operation("max", 1, 2)
+def max_(values: Any, *by: Any) -> Any:
+    return _best(values, by, "max", 1)
+
+
+def _best(values: Any, by: tuple[Any, ...], name: str, wanted: int) -> Any:
+    pairs = _present(values, by)
+    if not pairs:
+        raise _nothing_to_take(name, name)
+    best, best_value = pairs[0]
+    for element, value in pairs[1:]:
+        if order(value, best_value) == wanted:
+            best, best_value = element, value
+    return best
+
+
+def _nothing_to_take(what: str, name: str) -> MissingValue:
+    return MissingValue(
+        f"Cannot take the {what} of an empty stream.  (If you passed `{name}` a field name, it may be that no "
+        "elements of the stream had that field.)"
+    )
+
+
+@operation("distinct", 1)
+def distinct(values: Any) -> list[Any]:
+    """Different elements only, in order."""
+    found = distinct_by_key(sequence(values))
+    return [found[key] for key in sorted(found)]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Order and groups
+
+
+def ordered(values: list[Any], keys: Sequence[tuple[Callable[[Any], Any], bool]]) -> list[Any]:
+    """The elements in the order of some keys: pairs of a function and whether it descends.
+
+    What has no such key comes first, or last if that key descends. Equal elements keep their order.
+    """
+
+    def place_by(function: Callable[[Any], Any], element: Any) -> bytes:
+        try:
+            return place(function(element))
+        except MissingValue:
+            return b""
+
+    results = list(values)
+    for function, descends in reversed(keys):
+        results.sort(key=lambda element: place_by(function, element), reverse=descends)
+    return results
+
+
+@operation("order_by", 1, None)
+def order_by(values: Any, *keys: Any) -> list[Any]:
+    """The elements in order of fields or functions. `desc` makes one descend."""
+    if not keys:
+        raise QueryError("Must specify something to order by.")
+    pairs = [
+        (_as_function(key.key), True) if isinstance(key, Descending) else (_as_function(key), False)
+        for key in keys
+    ]
+    return ordered(sequence(values), pairs)
+
+
+@operation("asc", 1)
+def asc(key: Any) -> Any:
+    return key
+
+
+@operation("desc", 1)
+def desc(key: Any) -> Descending:
+    return Descending(key)
+
+
+@operation("group", 2, None, options=("multi",))
+def group(values: Any, *by: Any, multi: Any = False) -> Grouped:
+    """The elements by the values of fields or functions; with `multi`, by each element of a value that is an array."""
+    functions = [_as_function(one) for one in by]
+    groups: dict[bytes, tuple[Any, list[Any]]] = {}
+    for element in sequence(values):
+        parts = [_or_null(function, element) for function in functions]
+        columns = [part if truth(multi) and isinstance(part, list) else [part] for part in parts]
+        for choice in product(*columns):
+            key = choice[0] if len(choice) == 1 else list(choice)
+            groups.setdefault(place(key), (key, []))[1].append(element)
+        if len(groups) > array_limit.get():
+            raise ResourceLimit(f"Too many groups (> {array_limit.get()}).")
+    return Grouped([groups[key] for key in sorted(groups)])
+
+
+def _or_null(function: Callable[[Any], Any], element: Any) -> Any:
+    try:
+        return function(element)
+    except MissingValue:
+        return None
+
+
+@operation("ungroup", 1, acts_on_groups=True)
+def ungroup(values: Any) -> list[Any]:
+    if not isinstance(values, Grouped):
+        raise QueryError("Expected type GROUPED_DATA but found DATUM.")
+    return [{"group": key, "reduction": value} for key, value in values.groups]
+
+
+@operation("sample", 2, is_deterministic=False)
+def sample(values: Any, size: Any) -> list[Any]:
+    """That many elements, chosen at random."""
+    elements, most = sequence(values), integer(size)
+    if most < 0:
+        raise QueryError(f"Number of items to sample must be non-negative, got `{most}`.")
+    return chance.sample(elements, min(most, len(elements)))

@@ -1,0 +1,242 @@
+"""Operations: types, and values made from nothing.
+
+Source: RethinkDB 2.4, terms/type_manip.cc, json.cc, uuid.cc, random.cc.
+"""
+
+from __future__ import annotations
+
+import json
+import random as chance
+import re
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID, uuid4, uuid5
+
+from reactdb.errors import QueryError
+
+from .checks import (
+    checked_number,
+    fail,
+    integer,
+    is_number,
+    kind,
+    number,
+    number_text,
+    sequence,
+    string,
+    truth,
+)
+from .markers import Grouped
+from .operations_object import collected
+from .operations_time import zone_text
+from .registry import operation
+
+_UUID_SPACE: Final = UUID("91461c99-f89d-49d2-af96-d8e2e14e9b58")
+_DECIMAL_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_HEXADECIMAL: Final = re.compile(r"\s*[+-]?0[xX][0-9a-fA-F]+(\.[0-9a-fA-F]*)?([pP][+-]?\d+)?", re.ASCII)
+_TYPES: Final = frozenset(
+    [
+        "DB",
+        "TABLE",
+        "TABLE_SLICE",
+        "SELECTION<STREAM>",
+        "SELECTION<ARRAY>",
+        "STREAM",
+        "SELECTION<OBJECT>",
+        "DATUM",
+        "FUNCTION",
+        "GROUPED_DATA",
+        "NULL",
+        "BINARY",
+        "BOOL",
+        "NUMBER",
+        "STRING",
+        "ARRAY",
+        "OBJECT",
+        "MINVAL",
+        "MAXVAL",
+    ]
+)
+
+
+@operation("type_of", 1, never_fails=True, acts_on_groups=True)
+def type_of(value: Any) -> str:
+    return "GROUPED_DATA" if isinstance(value, Grouped) else kind(value)
+
+
+def _coercion_name(value: Any) -> str:
+    """The type as `coerce_to` names it, which knows only one pseudotype."""
+    name = kind(value)
+    return {"PTYPE<BINARY>": "BINARY"}.get(name, "OBJECT" if name.startswith("PTYPE<") else name)
+
+
+@operation("coerce_to", 2)
+def coerce_to(value: Any, type_wanted: Any) -> Any:
+    """The value as another type: whatever to string or bool, string and binary, string to number, array and object."""
+    wanted = string(type_wanted).upper()
+    if wanted not in _TYPES:
+        raise QueryError(f"Unknown Type: {wanted}")
+    found = _coercion_name(value)
+    if found == wanted or wanted == "DATUM":
+        return value
+    if wanted == "BOOL":
+        return truth(value)
+    if wanted == "STRING":
+        return _text(value) if isinstance(value, bytes) else to_json_string(value)
+    if found == "STRING" and wanted == "BINARY":
+        return value.encode()
+    if found == "STRING" and wanted == "NUMBER":
+        return _number(value)
+    if isinstance(value, dict) and wanted == "ARRAY":
+        return [[name, value[name]] for name in sorted(value)]
+    if isinstance(value, list) and wanted == "OBJECT":
+        return collected((_pair(pair) for pair in value), "in coerced object")
+    return fail(value, f"Cannot coerce {found} to {wanted}.")
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        beginning = data[: min(error.start, 20)].decode(errors="replace")
+        raise QueryError(
+            f"String `{beginning}` (truncated) is not a UTF-8 string; {error.reason} at position {error.start}."
+        ) from None
+
+
+def _number(text: str) -> Any:
+    if _DECIMAL_NUMBER.fullmatch(text):
+        digits = text.strip()
+        # Python refuses to read an int of thousands of digits, because that is slow; ReQL has only doubles anyway.
+        if digits.lstrip("+-").isdigit() and len(digits) <= 2_000:
+            return int(digits)
+        return checked_number(float(digits))
+    if _HEXADECIMAL.fullmatch(text):
+        value = float.fromhex(text.strip()) if len(text) <= 200 else float("inf")
+        return int(value) if checked_number(value).is_integer() else value
+    if text.strip().lower().lstrip("+-") in ("inf", "infinity", "nan"):
+        return checked_number(float(text))
+    raise QueryError(f"Could not coerce `{text}` to NUMBER.")
+
+
+def _pair(pair: Any) -> tuple[Any, Any]:
+    elements = sequence(pair)
+    if len(elements) != 2:
+        raise QueryError(f"Expected array of size 2, but got size {len(elements)}.")
+    return elements[0], elements[1]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# JSON
+
+
+@operation("to_json_string", 1)
+def to_json_string(value: Any) -> str:
+    """The value as JSON without spaces, keys sorted; what JSON does not have as ReQL's pseudotypes."""
+    return _to_json(value)
+
+
+_json: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _to_json(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_json(name)}:{_to_json(value[name])}" for name in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_to_json, value)) + "]"
+    if isinstance(value, float):
+        checked_number(value)
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return _json(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return _to_json({"$reql_type$": "BINARY", "data": b64encode(value).decode()})
+    if isinstance(value, datetime):
+        return _to_json(
+            {"$reql_type$": "TIME", "epoch_time": value.timestamp(), "timezone": zone_text(value)}
+        )
+    if isinstance(value, (timedelta, UUID)) or hasattr(value, "isoformat"):
+        return _json(value.isoformat() if hasattr(value, "isoformat") else str(value))
+    raise QueryError(f"Cannot convert `r.{value}` to JSON.")
+
+
+@operation("json", 1)
+def json_(text: Any) -> Any:
+    """The value of a JSON text."""
+    source = string(text)
+    try:
+        return json.loads(source, object_pairs_hook=_from_pairs, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        start = source if len(source) <= 40 else source[:37] + "..."
+        raise QueryError(f'Failed to parse "{start}" as JSON: {error}') from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"invalid value {name}")
+
+
+def _from_pairs(pairs: list[tuple[str, Any]]) -> Any:
+    document: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in document:
+            raise ValueError(f"Duplicate key {_json(name)} in JSON.")
+        document[name] = value
+    if document.get("$reql_type$") == "TIME" and is_number(document.get("epoch_time")):
+        return datetime.fromtimestamp(document["epoch_time"], UTC)
+    if document.get("$reql_type$") == "BINARY" and isinstance(document.get("data"), str):
+        return b64decode(document["data"])
+    return document
+
+
+@operation("binary", 1)
+def binary(value: Any) -> bytes:
+    """A string's UTF-8, or a binary as it is."""
+    return value if isinstance(value, bytes) else string(value).encode()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# From nothing
+
+
+@operation("uuid", 0, 1, is_deterministic=False)
+def uuid(*name: Any) -> str:
+    """A random UUID as a string; of a string, always the same one."""
+    return str(uuid5(_UUID_SPACE, string(name[0])) if name else uuid4())
+
+
+@operation("random", 0, 2, options=("float",), is_deterministic=False)
+def random(*bounds: Any, **options: Any) -> Any:
+    """A number from the first bound, or 0, up to the last one: a float between 0 and 1, or an int if there are bounds.
+
+    `float=True` gives floats within bounds too.
+    """
+    if truth(options.get("float", not bounds)):
+        low, high = (
+            (0.0, 1.0)
+            if not bounds
+            else (0.0, number(bounds[0]))
+            if len(bounds) == 1
+            else map(number, bounds)
+        )
+        return float(low) + chance.random() * (float(high) - float(low))
+    if not bounds:
+        raise QueryError("Generating a random integer requires one or two bounds.")
+    lower = 0 if len(bounds) == 1 else _bound(bounds[0], "Lower")
+    upper = _bound(bounds[-1], "Upper")
+    if lower >= upper:
+        raise QueryError(f"Lower bound ({lower}) is not less than upper bound ({upper}).")
+    return chance.randrange(lower, upper)
+
+
+def _bound(value: Any, name: str) -> int:
+    number(value)
+    try:
+        return integer(value)
+    except QueryError:
+        raise QueryError(
+            f"{name} bound ({number_text(value)}) could not be safely converted to an integer."
+        ) from None

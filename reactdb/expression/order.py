@@ -1,0 +1,67 @@
+"""OrderKey: what documents are put in order by.
+
+What lacks the key comes first, and last if the key descends, as in ReQL. Documents with equal keys keep their order.
+
+Rule of this file: the order itself is in `collation`; this only says of what, and which way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reactdb.errors import MissingValue
+
+from .checks import place
+
+if TYPE_CHECKING:
+    from .build import Expression
+
+Document = TypeVar("Document")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderKey:
+    """One key of an order: `asc("score")`, `desc(row["score"])`."""
+
+    expression: Expression
+    descending: bool = False
+
+    @property
+    def direction(self) -> str:
+        return "desc" if self.descending else "asc"
+
+    @property
+    def key(self) -> bytes:
+        """Bytes that are equal for equal keys."""
+        return self.direction.encode() + b" " + self.expression.key
+
+    def place(self, document: Any) -> bytes:
+        """Bytes by which the document sorts, upwards; empty if it lacks the key.
+
+        Raises:
+            QueryError: The key cannot be computed for this document.
+        """
+        try:
+            return place(self.expression(document))
+        except MissingValue:
+            return b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OrderKey) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"{self.direction}({self.expression!r})"
+
+
+def sort_documents(documents: Iterable[Document], keys: Sequence[OrderKey]) -> list[Document]:
+    """The documents in the order of the keys, the first one foremost."""
+    results = list(documents)
+    # Sorting is stable, so the least important key goes first.
+    for key in reversed(keys):
+        results.sort(key=key.place, reverse=key.descending)
+    return results

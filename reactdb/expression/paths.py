@@ -1,0 +1,140 @@
+"""Paths: what `has_fields`, `pluck` and `without` are told to look at.
+
+    "a"                     the field a
+    ["a", "b"]              both
+    {"a": True}             the field a, again
+    {"a": ["b", "c"]}       b and c inside of a; in each element, where a is an array
+
+A path is read once (`read_paths`) into a smaller shape: a str, a tuple of paths, or a dict of a name to a path.
+
+Source: RethinkDB 2.4, pathspec.cc, whose small print is followed: a part of a path that meets something else than an
+object leaves that field out (`pluck`), leaves it alone (`without`), or is not there (`has_fields`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reactdb.codec import pretty
+from reactdb.errors import QueryError
+
+from .markers import absent
+
+Path = str | tuple[Any, ...] | dict[str, Any]
+
+
+class _NotAnObject(Exception):
+    """A path led into something without fields."""
+
+
+def read_paths(arguments: list[Any] | tuple[Any, ...]) -> Path:
+    """The arguments of an operation as one path.
+
+    Raises:
+        QueryError: One of them is no path.
+    """
+    return _read(list(arguments))
+
+
+def _read(value: Any) -> Path:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return _all_of([_read(inner) for inner in value])
+    if isinstance(value, dict):
+        names: list[Path] = [name for name in sorted(value) if value[name] is True]
+        deeper = {name: _read(value[name]) for name in sorted(value) if value[name] is not True}
+        if not names:
+            return deeper
+        return _all_of([*names, deeper] if deeper else names)
+    raise QueryError(f"Invalid path argument `{pretty(value)}`.")
+
+
+def _all_of(paths: list[Path]) -> Path:
+    return paths[0] if len(paths) == 1 else tuple(paths)
+
+
+def _field(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise _NotAnObject
+    return value.get(name, absent)
+
+
+def has(value: Any, path: Path) -> bool:
+    """Whether all that the path names is there, and is not null."""
+    try:
+        return _has(value, path)
+    except _NotAnObject:
+        return False
+
+
+def _has(value: Any, path: Path) -> bool:
+    if isinstance(path, str):
+        found = _field(value, path)
+        return found is not absent and found is not None
+    if isinstance(path, tuple):
+        return all(has(value, inner) for inner in path)
+    for name, inner in path.items():
+        found = _field(value, name)
+        if found is absent or not has(found, inner):
+            return False
+    return True
+
+
+def project(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Only what the path names, of a document."""
+    result: dict[str, Any] = _project(document, path, within=False)
+    return result
+
+
+def _project(value: Any, path: Path, *, within: bool) -> Any:
+    if within and isinstance(value, list):
+        return [_project(inner, path, within=False) for inner in value]
+    if isinstance(path, str):
+        found = _field(value, path)
+        return {} if found is absent else {path: found}
+    result: dict[str, Any] = {}
+    if isinstance(path, tuple):
+        for inner in path:
+            part = _project(value, inner, within=within)
+            result.update(part)
+        return result
+    for name, inner in path.items():
+        found = _field(value, name)
+        if found is not absent:
+            try:
+                result[name] = _project(found, inner, within=True)
+            except _NotAnObject:
+                continue
+    return result
+
+
+def unproject(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    """All but what the path names, of a document."""
+    result: dict[str, Any] = _unproject(document, path, within=False)
+    return result
+
+
+def _unproject(value: Any, path: Path, *, within: bool) -> Any:
+    if within and isinstance(value, list):
+        return [_unproject(inner, path, within=False) for inner in value]
+    if not isinstance(value, dict):
+        raise _NotAnObject
+    result = dict(value)
+    _take_away(result, path)
+    return result
+
+
+def _take_away(result: dict[str, Any], path: Path) -> None:
+    if isinstance(path, str):
+        result.pop(path, None)
+    elif isinstance(path, tuple):
+        for inner in path:
+            _take_away(result, inner)
+    else:
+        for name, inner in path.items():
+            if name in result:
+                try:
+                    result[name] = _unproject(result[name], inner, within=True)
+                except _NotAnObject:
+                    continue

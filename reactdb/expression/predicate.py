@@ -1,0 +1,135 @@
+"""Predicate: what `filter` was given, as one value that can be tested, compared, analysed and explained.
+
+    row["score"] > 10                  compiled; can be looked up in an index and routed
+    {"room": 5, "user": {"id": 1}}     equality of the fields; the same
+    lambda document: ...               any Python function of a document; only tested, one document after the other
+    True, False                        all, none
+
+Rule of this file: a predicate is a value. `test` is compiled when it is first asked for, and everything else is in
+`compile` and `analyse`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reactdb.errors import QueryError
+
+from .build import Expression, call_node, expr, is_pattern
+from .compile import test_function, with_fixed_now
+from .tree import Constant, Node, Row
+
+Document = dict[str, Any]
+
+
+class Predicate:
+    """A condition on documents.
+
+    Attributes:
+        expression: The condition as an expression; None for a Python function.
+        function: The Python function; None for an expression.
+        default: What counts where something is missing: a bool, or an expression (as `r.error()`) that may raise.
+        key: Equal for predicates that surely agree on every document; hashable.
+    """
+
+    __slots__ = ("_test", "default", "expression", "function", "key")
+
+    key: Any
+
+    def __init__(
+        self,
+        expression: Expression | None,
+        function: Callable[[Document], Any] | None = None,
+        default: bool | Expression = False,
+    ) -> None:
+        self.expression = expression
+        self.function = function
+        self.default = default
+        self._test: Callable[[Document], bool] | None = None
+        if expression is None:
+            self.key = ("function", function)
+        else:
+            # One byte says which default it is; an expression's own key follows.
+            otherwise = b"1" if default is True else b"0" if default is False else b"e" + default.key
+            self.key = (expression.key, otherwise)
+
+    @property
+    def test(self) -> Callable[[Document], bool]:
+        """The condition as a function of a document.
+
+        It raises QueryError where ReQL does. A Python function's errors are its own.
+        """
+        if self._test is None:
+            self._test = self._compiled()
+        return self._test
+
+    def _compiled(self) -> Callable[[Document], bool]:
+        if self.expression is not None:
+            default = self.default if isinstance(self.default, bool) else self.default.node
+            return test_function(self.expression.node, default)
+        function = self.function
+        assert function is not None
+        return lambda document: bool(function(document))
+
+    def __call__(self, document: Document) -> bool:
+        return self.test(document)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Predicate) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Predicate({self.explain()})"
+
+    def explain(self) -> str:
+        """The condition in words: as an expression, or why there is none."""
+        if self.expression is None:
+            name = getattr(self.function, "__qualname__", None) or repr(self.function)
+            return f"the Python function {name}: tested on every document, neither indexed nor routed"
+        default = "" if self.default is False else f", default={self.default!r}"
+        return f"{self.expression!r}{default}"
+
+
+def as_predicate(value: Any, default: Any = False) -> Predicate:
+    """What `filter` was given, as a Predicate.
+
+    Args:
+        value: An expression, a dict of fields that must be equal (where it holds a dict, field by field again), a
+            Python function of a document, or a bool.
+        default: What counts where something is missing: False, True, or an expression, such as `r.error()`.
+
+    Raises:
+        QueryError: It is none of these, or makes no sense for any document.
+        InvalidDocument: The dict holds what no document can hold.
+    """
+    if isinstance(value, Predicate):
+        return value
+    if callable(value) and not isinstance(value, Expression):
+        return Predicate(None, value)
+    if not isinstance(value, (Expression, dict, bool)):
+        raise QueryError(
+            f"filter takes an expression, a dict, a function of a document or a bool, not {type(value).__name__}"
+        )
+    node = _condition(expr(value).node)
+    return Predicate(Expression(with_fixed_now(node)), default=_default(default))
+
+
+def _condition(node: Node) -> Node:
+    return call_node("filter_match", (Row(), node)) if is_pattern(node) else node
+
+
+def _default(value: Any) -> bool | Expression:
+    if isinstance(value, bool):
+        return value
+    other = expr(value)
+    if isinstance(other.node, Constant):
+        return other.node.value is not None and other.node.value is not False
+    return other
+
+
+def has_fields_predicate(*paths: Any) -> Predicate:
+    """The condition that all those fields are there and not null."""
+    return as_predicate(Expression(Row()).has_fields(*paths))

@@ -1,0 +1,116 @@
+"""The operations: what a Call's name means.
+
+An operation is a Python function of values with ReQL's semantics and ReQL's sentences. That function is its one
+meaning: `evaluate` calls it, and so does generated code wherever it has no shorter way.
+
+    kind      the function gets
+    --------  ------------------------------------------------------------------------------------------------------
+    strict    the values of its arguments; a Function arrives as a Python callable
+    lazy      a callable without arguments for each argument, to call or not: `and`, `branch`, `default`
+
+Rule of this file: it knows no operation. Each family registers its own; a dialect finds them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reactdb.errors import QueryError
+
+Evaluate = Callable[..., Any]
+
+
+@dataclass(slots=True, frozen=True)
+class Operation:
+    """One entry of the registry.
+
+    Attributes:
+        name: ReQL's term in lower snake case, as in `ql2.proto`.
+        function: The meaning. It never changes its arguments.
+        at_least: Number of arguments, at least.
+        at_most: Number of arguments, at most; None for any number.
+        options: The names of its options, which are keyword arguments of the function; None for any name.
+        is_lazy: The function gets callables instead of values.
+        is_deterministic: Equal arguments give equal results, today and tomorrow.
+        never_fails: It raises nothing for any value; only its arguments may.
+        prepare: Given the arguments after the first, when all of them are constants: a function of the first. It saves
+            work that would be the same for every document. What it raises is ignored here and raised by `function`.
+        acts_on_groups: It takes grouped data whole, instead of being applied to each group.
+    """
+
+    name: str
+    function: Evaluate
+    at_least: int
+    at_most: int | None
+    options: frozenset[str] | None = frozenset()
+    is_lazy: bool = False
+    is_deterministic: bool = True
+    never_fails: bool = False
+    prepare: Callable[..., Callable[[Any], Any]] | None = None
+    acts_on_groups: bool = False
+
+    def check(self, argument_count: int, option_names: frozenset[str]) -> None:
+        """Refuse a wrong number of arguments, or an unknown option, with ReQL's sentence."""
+        low, high = self.at_least, self.at_most
+        if argument_count < low or (high is not None and argument_count > high):
+            if low == high:
+                wanted = f"{low} argument{'' if low == 1 else 's'}"
+            elif high is None:
+                wanted = f"{low} or more arguments"
+            else:
+                wanted = f"between {low} and {high} arguments"
+            raise QueryError(f"Expected {wanted} but found {argument_count}.")
+        if self.options is None:
+            return
+        for name in sorted(option_names - self.options):
+            raise QueryError(f"Unrecognized optional argument `{name}`.")
+
+
+OPERATIONS: Final[dict[str, Operation]] = {}
+
+
+def operation(
+    name: str,
+    at_least: int,
+    at_most: int | None = -1,
+    *,
+    options: tuple[str, ...] | None = (),
+    is_lazy: bool = False,
+    is_deterministic: bool = True,
+    never_fails: bool = False,
+    prepare: Callable[..., Callable[[Any], Any]] | None = None,
+    acts_on_groups: bool = False,
+) -> Callable[[Evaluate], Evaluate]:
+    """Register the function below as the operation `name`. `at_most` is `at_least` unless given; None is any number."""
+
+    def register(function: Evaluate) -> Evaluate:
+        assert name not in OPERATIONS, name
+        OPERATIONS[name] = Operation(
+            name,
+            function,
+            at_least,
+            at_least if at_most == -1 else at_most,
+            None if options is None else frozenset(options),
+            is_lazy,
+            is_deterministic,
+            never_fails,
+            prepare,
+            acts_on_groups,
+        )
+        return function
+
+    return register
+
+
+def find(name: str) -> Operation:
+    """The operation of that name.
+
+    Raises:
+        QueryError: There is none.
+    """
+    try:
+        return OPERATIONS[name]
+    except KeyError:
+        raise QueryError(f"there is no operation `{name}`") from None

@@ -1,0 +1,97 @@
+"""Expressions as text, as a user would have written them: for `explain`, and for messages.
+
+Rule of this file: only to be read. It need not be possible to run it, and long constants are cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .tree import Call, Constant, Function, Node, Row, Variable
+
+_INFIX: Final = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "&",
+    "or": "|",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "mod": "%",
+}
+_FREE: Final = frozenset(
+    [
+        "branch",
+        "error",
+        "literal",
+        "now",
+        "uuid",
+        "random",
+        "range",
+        "epoch_time",
+        "iso8601",
+        "time",
+        "json",
+        "binary",
+        "object",
+        "args",
+        "union",
+    ]
+)
+_LONGEST_CONSTANT: Final = 60
+
+
+def shown_node(node: Node) -> str:
+    """The node as Python source."""
+    if isinstance(node, Constant):
+        text = repr(_plain(node.value))
+        return text if len(text) <= _LONGEST_CONSTANT else text[: _LONGEST_CONSTANT - 3] + "..."
+    if isinstance(node, Row):
+        return "row"
+    if isinstance(node, Variable):
+        return f"x{node.id}"
+    if isinstance(node, Function):
+        parameters = ", ".join(f"x{parameter}" for parameter in node.parameters)
+        return (
+            f"lambda {parameters}: {shown_node(node.body)}"
+            if parameters
+            else f"lambda: {shown_node(node.body)}"
+        )
+    assert isinstance(node, Call)
+    return _shown_call(node)
+
+
+def _plain(value: Any) -> Any:
+    return value if not isinstance(value, (dict, list)) else value.copy()
+
+
+def _shown_call(node: Call) -> str:
+    name, arguments = node.operation, [shown_node(child) for child in node.arguments]
+    if name == "bracket" and len(arguments) == 2:
+        return f"{_operand(node.arguments[0])}[{arguments[1]}]"
+    if name in _INFIX and len(arguments) > 1:
+        return f" {_INFIX[name]} ".join(_operand(child) for child in node.arguments)
+    if name == "not":
+        return f"~{_operand(node.arguments[0])}"
+    if name == "make_obj":
+        return "{" + ", ".join(f"{field!r}: {shown_node(child)}" for field, child in node.options) + "}"
+    if name == "make_array":
+        return f"[{', '.join(arguments)}]"
+    options = [f"{option}={shown_node(child)}" for option, child in node.options]
+    if name in _FREE or not arguments:
+        return f"r.{name}({', '.join([*arguments, *options])})"
+    return f"{_operand(node.arguments[0])}.{name}({', '.join([*arguments[1:], *options])})"
+
+
+def _operand(node: Node) -> str:
+    """The node where it needs parentheses to be one thing."""
+    text = shown_node(node)
+    infix = isinstance(node, Call) and node.operation in _INFIX and len(node.arguments) > 1
+    if infix or isinstance(node, Function):
+        return f"({text})"
+    return f"r.expr({text})" if isinstance(node, Constant) and isinstance(node.value, (dict, list)) else text

@@ -1,0 +1,91 @@
+"""Trees as document values, so that an index can keep its expression in the file.
+
+    node              value
+    ----------------  ------------------------------------------------
+    Constant          ["constant", value]
+    minval, maxval    ["minval"], ["maxval"]
+    Row               ["row"]
+    Variable          ["variable", n]
+    Function          ["function", [n, ...], body]
+    Call              ["call", name, [argument, ...], {option: node}]
+
+Rule of this file: it only ever grows. A file that was written once is read for ever. Data is never evaluated: a call names
+an operation of the registry, and a name that is not there is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reactdb.collation import maxval, minval
+from reactdb.errors import IncompatibleFormat, QueryError
+from reactdb.expression.build import Expression
+from reactdb.expression.registry import find
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, constant
+
+
+def to_data(expression: Expression) -> list[Any]:
+    """The expression as nested lists. Variables are numbered from 0, so that equal trees give equal data."""
+    return _written(expression.node, {})
+
+
+def _written(node: Node, names: dict[int, int]) -> list[Any]:
+    if isinstance(node, Constant):
+        if node.value is minval or node.value is maxval:
+            return ["minval" if node.value is minval else "maxval"]
+        return ["constant", node.value]
+    if isinstance(node, Row):
+        return ["row"]
+    if isinstance(node, Variable):
+        return ["variable", names[node.id]]
+    if isinstance(node, Function):
+        inner = dict(names)
+        for parameter in node.parameters:
+            inner[parameter] = len(inner)
+        return ["function", [inner[parameter] for parameter in node.parameters], _written(node.body, inner)]
+    assert isinstance(node, Call)
+    arguments = [_written(argument, names) for argument in node.arguments]
+    return [
+        "call",
+        node.operation,
+        arguments,
+        {name: _written(option, names) for name, option in node.options},
+    ]
+
+
+def from_data(data: list[Any]) -> Expression:
+    """The expression again.
+
+    Raises:
+        IncompatibleFormat: An operation or a node that this version does not have.
+    """
+    return Expression(_read(data))
+
+
+def _read(data: list[Any]) -> Node:
+    match data:
+        case ["constant", value]:
+            return constant(value)
+        case ["minval"]:
+            return Constant(minval)
+        case ["maxval"]:
+            return Constant(maxval)
+        case ["row"]:
+            return Row()
+        case ["variable", number]:
+            return Variable(number)
+        case ["function", parameters, body]:
+            return Function(tuple(parameters), _read(body))
+        case ["call", name, arguments, options]:
+            try:
+                find(name)
+            except (KeyError, QueryError) as error:
+                raise IncompatibleFormat(
+                    f"an index uses the operation `{name}`, which this version does not have"
+                ) from error
+            return Call(
+                name,
+                tuple(_read(argument) for argument in arguments),
+                tuple((option, _read(options[option])) for option in sorted(options)),
+            )
+    raise IncompatibleFormat("an index has an expression that this version cannot read")

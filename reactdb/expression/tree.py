@@ -1,0 +1,215 @@
+"""The expression tree: what every spelling of a condition or of a computed value becomes.
+
+    node      what it stands for
+    --------  ----------------------------------------------------------------------------------------------------
+    Constant  a document value, `minval` or `maxval`
+    Row       the document at hand: ReQL's `r.row`
+    Variable  a parameter of the function around it
+    Function  a function of some parameters: what `map` or `contains` takes
+    Call      an operation of the registry, by its ReQL name in lower case, its arguments and its options
+
+There is no node for any single operation: a dialect maps its terms to the names in the registry and is done.
+
+Rule of this file: nodes are immutable, know nothing of what operations do, and are never deeper than `MAX_TREE_DEPTH`,
+so that whoever walks one may recurse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Final
+
+from reactdb.codec import decode_value, encode_value, freeze
+from reactdb.collation import maxval, minval
+from reactdb.errors import QueryError
+
+MAX_TREE_DEPTH: Final = 200
+"""Levels of a tree. Evaluating one needs up to three Python frames a level, of the thousand that Python allows."""
+
+_variable_ids = count(1)
+
+
+class Node:
+    """Any part of a tree. `depth` counts levels, `uses_row` is true where the document at hand is mentioned."""
+
+    __slots__ = ("depth", "uses_row")
+
+    depth: int
+    uses_row: bool
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+
+class Constant(Node):
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        """`value` is a document value, frozen, or a bound."""
+        self.value = value
+        self.depth = 1
+        self.uses_row = False
+
+
+class Row(Node):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.depth = 1
+        self.uses_row = True
+
+
+class Variable(Node):
+    __slots__ = ("id",)
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        self.depth = 1
+        self.uses_row = False
+
+
+class Function(Node):
+    __slots__ = ("body", "parameters")
+
+    def __init__(self, parameters: tuple[int, ...], body: Node) -> None:
+        self.parameters = parameters
+        self.body = body
+        self.depth = _one_deeper((body,))
+        self.uses_row = body.uses_row
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.body,)
+
+
+class Call(Node):
+    __slots__ = ("arguments", "operation", "options")
+
+    def __init__(
+        self, operation: str, arguments: tuple[Node, ...] = (), options: tuple[tuple[str, Node], ...] = ()
+    ) -> None:
+        """`options` are pairs of a name and a node, sorted by name."""
+        self.operation = operation
+        self.arguments = arguments
+        self.options = options
+        self.depth = _one_deeper(self.children)
+        self.uses_row = any(child.uses_row for child in self.children)
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        if not self.options:
+            return self.arguments
+        return (*self.arguments, *(node for _, node in self.options))
+
+
+def _one_deeper(children: tuple[Node, ...]) -> int:
+    depth = 1 + max((child.depth for child in children), default=0)
+    if depth > MAX_TREE_DEPTH:
+        raise QueryError(f"the expression is nested too deeply: more than {MAX_TREE_DEPTH} levels")
+    return depth
+
+
+def constant(value: Any) -> Constant:
+    """A constant of its own: a document value is checked and copied, so that nobody can change it later.
+
+    Raises:
+        InvalidDocument: It is not a value that a document may hold.
+    """
+    if value is None or value is True or value is False or value is minval or value is maxval:
+        return Constant(value)
+    # Its own round trip is the check, the copy and the normal form at once.
+    return Constant(freeze(decode_value(encode_value(value))))
+
+
+def new_variable() -> int:
+    """The id of a parameter that no other function has."""
+    return next(_variable_ids)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(node.children))
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node | None]) -> Node:
+    """The tree with some nodes exchanged: those for which `change` gives another. What is unchanged is shared."""
+    other = change(node)
+    if other is not None:
+        return other
+    if isinstance(node, Function):
+        body = rebuilt(node.body, change)
+        return node if body is node.body else Function(node.parameters, body)
+    if isinstance(node, Call):
+        arguments = tuple(rebuilt(child, change) for child in node.arguments)
+        options = tuple((name, rebuilt(child, change)) for name, child in node.options)
+        if all(new is old for new, old in zip(arguments, node.arguments, strict=True)) and all(
+            new[1] is old[1] for new, old in zip(options, node.options, strict=True)
+        ):
+            return node
+        return Call(node.operation, arguments, options)
+    return node
+
+
+def with_row_as(node: Node, variable: int) -> Node:
+    """The tree with the document at hand replaced by a variable."""
+    if not node.uses_row:
+        return node
+    return rebuilt(node, lambda inner: Variable(variable) if isinstance(inner, Row) else None)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Keys
+
+
+def node_key(node: Node) -> bytes:
+    """Bytes that are equal for trees of the same structure, so that equal views and compiled code can be shared.
+
+    Constants count by their encoding (1, 1.0 and true differ), whatever the order of their keys; the names of
+    variables do not count.
+    """
+    parts: list[bytes] = []
+    _write_key(node, parts, {})
+    return b"".join(parts)
+
+
+def _write_key(node: Node, parts: list[bytes], names: dict[int, int]) -> None:
+    # Every part says its own length or number of parts, so no two trees have the same bytes.
+    if isinstance(node, Constant):
+        value = node.value
+        if value is minval or value is maxval:
+            parts.append(b"m" if value is minval else b"M")
+        else:
+            data = encode_value(_with_sorted_keys(value))
+            parts.append(b"c%d:%b" % (len(data), data))
+    elif isinstance(node, Row):
+        parts.append(b"r")
+    elif isinstance(node, Variable):
+        parts.append(b"v%d." % names.get(node.id, -node.id))
+    elif isinstance(node, Function):
+        inner = dict(names)
+        for parameter in node.parameters:
+            inner[parameter] = len(inner)
+        parts.append(b"f%d." % len(node.parameters))
+        _write_key(node.body, parts, inner)
+    elif isinstance(node, Call):
+        name = node.operation.encode()
+        parts.append(b"(%d:%b%d,%d." % (len(name), name, len(node.arguments), len(node.options)))
+        for argument in node.arguments:
+            _write_key(argument, parts, names)
+        for option, argument in node.options:
+            parts.append(b"%d:%b" % (len(option.encode()), option.encode()))
+            _write_key(argument, parts, names)
+
+
+def _with_sorted_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_sorted_keys(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_with_sorted_keys(inner) for inner in value]
+    return value

@@ -1,0 +1,90 @@
+"""Updates: what `update`, `replace` and `map` are given, as functions of a document.
+
+A patch is merged: objects field by field, whatever else is exchanged, and `literal(value)` puts a value in whole or,
+without one, takes the field away.
+
+Rule of this file: no document that comes in is changed; what comes out may share what was left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reactdb.codec import pretty
+from reactdb.errors import QueryError
+
+from .build import Expression, expr
+from .checks import kind
+from .compile import value_function
+from .operations_object import merged
+from .tree import Call
+
+Document = dict[str, Any]
+
+
+def merge_document(old: Document, patch: Any) -> Document:
+    """The document with a patch merged into it. The patch may hold `literal` values, as `as_patch` makes them.
+
+    Raises:
+        QueryError: The patch is not an object.
+    """
+    if not isinstance(patch, dict):
+        raise QueryError(f"Inserted value must be an OBJECT (got {kind(patch)}):\n{pretty(patch)}")
+    result: Document = merged(old, patch)
+    return result
+
+
+def as_patch(value: Any) -> Callable[[Document], Any]:
+    """What `update` was given, as a function from the old document to the patch for it.
+
+    Args:
+        value: An expression, a dict that may hold expressions, or a Python function of the document. What the function
+            returns may hold expressions again.
+
+    Raises:
+        QueryError: It makes no sense for any document.
+    """
+    if callable(value) and not isinstance(value, Expression):
+        return _evaluating(value)
+    node = expr(value).node
+    # At the top there is nothing that a literal could be put into.
+    is_literal = isinstance(node, Call) and node.operation == "literal"
+    return value_function(node, literals_allowed=not is_literal)
+
+
+def _evaluating(function: Callable[[Document], Any]) -> Callable[[Document], Any]:
+    def patch(document: Document) -> Any:
+        return as_patch(_not_callable(function(document)))(document)
+
+    return patch
+
+
+def _not_callable(value: Any) -> Any:
+    if callable(value) and not isinstance(value, Expression):
+        raise QueryError("the function given to update returned a function")
+    return value
+
+
+def as_update(value: Any) -> Callable[[Document], Document]:
+    """What `update` was given, as a function from the old document to the new one."""
+    patch = as_patch(value)
+
+    def update(document: Document) -> Document:
+        return merge_document(document, patch(document))
+
+    return update
+
+
+def as_function(value: Any) -> Callable[[Document], Any]:
+    """What `map` or `replace` was given, as a function of a document.
+
+    Args:
+        value: An expression, a Python function of the document, or a value that may hold expressions.
+    """
+    if isinstance(value, Expression):
+        return value
+    if callable(value):
+        function: Callable[[Document], Any] = value
+        return function
+    return expr(value)

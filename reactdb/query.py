@@ -1,0 +1,152 @@
+"""Query: what to select, as a frozen value. It reads nothing and knows no database.
+
+A query is a table and the steps after it, in the order in which they were written:
+
+    games.filter(row["score"] > 10).order_by(desc("score")).limit(3)
+    Query("games", (Filter(...), OrderBy(...), Limit(3)))
+
+Rule of this file: steps are data. What a step does to documents is in `reading`, what it does to changes in `feeds`;
+both dispatch on the step's class, so a step that is added here is refused there until it is taught.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from reactdb.expression import Expression, OrderKey, Predicate
+
+Bound = Literal["open", "closed"]
+
+# The table of a query over every table of the database: `db.changes()`. No table can have this name.
+ALL_TABLES = "*"
+
+
+class Step:
+    """One step of a query. See the subclasses."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Step):
+    """One document by primary key. `key` is the value, `key_bytes` its collation bytes."""
+
+    key: Any
+    key_bytes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GetAll(Step):
+    """Documents by keys of the primary key (index None) or of an index. A key that is listed twice counts twice."""
+
+    keys: tuple[Any, ...]
+    keys_bytes: tuple[bytes, ...]
+    index: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Step):
+    """Documents in a range of the primary key (index None) or of an index: start <= key bytes < stop."""
+
+    lower: Any
+    upper: Any
+    index: str | None
+    left_bound: Bound
+    right_bound: Bound
+    start: bytes
+    stop: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Step):
+    predicate: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBy(Step):
+    """Order by an index, then by keys; without both, by the primary key. `keys` break ties of the index."""
+
+    keys: tuple[OrderKey, ...]
+    index: str | None
+    index_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Step):
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip(Step):
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Step):
+    """Each document becomes a value: of an expression, or of a callable on a document."""
+
+    function: Any
+    name: str = "map"
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatMap(Step):
+    """Each document becomes the elements of a list."""
+
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HasFields(Step):
+    """Only documents that have the fields, not null."""
+
+    predicate: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Union(Step):
+    """The documents so far, then those of other queries."""
+
+    others: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(Step):
+    """Different values only, in the collation's order. `field` is an expression or None for whole documents."""
+
+    expression: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Step):
+    """Groups by the value of an expression; an aggregate may follow."""
+
+    expression: Expression
+
+
+Aggregation = Literal["count", "sum", "avg", "min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Step):
+    """One value from all documents. min and max give the document, as ReQL does; `index` makes them a limit of one."""
+
+    kind: Aggregation
+    expression: Any = None
+    index: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    table: str
+    steps: tuple[Step, ...] = ()
+
+    def then(self, step: Step) -> Query:
+        """This query with one more step."""
+        return replace(self, steps=(*self.steps, step))
+
+    @property
+    def is_point(self) -> bool:
+        """True for a query of one document: it gives a document or None, not a list."""
+        return bool(self.steps) and isinstance(self.steps[0], Get)

@@ -1,0 +1,1 @@
+"""The file: log, heads, indexes."""

@@ -1,0 +1,111 @@
+"""Tables and indexes, as the file lists them: an immutable picture that is replaced whole when the list changes.
+
+The fact `catalogue` counts every change to the list, so that a process learns of another's with one small read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reactdb import codec, collation
+from reactdb.errors import CorruptDatabase, InvalidName, QueryError
+from reactdb.expression import Expression, compile_value, from_data
+from reactdb.store.schema import fact
+from reactdb.store.sqlite import Connection
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}", re.ASCII)
+
+
+def check_name(kind: str, name: object) -> str:
+    """The name itself, or InvalidName. `kind` is "Table" or "Index", for the sentence."""
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise InvalidName(kind, name)
+    return str(name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexInfo:
+    """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none."""
+
+    id: int
+    table_id: int
+    name: str
+    expression: Expression
+    multi: bool
+    value_of: Callable[[dict[str, Any]], Any]
+
+    def entries(self, document: dict[str, Any]) -> list[tuple[bytes, int]]:
+        """The document's places in this index as (value bytes, tag).
+
+        None for a value that ReQL leaves out of an index (missing, null, an object, arrays of those, or an error); one
+        for a simple index; one for each element of an array in a multi index, told apart by their tags.
+        """
+        try:
+            value = self.value_of(document)
+        except QueryError:
+            return []
+        if self.multi and isinstance(value, list):
+            found = []
+            for tag, element in enumerate(value):
+                key = collation.index_key_bytes(element)
+                if key is not None:
+                    found.append((key, tag))
+            return found
+        key = collation.index_key_bytes(value)
+        return [] if key is None else [(key, 0)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableInfo:
+    """One table. `created` and `dropped` are seqs: the table has changes in created < seq <= dropped."""
+
+    id: int
+    name: str
+    primary_key: str
+    created: int
+    dropped: int | None
+    indexes: dict[str, IndexInfo] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalogue:
+    """All tables of the file, at one version of the list."""
+
+    version: int
+    live: dict[str, TableInfo]
+    by_id: dict[int, TableInfo]
+
+    def at(self, name: str, seq: int) -> TableInfo | None:
+        """The table that had this name at `seq`; of several, the newest."""
+        found = [
+            info
+            for info in self.by_id.values()
+            if info.name == name and info.created <= seq and (info.dropped is None or seq < info.dropped)
+        ]
+        return max(found, key=lambda info: info.id) if found else None
+
+
+def load(connection: Connection) -> Catalogue:
+    """Read the catalogue. The caller holds a transaction, or takes the chance that it changes in between."""
+    version = int(fact(connection, "catalogue") or 0)
+    by_id: dict[int, TableInfo] = {}
+    for table_id, name, primary_key, created, dropped in connection.execute(
+        "SELECT id, name, primary_key, created, dropped FROM tables ORDER BY id"
+    ).fetchall():
+        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped)
+    for index_id, table_id, name, expression, multi in connection.execute(
+        "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id"
+    ).fetchall():
+        if table_id not in by_id:
+            raise CorruptDatabase(f"index {name!r} belongs to table {table_id}, which is not listed")
+        by_id[table_id].indexes[name] = make_index(index_id, table_id, name, expression, bool(multi))
+    live = {info.name: info for info in by_id.values() if info.dropped is None}
+    return Catalogue(version, live, by_id)
+
+
+def make_index(index_id: int, table_id: int, name: str, data: bytes, multi: bool) -> IndexInfo:
+    expression = from_data(codec.decode_value(data))
+    return IndexInfo(index_id, table_id, name, expression, multi, compile_value(expression))

@@ -1,0 +1,164 @@
+"""Publisher: tells a listener (the feeds) of every commit, in log order, whoever made it.
+
+This process's commits come from their transactions; another process's, and those that began before anybody listened, are read
+from the log. `published` is how far the listener has been told, so nothing is told twice and nothing left out.
+
+Thread safety: `lock` is held while commits are routed and while a listener joins; both are short and run no code of the user's
+but predicates. `drain`, which runs user code, is called without it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from reactdb.change import Commit
+from reactdb.errors import FeedError, HistoryLost
+from reactdb.store.catalogue import Catalogue
+from reactdb.store.snapshot import by_commit, whole_commits
+from reactdb.store.transaction import WriteTransaction
+
+if TYPE_CHECKING:
+    from reactdb.store.engine import Engine
+
+
+class CommitListener(Protocol):
+    """Who hears of commits: the feeds. All but `drain` is called under the publish lock."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anybody listens; commits are not put together for nobody."""
+
+    def route(self, commit: Commit) -> None:
+        """Take in the next commit. Must not raise, run user code or write."""
+
+    def abort(self, error: FeedError) -> None:
+        """The next commits cannot be told any more: end every feed."""
+
+    def drain(self) -> None:
+        """Tell what was taken in. Called without any lock held, after every commit."""
+
+    def close(self) -> None:
+        """The database is closing."""
+
+
+class Publisher:
+    """See the head of this file.
+
+    Attributes:
+        listener: Who is told; None before the first feed was opened.
+        published: Seq up to which it has been told.
+    """
+
+    def __init__(self, engine: Engine, seq: int) -> None:
+        self._engine = engine
+        self.lock = threading.RLock()
+        self.listener: CommitListener | None = None
+        self.published = seq
+        self._routing = threading.local()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens."""
+        listener = self.listener
+        return listener is not None and listener.is_active
+
+    @property
+    def is_routing(self) -> bool:
+        """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
+        return getattr(self._routing, "is_on", False)
+
+    def begin_listening(self, seq: int) -> None:
+        """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
+        self.published = max(self.published, seq)
+
+    def publish(self, transactions: Sequence[WriteTransaction], head: int) -> None:
+        """Tell of this process's commits, in order. `head` is the seq of the last."""
+        with self.lock:
+            listener = self.listener
+            if listener is None or not listener.is_active:
+                self.published = max(self.published, head)
+                return
+            for transaction in transactions:
+                if transaction.is_empty:
+                    continue
+                first, last = transaction.first, transaction.first + transaction.count - 1
+                changes = transaction.changes
+                if first > self.published + 1:
+                    # Another process wrote in between.
+                    self._publish_log(listener, first - 1)
+                if changes is None or first <= self.published:
+                    # Began before anybody listened, or told in part from the log already.
+                    self._publish_log(listener, last)
+                    changes = []
+                if changes or transaction.dropped_tables or transaction.dropped_indexes:
+                    self._route(listener, Commit(changes, last, transaction.dropped_tables, transaction.dropped_indexes))
+                self.published = max(self.published, last)
+
+    def catch_up(self) -> bool:
+        """Tell what other processes have committed. Whether there was anything."""
+        with self.lock:
+            listener = self.listener
+            if listener is None or not listener.is_active:
+                return False
+            before = self._engine.catalogue
+            with self._engine.fresh_snapshot() as snapshot:
+                head, after = snapshot.seq, snapshot.catalogue
+            found = head > self.published
+            if found:
+                self._publish_log(listener, head)
+            tables, indexes = what_was_dropped(before, after)
+            if tables or indexes:
+                self._route(listener, Commit([], head, tables, indexes))
+                found = True
+        if found:
+            self.drain()
+        return found
+
+    def _publish_log(self, listener: CommitListener, until: int) -> None:
+        while self.published < until:
+            try:
+                with self._engine.fresh_snapshot() as snapshot:
+                    changes = snapshot.changes(self.published, until)
+                    if changes and changes[-1].seq < until:
+                        changes = whole_commits(changes, snapshot)
+            except HistoryLost as error:
+                listener.abort(error)
+                self.published = until
+                return
+            for group in by_commit(changes):
+                self._route(listener, Commit(group, group[-1].seq))
+            self.published = changes[-1].seq if changes else until
+
+    def _route(self, listener: CommitListener, commit: Commit) -> None:
+        self._routing.is_on = True
+        try:
+            listener.route(commit)
+        finally:
+            self._routing.is_on = False
+
+    def drain(self) -> None:
+        """Let the listener tell what it has taken in. No lock is held."""
+        listener = self.listener
+        if listener is not None and listener.is_active:
+            listener.drain()
+
+
+def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
+    """(ids of tables, pairs of table id and index name) that are in one catalogue and not in a later one."""
+    if before.version == after.version:
+        return [], []
+    tables = [
+        table_id
+        for table_id, info in before.by_id.items()
+        if info.dropped is None and (table_id not in after.by_id or after.by_id[table_id].dropped is not None)
+    ]
+    indexes = []
+    for table_id, info in before.by_id.items():
+        if table_id in after.by_id:
+            kept = after.by_id[table_id].indexes
+            indexes += [
+                (table_id, name) for name, index in info.indexes.items() if name not in kept or kept[name].id != index.id
+            ]
+    return tables, indexes

@@ -1,0 +1,134 @@
+"""The file's format: its tables, made and migrated with sqlite-utils' migrations. docs/reference/format.md explains each byte.
+
+Rule of this file: a migration that was released is never edited; the next format is another migration. All of them run
+inside one BEGIN IMMEDIATE of ours, so that a crash leaves the old format or the new one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from sqlite_utils import Database, Migrations
+
+from reactdb.errors import IncompatibleFormat, NotADatabase
+from reactdb.store.sqlite import Connection
+
+# "rDB" and a format family. `file(1)` and foreign programs can tell whose file it is.
+APPLICATION_ID = 0x72444231
+FORMAT_VERSION = 1
+
+# A mark says "this table has entries among these 32 seqs". Reading one table's changes then touches at most 31 entries of
+# others beside each of its own, and reads none of their documents. An index on (table, seq) reads no others, but costs a
+# bulk insert 40% and each small commit another page; marks cost a row in 32.
+BLOCK_BITS = 5
+
+migrations = Migrations("reactdb")
+
+
+@migrations()
+def m001_log_heads_indexes(database: Database) -> None:
+    """Format 1."""
+    for statement in (
+        # The log is the database: each document version once, in the entry that wrote it.
+        # AUTOINCREMENT: a seq is never used again, also after the newest entries were compacted away.
+        """CREATE TABLE log (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            table_id INTEGER NOT NULL,
+            kind INTEGER NOT NULL,
+            step INTEGER NOT NULL,
+            prev INTEGER,
+            time INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            body BLOB,
+            origin TEXT,
+            meta BLOB
+        )""",
+        "CREATE TABLE heads (table_id INTEGER, key BLOB, seq INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
+        "CREATE TABLE graves (table_id INTEGER, key BLOB, seq INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
+        "CREATE TABLE marks (table_id INTEGER, block INTEGER, PRIMARY KEY (table_id, block)) WITHOUT ROWID",
+        """CREATE TABLE entries (
+            index_id INTEGER, value BLOB, key BLOB, tag INTEGER,
+            PRIMARY KEY (index_id, value, key, tag)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE tables (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL,
+            primary_key TEXT NOT NULL,
+            created INTEGER NOT NULL,
+            dropped INTEGER
+        )""",
+        "CREATE UNIQUE INDEX tables_by_name ON tables (name) WHERE dropped IS NULL",
+        """CREATE TABLE indexes (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            table_id INTEGER NOT NULL,
+            name TEXT NOT NULL,
+            expression BLOB NOT NULL,
+            multi INTEGER NOT NULL,
+            UNIQUE (table_id, name)
+        )""",
+        "CREATE TABLE epochs (epoch TEXT PRIMARY KEY, since INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    ):
+        database.execute(statement)
+    database.conn.executemany(
+        "INSERT INTO facts (name, value) VALUES (?, ?)",
+        [("database_id", secrets.token_hex(8)), ("low_water", 0), ("catalogue", 0)],
+    )
+    database.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, 0, 1)", [secrets.token_hex(6)])
+
+
+def identify(connection: Connection, path: str) -> int:
+    """The format version of the file: 0 for an empty one.
+
+    Raises:
+        NotADatabase: An SQLite file, but somebody else's.
+        IncompatibleFormat: Written by a newer reactdb.
+    """
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application_id != APPLICATION_ID:
+        if objects or application_id:
+            raise NotADatabase(path, "it is an SQLite file of another program")
+        return 0
+    if version > FORMAT_VERSION:
+        raise IncompatibleFormat(
+            f"{path} has format {version}, written by a newer reactdb; this one reads formats up to {FORMAT_VERSION}"
+        )
+    return int(version)
+
+
+def migrate(connection: Connection, path: str) -> None:
+    """Bring the file to today's format; nothing happens where it is there already.
+
+    Source: sqlite-utils 4, "Migrations"; its own transactions become savepoints inside ours.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Looked at again under the lock: another process may have made the tables since.
+        if identify(connection, path) < FORMAT_VERSION:
+            database = Database(connection, recursive_triggers=False, execute_plugins=False)
+            migrations.apply(database)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def fact(connection: Connection, name: str) -> Any:
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
+def set_fact(connection: Connection, name: str, value: Any) -> None:
+    connection.execute(
+        "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
+    )
+
+
+def newest_epoch(connection: Connection) -> str:
+    return str(connection.execute("SELECT epoch FROM epochs ORDER BY position DESC LIMIT 1").fetchone()[0])

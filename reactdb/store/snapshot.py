@@ -1,0 +1,324 @@
+"""Reading: a Snapshot is the documents and the log as of one seq, of the present or of the past.
+
+The present is the heads joined to the log. The past is the present with the later changes undone: for every key that changed
+after the seq, the old value of its first such change. A past of k changes ago costs k, not the size of the table.
+
+Rule of this file: it reads bytes and orders them. What a document means (filters, orders, limits) is `reading`'s business.
+Ranges are half open in bytes, start <= key < stop; `collation` makes every bound of a query into one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from reactdb import codec
+from reactdb.change import Change
+from reactdb.errors import HistoryLost
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo
+from reactdb.store.schema import BLOCK_BITS
+from reactdb.store.sqlite import Connection
+
+EVERYTHING = (b"", b"\xff")
+# Rows that one read of the log fetches: about 1 MB of ordinary documents.
+PAGE_CHANGES = 1_000
+
+
+class Row(NamedTuple):
+    """One document in a table."""
+
+    key: bytes
+    body: bytes
+
+
+class Entry(NamedTuple):
+    """One document at one place of an index; `tag` tells the places of a multi index apart."""
+
+    value: bytes
+    key: bytes
+    tag: int
+    body: bytes
+
+
+GET = "SELECT h.seq, l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq WHERE h.table_id = ? AND h.key = ?"
+ROWS = (
+    "SELECT h.key, l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq"
+    " WHERE h.table_id = ? AND h.key >= ? AND h.key < ? ORDER BY h.key {} LIMIT ?"
+)
+ENTRIES = (
+    "SELECT e.value, e.key, e.tag, l.body FROM entries e"
+    " CROSS JOIN heads h ON h.table_id = ? AND h.key = e.key CROSS JOIN log l ON l.seq = h.seq"
+    " WHERE e.index_id = ? AND e.value >= ? AND e.value < ? ORDER BY e.value {0}, e.key {0}, e.tag {0} LIMIT ?"
+)
+COLUMNS = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, p.body"
+CHANGES = (
+    f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
+)
+TABLE_CHANGES = (
+    f"SELECT {COLUMNS} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
+    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}) LEFT JOIN log p ON p.seq = l.prev"
+    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND l.seq > ?4 AND l.seq <= ?5"
+    " ORDER BY m.block, l.seq LIMIT ?6"
+)
+ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq = ?"
+
+
+def head_seq(connection: Connection) -> int:
+    """The seq of the newest entry that was ever written. Survives the compaction of that entry."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def low_water(connection: Connection) -> int:
+    """The oldest position that the log can still be read from: every change past it is there."""
+    return int(connection.execute("SELECT value FROM facts WHERE name = 'low_water'").fetchone()[0])
+
+
+class Snapshot:
+    """The documents as one connection sees them now.
+
+    Several reads see the same state only while the connection is in a transaction; `Engine.snapshot` makes one.
+    Thread safety: one thread at a time, as the connection.
+    """
+
+    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+        self.connection = connection
+        self.catalogue = catalogue
+
+    @property
+    def seq(self) -> int:
+        return head_seq(self.connection)
+
+    def table(self, name: str) -> TableInfo | None:
+        return self.catalogue.live.get(name)
+
+    def get(self, table: TableInfo, key: bytes) -> bytes | None:
+        """The encoded document, or None."""
+        row = self.connection.execute(GET, (table.id, key)).fetchone()
+        return None if row is None else row[1]
+
+    def rows(
+        self, table: TableInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+    ) -> list[Row]:
+        """Documents with start <= key < stop, in key order; at most `limit` where that is not negative."""
+        cursor = self.connection.execute(ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, limit))
+        return list(map(Row._make, cursor.fetchall()))
+
+    def entries(
+        self, index: IndexInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+    ) -> list[Entry]:
+        """Places in the index with start <= value < stop, by value, then key, then tag."""
+        cursor = self.connection.execute(
+            ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
+        )
+        return list(map(Entry._make, cursor.fetchall()))
+
+    def count(self, table: TableInfo) -> int:
+        return int(self.connection.execute("SELECT count(*) FROM heads WHERE table_id = ?", (table.id,)).fetchone()[0])
+
+    def changes(
+        self, since: int, until: int | None = None, table: TableInfo | None = None, limit: int = PAGE_CHANGES
+    ) -> list[Change]:
+        """Log entries with since < seq <= until, oldest first, at most `limit`.
+
+        Raises:
+            HistoryLost: Some of them were compacted away.
+        """
+        oldest = low_water(self.connection)
+        if since < oldest:
+            raise HistoryLost(since, oldest + 1)
+        top = head_seq(self.connection) if until is None else until
+        if table is None:
+            cursor = self.connection.execute(CHANGES, (since, top, limit))
+        else:
+            cursor = self.connection.execute(
+                TABLE_CHANGES, (table.id, since >> BLOCK_BITS, top >> BLOCK_BITS, since, top, limit)
+            )
+        return [self._change(row) for row in cursor.fetchall()]
+
+    def entry(self, seq: int) -> Change | None:
+        """The log entry at `seq`, or None where it was compacted away or never written."""
+        row = self.connection.execute(ONE_CHANGE, (seq,)).fetchone()
+        return None if row is None else self._change(row)
+
+    def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
+        """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its grave."""
+        row = self.connection.execute(
+            "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 UNION ALL"
+            " SELECT seq FROM graves WHERE table_id = ?1 AND key = ?2",
+            (table.id, key),
+        ).fetchone()
+        seq = None if row is None else row[0]
+        while seq is not None:
+            change = self.entry(seq)
+            if change is None:
+                return
+            yield change
+            seq = change.prev
+
+    def _change(self, row: tuple[Any, ...]) -> Change:
+        seq, table_id, kind, step, prev, time, key, body, origin, meta, old = row
+        info = self.catalogue.by_id.get(table_id)
+        name = f"#{table_id}" if info is None else info.name
+        return Change(seq, name, table_id, key, kind, prev, old, body, seq - step, time, origin, meta)
+
+
+class Undo:
+    """What to take back to get from the present to an earlier seq: the changes after it, by table and key.
+
+    Made once from the log and then asked for any seq at or after the one that it was made for.
+    """
+
+    def __init__(self, since: int, changes: Iterable[Change]) -> None:
+        self.since = since
+        self._steps: dict[int, dict[bytes, list[tuple[int, bytes | None]]]] = {}
+        self.until = since
+        for change in changes:
+            self.add(change)
+
+    def add(self, change: Change) -> None:
+        """Take in the next change; they come in log order."""
+        keys = self._steps.setdefault(change.table_id, {})
+        keys.setdefault(change.key_bytes, []).append((change.seq, change.old_bytes))
+        self.until = change.seq
+
+    def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
+        """For each key that changed after `seq`, its document at `seq` (None: it was not there)."""
+        found: dict[bytes, bytes | None] = {}
+        for key, steps in self._steps.get(table_id, {}).items():
+            place = bisect_left(steps, seq + 1, key=lambda step: step[0])
+            if place < len(steps):
+                found[key] = steps[place][1]
+        return found
+
+    def one(self, table_id: int, key: bytes, seq: int) -> tuple[bool, bytes | None]:
+        """(whether the key changed after `seq`, its document at `seq` where it did)."""
+        steps = self._steps.get(table_id, {}).get(key)
+        if steps is None:
+            return False, None
+        place = bisect_left(steps, seq + 1, key=lambda step: step[0])
+        return (False, None) if place == len(steps) else (True, steps[place][1])
+
+
+class PastSnapshot(Snapshot):
+    """The documents as of an earlier seq: `now` with the changes after `seq` taken back.
+
+    Indexes are today's, over the documents of then.
+    """
+
+    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+        super().__init__(now.connection, now.catalogue)
+        self._now = now
+        self._seq = seq
+        self._undo = undo
+        self._old: dict[int, dict[bytes, bytes | None]] = {}
+
+    @property
+    def seq(self) -> int:
+        return self._seq
+
+    def table(self, name: str) -> TableInfo | None:
+        return self.catalogue.at(name, self._seq)
+
+    def get(self, table: TableInfo, key: bytes) -> bytes | None:
+        changed, body = self._undo.one(table.id, key, self._seq)
+        return body if changed else self._now.get(table, key)
+
+    def rows(
+        self, table: TableInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+    ) -> list[Row]:
+        old = self._old_of(table.id)
+        ours = sorted(Row(key, body) for key, body in old.items() if body is not None and start <= key < stop)
+        wanted = limit if limit < 0 else limit + len(old)
+        now = (row for row in self._now.rows(table, start, stop, reverse=reverse, limit=wanted) if row.key not in old)
+        return _merged(now, ours, reverse, limit, key=_row_key)
+
+    def entries(
+        self, index: IndexInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+    ) -> list[Entry]:
+        old = self._old_of(index.table_id)
+        ours = sorted(
+            Entry(value, key, tag, body)
+            for key, body in old.items()
+            if body is not None
+            for value, tag in index.entries(codec.decode(body))
+            if start <= value < stop
+        )
+        # A document has one place in a simple index; in a multi index nobody knows how many must be passed over.
+        wanted = limit if limit < 0 or index.multi else limit + len(old)
+        now = self._now.entries(index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted)
+        return _merged((entry for entry in now if entry.key not in old), ours, reverse, limit, key=_entry_key)
+
+    def count(self, table: TableInfo) -> int:
+        old = self._old_of(table.id)
+        then = sum(body is not None for body in old.values())
+        now = sum(self._now.get(table, key) is not None for key in old)
+        return self._now.count(table) - now + then
+
+    def changes(
+        self, since: int, until: int | None = None, table: TableInfo | None = None, limit: int = PAGE_CHANGES
+    ) -> list[Change]:
+        return self._now.changes(since, self._seq if until is None else min(until, self._seq), table, limit)
+
+    def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
+        return (change for change in self._now.history(table, key) if change.seq <= self._seq)
+
+    def _old_of(self, table_id: int) -> dict[bytes, bytes | None]:
+        old = self._old.get(table_id)
+        if old is None:
+            old = self._old[table_id] = self._undo.old(table_id, self._seq)
+        return old
+
+
+def _row_key(row: Row) -> bytes:
+    return row.key
+
+
+def _entry_key(entry: Entry) -> tuple[bytes, bytes, int]:
+    return entry[:3]
+
+
+def _merged(now: Iterable[Any], ours: list[Any], reverse: bool, limit: int, key: Callable[[Any], Any]) -> list[Any]:
+    if reverse:
+        ours.reverse()
+    found = list(merge(now, ours, key=key, reverse=reverse))
+    return found if limit < 0 else found[:limit]
+
+
+def by_commit(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """Changes in log order, as one list a transaction."""
+    for _, group in groupby(changes, key=lambda change: (change.commit, change.time)):
+        yield list(group)
+
+
+def as_of(now: Snapshot, seq: int) -> Snapshot:
+    """`now` with every change after `seq` taken back."""
+    changes = all_changes(now, seq)
+    return PastSnapshot(now, seq, Undo(seq, changes))
+
+
+def all_changes(snapshot: Snapshot, since: int, table: TableInfo | None = None) -> Iterator[Change]:
+    """Every change past `since`, page by page, within one snapshot."""
+    until = snapshot.seq
+    while True:
+        page = snapshot.changes(since, until, table)
+        yield from page
+        if not page or page[-1].seq >= until:
+            return
+        since = page[-1].seq
+
+
+def whole_commits(changes: list[Change], snapshot: Snapshot) -> list[Change]:
+    """A page of changes that may end inside a commit, completed to the end of that commit."""
+    commit, last = changes[-1].commit, changes[-1].seq
+    found = list(changes)
+    while True:
+        more = snapshot.changes(last, None, limit=200)
+        same = [change for change in more if change.commit == commit]
+        found += same
+        if len(same) < 200:
+            return found
+        last = same[-1].seq

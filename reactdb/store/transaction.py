@@ -1,0 +1,331 @@
+"""WriteTransaction: the statements that append to the log, move heads and keep indexes, inside one BEGIN IMMEDIATE.
+
+Every write is the same three steps: append the entry (its `prev` is the old head), move the head, move the index entries
+that differ. A delete moves the head to `graves`, so that a key which comes back keeps its history.
+
+Rule of this file: it is called under the write lock with a transaction open, and never begins or ends one itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reactdb import codec
+from reactdb.change import DELETE, INSERT, Change
+from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
+from reactdb.store.schema import BLOCK_BITS, set_fact
+from reactdb.store.snapshot import GET, Snapshot, head_seq
+from reactdb.store.sqlite import Connection, IntegrityError
+
+APPEND = (
+    "INSERT INTO log (table_id, kind, step, prev, time, key, body, origin, meta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
+MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
+DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
+ADD_GRAVE = "INSERT INTO graves (table_id, key, seq) VALUES (?, ?, ?)"
+DROP_GRAVE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
+GET_GRAVE = "SELECT seq FROM graves WHERE table_id = ? AND key = ?"
+ADD_MARK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
+ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
+DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
+# In key order: a head appended at the end of its tree costs half of one put in the middle.
+ADD_HEADS = "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY key"
+
+
+class KeyTaken(Exception):
+    """insert_many met a key that is there already. Internal: the caller looks which one and says so."""
+
+
+class WriterMemory:
+    """What the writer remembers between transactions, so as not to ask the file again.
+
+    All of it is derived: `forget` after a rollback or another process's commit makes it be asked for anew.
+    """
+
+    __slots__ = ("graves", "marked")
+
+    def __init__(self) -> None:
+        # Newest marked block of each table; tables known to have (or not to have) graves.
+        self.marked: dict[int, int] = {}
+        self.graves: dict[int, bool] = {}
+
+    def forget(self) -> None:
+        self.marked.clear()
+        self.graves.clear()
+
+
+class WriteTransaction:
+    """One commit in the making.
+
+    Attributes:
+        first: Seq of its first change.
+        changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
+        dropped_tables, dropped_indexes: For `Commit`.
+    """
+
+    __slots__ = (
+        "catalogue",
+        "changes",
+        "connection",
+        "count",
+        "dropped_indexes",
+        "dropped_tables",
+        "execute",
+        "first",
+        "is_catalogue_changed",
+        "memory",
+        "origin",
+        "time",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        catalogue: Catalogue,
+        memory: WriterMemory,
+        first: int,
+        time: int,
+        *,
+        collect: bool,
+        origin: str | None = None,
+    ) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.catalogue = catalogue
+        self.memory = memory
+        self.first = first
+        self.count = 0
+        self.time = time
+        self.origin = origin
+        self.changes: list[Change] | None = [] if collect else None
+        self.dropped_tables: list[int] = []
+        self.dropped_indexes: list[tuple[int, str]] = []
+        self.is_catalogue_changed = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.count or self.is_catalogue_changed)
+
+    def snapshot(self) -> Snapshot:
+        """Reads that see what this transaction has written so far."""
+        return Snapshot(self.connection, self.catalogue)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Documents
+
+    def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
+        """(seq, encoded document) of a key, or None."""
+        row: tuple[int, bytes] | None = self.execute(GET, (table.id, key)).fetchone()
+        return row
+
+    def insert(self, table: TableInfo, key: bytes, body: bytes, meta: bytes | None = None) -> None:
+        """Add a document whose key is free.
+
+        Raises:
+            KeyTaken: It is not. The entry is in the log all the same: the caller rolls back.
+        """
+        grave = self._grave(table, key)
+        seq = self._append(table, key, INSERT, grave, None, body, meta)
+        try:
+            self.execute(ADD_HEAD, (table.id, key, seq))
+        except IntegrityError:
+            raise KeyTaken from None
+        if table.indexes:
+            self._index(table, key, None, body)
+
+    def write(
+        self,
+        table: TableInfo,
+        key: bytes,
+        kind: int,
+        old: tuple[int, bytes] | None,
+        body: bytes | None,
+        meta: bytes | None = None,
+    ) -> None:
+        """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there."""
+        if old is None:
+            assert body is not None
+            self.insert(table, key, body, meta)
+            return
+        prev, old_body = old
+        seq = self._append(table, key, kind, prev, old_body, body, meta)
+        if body is None:
+            assert kind == DELETE
+            self.execute(DROP_HEAD, (table.id, key))
+            self.execute(ADD_GRAVE, (table.id, key, seq))
+            self.memory.graves[table.id] = True
+        else:
+            self.execute(MOVE_HEAD, (seq, table.id, key))
+        if table.indexes:
+            self._index(table, key, old_body, body)
+
+    def insert_many(self, table: TableInfo, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add many (key, encoded document) whose keys are free, at half the cost of one by one.
+
+        Raises:
+            KeyTaken: One of them is not, or two are the same. The caller rolls back and finds out which.
+        """
+        if self._may_have_graves(table):
+            for key, body in rows:
+                self.insert(table, key, body)
+            return
+        table_id, time, origin, start = table.id, self.time, self.origin, self.count
+        self.connection.executemany(
+            APPEND,
+            [
+                (table_id, INSERT, step, None, time, key, body, origin, None)
+                for step, (key, body) in enumerate(rows, start)
+            ],
+        )
+        first = self.first + start
+        try:
+            self.execute(ADD_HEADS, (first,))
+        except IntegrityError:
+            raise KeyTaken from None
+        self.count += len(rows)
+        last = first + len(rows) - 1
+        self.connection.executemany(
+            ADD_MARK, [(table_id, block) for block in range(first >> BLOCK_BITS, (last >> BLOCK_BITS) + 1)]
+        )
+        self.memory.marked[table_id] = last >> BLOCK_BITS
+        if table.indexes:
+            documents = [(key, codec.decode(body)) for key, body in rows]
+            for index in table.indexes.values():
+                self.connection.executemany(
+                    ADD_ENTRY,
+                    sorted(
+                        (index.id, value, key, tag)
+                        for key, document in documents
+                        for value, tag in index.entries(document)
+                    ),
+                )
+        if self.changes is not None:
+            self.changes.extend(
+                Change(first + place, table.name, table_id, key, INSERT, None, None, body, self.first, time, origin)
+                for place, (key, body) in enumerate(rows)
+            )
+
+    def _append(
+        self,
+        table: TableInfo,
+        key: bytes,
+        kind: int,
+        prev: int | None,
+        old_body: bytes | None,
+        body: bytes | None,
+        meta: bytes | None,
+    ) -> int:
+        step = self.count
+        seq: int = self.execute(
+            APPEND, (table.id, kind, step, prev, self.time, key, body, self.origin, meta)
+        ).lastrowid
+        assert seq == self.first + step
+        self.count = step + 1
+        block = seq >> BLOCK_BITS
+        if self.memory.marked.get(table.id) != block:
+            self.execute(ADD_MARK, (table.id, block))
+            self.memory.marked[table.id] = block
+        if self.changes is not None:
+            self.changes.append(
+                Change(
+                    seq, table.name, table.id, key, kind, prev, old_body, body, self.first, self.time, self.origin, meta
+                )
+            )
+        return seq
+
+    def _may_have_graves(self, table: TableInfo) -> bool:
+        known = self.memory.graves.get(table.id)
+        if known is None:
+            row = self.execute("SELECT 1 FROM graves WHERE table_id = ? LIMIT 1", (table.id,)).fetchone()
+            known = self.memory.graves[table.id] = row is not None
+        return known
+
+    def _grave(self, table: TableInfo, key: bytes) -> int | None:
+        """The seq of the entry that deleted this key earlier, taken out of `graves`; None where there is none."""
+        if not self._may_have_graves(table):
+            return None
+        row = self.execute(GET_GRAVE, (table.id, key)).fetchone()
+        if row is None:
+            return None
+        self.execute(DROP_GRAVE, (table.id, key))
+        return int(row[0])
+
+    def _index(self, table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None) -> None:
+        old = None if old_body is None else codec.decode(old_body)
+        new = None if body is None else codec.decode(body)
+        for index in table.indexes.values():
+            before = [] if old is None else index.entries(old)
+            after = [] if new is None else index.entries(new)
+            if before == after:
+                continue
+            for value, tag in before:
+                if (value, tag) not in after:
+                    self.execute(DROP_ENTRY, (index.id, value, key, tag))
+            for value, tag in after:
+                if (value, tag) not in before:
+                    self.execute(ADD_ENTRY, (index.id, value, key, tag))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Tables and indexes
+
+    def create_table(self, name: str, primary_key: str) -> TableInfo:
+        """The caller has looked that the name is free."""
+        seq = head_seq(self.connection)
+        table_id = self.execute(
+            "INSERT INTO tables (name, primary_key, created) VALUES (?, ?, ?)", (name, primary_key, seq)
+        ).lastrowid
+        self._catalogue_changed()
+        return self.catalogue.by_id[table_id]
+
+    def drop_table(self, table: TableInfo) -> None:
+        """Take the table off the list. Its documents stay for views of the past until compaction passes this point."""
+        self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (head_seq(self.connection), table.id))
+        self.dropped_tables.append(table.id)
+        self._catalogue_changed()
+
+    def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
+        """List the index and fill it from the documents."""
+        index_id = self.execute(
+            "INSERT INTO indexes (table_id, name, expression, multi) VALUES (?, ?, ?, ?)",
+            (table.id, name, expression, multi),
+        ).lastrowid
+        index = make_index(index_id, table.id, name, expression, multi)
+        found = [
+            (index_id, value, key, tag)
+            for key, body in self.snapshot().rows(table)
+            for value, tag in index.entries(codec.decode(body))
+        ]
+        found.sort()
+        self.connection.executemany(ADD_ENTRY, found)
+        self._catalogue_changed()
+
+    def drop_index(self, table: TableInfo, name: str) -> None:
+        index = table.indexes[name]
+        self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
+        self.execute("DELETE FROM entries WHERE index_id = ?", (index.id,))
+        self.dropped_indexes.append((table.id, name))
+        self._catalogue_changed()
+
+    def _catalogue_changed(self) -> None:
+        set_fact(self.connection, "catalogue", self.catalogue.version + 1)
+        self.catalogue = load(self.connection)
+        self.is_catalogue_changed = True
+
+
+def remove_dropped(connection: Connection, table_ids: Sequence[int]) -> None:
+    """Remove what compaction left of tables that were dropped below the low-water mark."""
+    for table_id in table_ids:
+        parameters: tuple[Any, ...] = (table_id,)
+        for statement in (
+            "DELETE FROM entries WHERE index_id IN (SELECT id FROM indexes WHERE table_id = ?)",
+            "DELETE FROM indexes WHERE table_id = ?",
+            # Below the low-water mark only the entries of live documents are left.
+            "DELETE FROM log WHERE seq IN (SELECT seq FROM heads WHERE table_id = ?)",
+            "DELETE FROM heads WHERE table_id = ?",
+            "DELETE FROM graves WHERE table_id = ?",
+            "DELETE FROM marks WHERE table_id = ?",
+            "DELETE FROM tables WHERE id = ?",
+        ):
+            connection.execute(statement, parameters)

@@ -1,0 +1,244 @@
+"""Writing: what `insert`, `update`, `replace` and `delete` do to documents, inside one write transaction.
+
+A native write that fails raises and leaves nothing behind; a document that would become equal to what is stored is left
+alone, so that it makes no log entry and tells nobody. Results are ReQL's counters.
+
+Rule of this file: a function here gets a `WriteTransaction` and prepared documents. Encoding and checking what can be checked
+beforehand happens in `prepare`, outside the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from reactdb import codec, collation
+from reactdb.change import DELETE, REPLACE, UPDATE
+from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, InvalidOption, QueryError
+from reactdb.expression import merge_document
+from reactdb.identifiers import new_key
+from reactdb.query import Get, Query
+from reactdb.reading import run
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.transaction import KeyTaken, WriteTransaction
+
+Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
+Stored = tuple[int, bytes]
+
+
+class Prepared(NamedTuple):
+    """A document on its way in."""
+
+    key: bytes
+    body: bytes
+
+
+class Tally:
+    """ReQL's counters of one write, and its changes where they are asked for."""
+
+    __slots__ = ("changes", "counts", "generated_keys", "keeps_all")
+
+    def __init__(self, return_changes: bool | str = False) -> None:
+        if not isinstance(return_changes, bool) and return_changes != "always":
+            raise InvalidOption(
+                f"Invalid return_changes value `{return_changes}` (options are `true`, `false`, and `'always'`)."
+            )
+        self.counts = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
+        self.generated_keys: list[str] = []
+        self.changes: list[dict[str, Any]] | None = [] if return_changes else None
+        self.keeps_all = return_changes == "always"
+
+    def add(self, counter: str, old: bytes | None, new: bytes | None) -> None:
+        self.counts[counter] += 1
+        if self.changes is not None and (self.keeps_all or counter not in ("unchanged", "skipped")):
+            self.changes.append(
+                {
+                    "old_val": None if old is None else codec.decode(old),
+                    "new_val": None if new is None else codec.decode(new),
+                }
+            )
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = dict(self.counts)
+        if self.generated_keys:
+            found["generated_keys"] = self.generated_keys
+        if self.changes is not None:
+            found["changes"] = self.changes
+        return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# insert
+
+
+def prepare(documents: Iterable[Any], primary_key: str) -> tuple[list[Prepared], list[str]]:
+    """Documents with their keys, encoded; and the keys that were generated for those without one.
+
+    Raises:
+        InvalidDocument, InvalidKey: Of the first that is not right.
+    """
+    prepared = []
+    generated = []
+    encode, key_of = codec.encode, collation.primary_key_bytes
+    for document in documents:
+        if not isinstance(document, dict):
+            if not isinstance(document, Mapping):
+                raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
+            document = dict(document)
+        try:
+            key = document[primary_key]
+        except KeyError:
+            key = new_key()
+            generated.append(key)
+            document = {primary_key: key, **document}
+        prepared.append(Prepared(key_of(key), encode(document)))
+    return prepared, generated
+
+
+def insert(
+    transaction: WriteTransaction, table: TableInfo, documents: list[Prepared], conflict: Conflict, tally: Tally
+) -> None:
+    """Add documents; `conflict` says what happens where a key is taken.
+
+    Raises:
+        DuplicateKey: conflict="error", and a key is taken or comes twice.
+    """
+    if conflict == "error":
+        insert_free(transaction, table, documents)
+        tally.counts["inserted"] += len(documents)
+        if tally.changes is not None:
+            tally.changes.extend({"old_val": None, "new_val": codec.decode(body)} for _, body in documents)
+        return
+    for key, body in documents:
+        old = transaction.head(table, key)
+        if old is None:
+            transaction.insert(table, key, body)
+            tally.add("inserted", None, body)
+        elif conflict == "replace":
+            put(transaction, table, key, old, codec.decode(body), REPLACE, tally)
+        elif conflict == "update":
+            merged = merge_document(codec.decode(old[1]), codec.decode(body))
+            put(transaction, table, key, old, merged, UPDATE, tally)
+        else:
+            assert callable(conflict)
+            before = codec.decode(old[1])
+            new = conflict(before[table.primary_key], before, codec.decode(body))
+            put(transaction, table, key, old, new, REPLACE, tally)
+
+
+def insert_free(transaction: WriteTransaction, table: TableInfo, documents: list[Prepared]) -> None:
+    """Insert, taking it for granted that every key is free; where that was wrong, find out which and say so."""
+    try:
+        if len(documents) == 1:
+            transaction.insert(table, documents[0].key, documents[0].body)
+        elif documents:
+            transaction.insert_many(table, documents)
+    except KeyTaken:
+        seen: dict[bytes, bytes] = {}
+        for key, body in documents:
+            stored = seen.get(key)
+            if stored is None:
+                # Of what this insert itself has put there so far, only the last can be taken: it is found first in `seen`.
+                head = transaction.head(table, key)
+                stored = None if head is None or head[0] >= transaction.first + transaction.count else head[1]
+            if stored is not None and (key in seen or stored is not body):
+                raise DuplicateKey(
+                    table.primary_key, codec.pretty(codec.decode(stored)), codec.pretty(codec.decode(body))
+                ) from None
+            seen[key] = body
+        raise
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# update, replace, delete
+
+
+def matching(transaction: WriteTransaction, query: Query, table: TableInfo) -> list[tuple[bytes, dict[str, Any] | None]]:
+    """(key, document) of what a query selects; (key, None) for `get` of a key that is not there."""
+    found = run(query, transaction.snapshot())
+    if query.is_point:
+        get = query.steps[0]
+        assert isinstance(get, Get)
+        return [(get.key_bytes, found)]
+    return [(collation.primary_key_bytes(document[table.primary_key]), document) for document in found]
+
+
+def update(
+    transaction: WriteTransaction, query: Query, table: TableInfo, patch: Callable[[dict[str, Any]], Any], tally: Tally
+) -> None:
+    """Merge `patch(document)` into every selected document. A missing one (`get`) is skipped."""
+    for key, document in matching(transaction, query, table):
+        old = transaction.head(table, key)
+        if document is None or old is None:
+            tally.add("skipped", None, None)
+            continue
+        before = codec.decode(old[1])
+        given = patch(before)
+        if not isinstance(given, Mapping):
+            raise QueryError(f"Inserted value must be an OBJECT (got {collation.type_name(given)}):\n{codec.pretty(given)}")
+        put(transaction, table, key, old, merge_document(codec.decode(old[1]), given), UPDATE, tally)
+
+
+def replace(
+    transaction: WriteTransaction, query: Query, table: TableInfo, new: Callable[[Any], Any], tally: Tally
+) -> None:
+    """Put `new(document)` in the place of every selected document; None deletes. A missing one (`get`) is inserted."""
+    for key, _ in matching(transaction, query, table):
+        old = transaction.head(table, key)
+        document = new(None if old is None else codec.decode(old[1]))
+        put(transaction, table, key, old, document, REPLACE, tally)
+
+
+def delete(transaction: WriteTransaction, query: Query, table: TableInfo, tally: Tally) -> None:
+    for key, _ in matching(transaction, query, table):
+        put(transaction, table, key, transaction.head(table, key), None, DELETE, tally)
+
+
+def put(
+    transaction: WriteTransaction,
+    table: TableInfo,
+    key: bytes,
+    old: Stored | None,
+    document: Any,
+    kind: int,
+    tally: Tally,
+) -> None:
+    """Make `document` (None: nothing) the content of `key`, and count what that was.
+
+    Raises:
+        InvalidDocument, InvalidKey: The document, or a primary key that differs from the one selected.
+    """
+    old_body = None if old is None else old[1]
+    if document is None:
+        if old is None:
+            tally.add("skipped", None, None)
+        else:
+            transaction.write(table, key, DELETE, old, None)
+            tally.add("deleted", old_body, None)
+        return
+    body = checked_body(table, key, old_body, document)
+    if old is None:
+        transaction.insert(table, key, body)
+        tally.add("inserted", None, body)
+    elif codec.same_bytes(old[1], body):
+        tally.add("unchanged", old_body, old_body)
+    else:
+        transaction.write(table, key, kind, old, body)
+        tally.add("replaced", old_body, body)
+
+
+def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
+    """The document encoded, after a look at its primary key."""
+    if not isinstance(document, Mapping):
+        raise InvalidDocument(f"Inserted value must be an OBJECT (got {collation.type_name(document)}):\n{codec.pretty(document)}")
+    if not isinstance(document, dict):
+        document = dict(document)
+    if table.primary_key not in document:
+        raise InvalidDocument(f"Inserted object must have primary key `{table.primary_key}`:\n{codec.pretty(document)}")
+    if collation.primary_key_bytes(document[table.primary_key]) != key:
+        new = codec.pretty(document)
+        if old_body is None:
+            raise InvalidKey(f"Primary key `{table.primary_key}` of the document is not the key that was selected:\n{new}")
+        old = codec.pretty(codec.decode(old_body))
+        raise InvalidKey(f"Primary key `{table.primary_key}` cannot be changed (`{old}` -> `{new}`).")
+    return codec.encode(document)

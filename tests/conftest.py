@@ -1,0 +1,36 @@
+"""Fixtures. `db` runs a test twice, on memory and on a file: a promise that holds on one must hold on the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import reactdb
+
+# Fixed seeds in CI: a red build must be red for everybody. Locally, every run looks elsewhere.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+ACCEPTANCE = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
+
+
+@pytest.fixture(params=["memory", "file"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """An empty database, closed afterwards."""
+    path = ":memory:" if request.param == "memory" else tmp_path / "test.db"
+    with reactdb.connect(path, durability="soft") as database:
+        yield database
+
+
+@pytest.fixture
+def games(db: Any) -> Any:
+    """An empty table of `db`."""
+    return db.table_create("games")
