@@ -353,7 +353,7 @@ class Selection:
         Raises:
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
-        function = as_patch(patch)
+        function = as_patch(patch) if not isinstance(patch, dict) or has_expression(patch) else lambda document: patch
         return self._write(
             lambda transaction, table, tally: update(transaction, self._query, table, function, tally),
             durability,
@@ -486,13 +486,13 @@ class Table(Selection):
         if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
             raise QueryError(f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}")
         Tally(return_changes)
-        prepared, generated = prepare(given, self._database._primary_key(self.name))
+        prepared = prepare(given, self._database._primary_key(self.name))
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
             table = live_table(transaction, self.name)
             tally = Tally(return_changes)
             insert(transaction, table, prepared, conflict, tally)
-            tally.generated_keys = generated
+            tally.generated_keys = prepared.generated
             return tally.result()
 
         return self._database._write(one, durability, not callable(conflict))
@@ -611,3 +611,12 @@ def index_expression(expression: Any) -> Expression:
     if callable(expression):
         return expr(expression(row))
     raise QueryError(f"an index takes an expression or a list of them, not {type(expression).__name__}")
+
+
+def has_expression(value: Any) -> bool:
+    """Whether an expression is somewhere in a dict or list. A patch without one need not be compiled."""
+    if isinstance(value, Expression):
+        return True
+    if isinstance(value, dict):
+        return any(has_expression(part) for part in value.values())
+    return isinstance(value, (list, tuple)) and any(has_expression(part) for part in value)

@@ -9,8 +9,8 @@ beforehand happens in `prepare`, outside the lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 from reactdb import codec, collation
 from reactdb.change import DELETE, REPLACE, UPDATE
@@ -26,11 +26,25 @@ Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any]
 Stored = tuple[int, bytes]
 
 
-class Prepared(NamedTuple):
-    """A document on its way in."""
+class Prepared:
+    """Documents on their way in: their keys and their bytes, side by side.
 
-    key: bytes
-    body: bytes
+    Two lists of bytes and not one of pairs: bytes are nothing to the garbage collector, and a hundred thousand new pairs make
+    it look through everything again and again.
+    """
+
+    __slots__ = ("bodies", "generated", "keys")
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.bodies: list[bytes] = []
+        self.generated: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return zip(self.keys, self.bodies, strict=True)
 
 
 class Tally:
@@ -71,32 +85,39 @@ class Tally:
 # insert
 
 
-def prepare(documents: Iterable[Any], primary_key: str) -> tuple[list[Prepared], list[str]]:
-    """Documents with their keys, encoded; and the keys that were generated for those without one.
+def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
+    """Documents with their keys, encoded. One without a key gets one.
 
     Raises:
         InvalidDocument, InvalidKey: Of the first that is not right.
     """
-    prepared = []
-    generated = []
+    prepared = Prepared()
+    add_key, add_body = prepared.keys.append, prepared.bodies.append
     encode, key_of = codec.encode, collation.primary_key_bytes
     for document in documents:
-        if not isinstance(document, dict):
-            if not isinstance(document, Mapping):
-                raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
-            document = dict(document)
         try:
             key = document[primary_key]
         except KeyError:
             key = new_key()
-            generated.append(key)
+            prepared.generated.append(key)
             document = {primary_key: key, **document}
-        prepared.append(Prepared(key_of(key), encode(document)))
-    return prepared, generated
+        except (TypeError, IndexError):
+            raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})") from None
+        if not isinstance(document, dict):
+            document = as_dict(document)
+        add_key(key_of(key))
+        add_body(encode(document))
+    return prepared
+
+
+def as_dict(document: Any) -> dict[str, Any]:
+    if not isinstance(document, Mapping):
+        raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
+    return dict(document)
 
 
 def insert(
-    transaction: WriteTransaction, table: TableInfo, documents: list[Prepared], conflict: Conflict, tally: Tally
+    transaction: WriteTransaction, table: TableInfo, documents: Prepared, conflict: Conflict, tally: Tally
 ) -> None:
     """Add documents; `conflict` says what happens where a key is taken.
 
@@ -126,13 +147,13 @@ def insert(
             put(transaction, table, key, old, new, REPLACE, tally)
 
 
-def insert_free(transaction: WriteTransaction, table: TableInfo, documents: list[Prepared]) -> None:
+def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prepared) -> None:
     """Insert, taking it for granted that every key is free; where that was wrong, find out which and say so."""
     try:
         if len(documents) == 1:
-            transaction.insert(table, documents[0].key, documents[0].body)
-        elif documents:
-            transaction.insert_many(table, documents)
+            transaction.insert(table, documents.keys[0], documents.bodies[0])
+        elif len(documents):
+            transaction.insert_many(table, documents.keys, documents.bodies)
     except KeyTaken:
         seen: dict[bytes, bytes] = {}
         for key, body in documents:
@@ -155,11 +176,14 @@ def insert_free(transaction: WriteTransaction, table: TableInfo, documents: list
 
 def matching(transaction: WriteTransaction, query: Query, table: TableInfo) -> list[tuple[bytes, dict[str, Any] | None]]:
     """(key, document) of what a query selects; (key, None) for `get` of a key that is not there."""
-    found = run(query, transaction.snapshot())
     if query.is_point:
         get = query.steps[0]
         assert isinstance(get, Get)
-        return [(get.key_bytes, found)]
+        if len(query.steps) == 1:
+            # Whoever asks reads the head next: no need to read it here as well.
+            return [(get.key_bytes, {})]
+        return [(get.key_bytes, run(query, transaction.snapshot()))]
+    found = run(query, transaction.snapshot())
     return [(collation.primary_key_bytes(document[table.primary_key]), document) for document in found]
 
 

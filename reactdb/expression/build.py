@@ -130,12 +130,15 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
         return call("filter", self, Expression(function), default=Expression(otherwise))
 
     def order_call(self, keys: tuple[Any, ...]) -> Expression:
-        return call("order_by", self, *[self._order_argument(key) for key in keys])
+        arguments = [self._order_argument(key) for key in keys]
+        descending = [isinstance(key, OrderKey) and key.descending for key in keys]
+        return call("order_by", self, *arguments, **({"descending": descending} if any(descending) else {}))
 
     def _order_argument(self, key: Any) -> Expression:
-        if not isinstance(key, OrderKey):
-            return self._function_argument(key)
-        return call("desc" if key.descending else "asc", Expression(_of_element(key.expression.node)))
+        if isinstance(key, OrderKey):
+            # Its `row` is always an element: an order has no other document.
+            return Expression(_of_element(key.expression.node))
+        return self._function_argument(key)
 
     def grouped_call(self, by: tuple[Any, ...], options: dict[str, Any]) -> Expression:
         return call("group", self, *[self._function_argument(one) for one in by], **options)

@@ -8,6 +8,7 @@ Rule of this file: small functions that return what was asked for, or raise. The
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from decimal import Decimal
 from math import isfinite
@@ -44,7 +45,7 @@ def kind(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """The value as messages print it, cut where it gets long."""
-    text = pretty(value)
+    text = "VALUE FUNCTION" if callable(value) else pretty(value)
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
 
 
@@ -103,6 +104,13 @@ def sequence(value: Any) -> list[Any]:
     if not isinstance(value, list):
         fail(value, f"Cannot convert {kind(value)} to SEQUENCE")
     return value
+
+
+def function(value: Any) -> Callable[..., Any]:
+    if not callable(value):
+        fail(value, f"Expected type FUNCTION but found DATUM:\n{shown(value)}")
+    called: Callable[..., Any] = value
+    return called
 
 
 def checked_array(values: list[Any]) -> list[Any]:

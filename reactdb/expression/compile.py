@@ -74,7 +74,7 @@ def value_function(node: Node, *, literals_allowed: bool = False) -> Callable[[A
     return writer.function()
 
 
-def test_function(node: Node, default: bool | Node = False) -> Callable[[Any], bool]:
+def truth_function(node: Node, default: bool | Node = False) -> Callable[[Any], bool]:
     """A function of a document that gives the node's truth; where something is missing, `default`.
 
     Args:
@@ -100,9 +100,6 @@ def test_function(node: Node, default: bool | Node = False) -> Callable[[Any], b
     writer.line("except MissingValue:")
     writer.line(f"  return {default}")
     return cast(Callable[[Any], bool], writer.function())
-
-
-test_function.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test.
 
 
 def _test_with_default(value: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Callable[[Any], bool]:
@@ -233,11 +230,11 @@ class _Writer:
 
     def truth(self, node: Node) -> str:
         """Write what evaluates the node; an expression, to be used once and at once, of its truth as a bool."""
-        if isinstance(node, Call) and len(node.arguments) == 2 and node.operation in _COMPARISONS:
-            if self.indent <= _MAX_INDENT and not is_spliced(node):
+        if isinstance(node, Call) and self.indent <= _MAX_INDENT and not is_spliced(node):
+            if node.operation in _COMPARISONS and len(node.arguments) == 2:
                 return self.comparison(node)
-        if isinstance(node, Call) and node.operation == "not" and not is_spliced(node):
-            return f"not ({self.truth(node.arguments[0])})"
+            if node.operation == "not":
+                return f"not ({self.truth(node.arguments[0])})"
         value = self.value(node)
         return f"({value} is not None and {value} is not False)"
 

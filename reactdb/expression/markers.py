@@ -1,4 +1,4 @@
-"""Values that only exist while an expression is evaluated: `literal`, groups, `desc`. No document can hold them.
+"""Values that only exist while an expression is evaluated: `literal` and groups. No document can hold them.
 
 Rule of this file: they hold, and know nothing of who makes or reads them.
 """
@@ -42,13 +42,3 @@ class Grouped:
 
     def __init__(self, groups: list[tuple[Any, Any]]) -> None:
         self.groups = groups
-
-
-@final
-class Descending:
-    """The value of `desc`: a key that only `order_by` reads."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: Any) -> None:
-        self.key = key

@@ -9,6 +9,7 @@ Source: RethinkDB 2.4, terms/pred.cc, control.cc, error.cc.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from reactdb.errors import MissingValue, QueryError, RaisedError
@@ -28,7 +29,7 @@ class EmptyError(RaisedError):
 
 @operation("eq", 2, None, never_fails=True)
 def eq(*values: Any) -> bool:
-    return all(equal(left, right) for left, right in zip(values, values[1:], strict=False))
+    return all(equal(left, right) for left, right in pairwise(values))
 
 
 @operation("ne", 2, None, never_fails=True)
@@ -39,22 +40,22 @@ def ne(*values: Any) -> bool:
 
 @operation("lt", 2, None, never_fails=True)
 def lt(*values: Any) -> bool:
-    return all(order(left, right) < 0 for left, right in zip(values, values[1:], strict=False))
+    return all(order(left, right) < 0 for left, right in pairwise(values))
 
 
 @operation("le", 2, None, never_fails=True)
 def le(*values: Any) -> bool:
-    return all(order(left, right) <= 0 for left, right in zip(values, values[1:], strict=False))
+    return all(order(left, right) <= 0 for left, right in pairwise(values))
 
 
 @operation("gt", 2, None, never_fails=True)
 def gt(*values: Any) -> bool:
-    return all(order(left, right) > 0 for left, right in zip(values, values[1:], strict=False))
+    return all(order(left, right) > 0 for left, right in pairwise(values))
 
 
 @operation("ge", 2, None, never_fails=True)
 def ge(*values: Any) -> bool:
-    return all(order(left, right) >= 0 for left, right in zip(values, values[1:], strict=False))
+    return all(order(left, right) >= 0 for left, right in pairwise(values))
 
 
 @operation("not", 1, never_fails=True)

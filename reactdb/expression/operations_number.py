@@ -61,10 +61,10 @@ def _minus(left: Any, right: Any) -> Any:
 
 def _times(left: Any, right: Any) -> Any:
     left, right = _alike(left, right)
-    if isinstance(left, int) and isinstance(right, int):
-        # Asked before and not after: the product of products grows faster than anything.
-        if left.bit_length() + right.bit_length() > MAX_INT_BITS + 1:
-            raise ResourceLimit(f"Number over size limit of {MAX_INT_BITS} bits.")
+    are_ints = isinstance(left, int) and isinstance(right, int)
+    # Asked before and not after: the product of products grows faster than anything.
+    if are_ints and left.bit_length() + right.bit_length() > MAX_INT_BITS + 1:
+        raise ResourceLimit(f"Number over size limit of {MAX_INT_BITS} bits.")
     return _DECIMAL.multiply(left, right) if _has_decimal(left, right) else left * right
 
 

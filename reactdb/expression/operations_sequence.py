@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random as chance
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -21,6 +22,7 @@ from .checks import (
     check_array_size,
     checked_array,
     equal,
+    function,
     integer,
     number,
     order,
@@ -28,11 +30,11 @@ from .checks import (
     sequence,
     truth,
 )
-from .markers import Descending, Grouped
+from .markers import Grouped
 from .operations_array import distinct_by_key
 from .operations_logic import EmptyError
 from .operations_number import add, div
-from .operations_object import bracket, merged
+from .operations_object import bracket, filter_match, get_field, merged
 from .registry import operation
 
 Later = Callable[[], Any]
@@ -41,11 +43,9 @@ Later = Callable[[], Any]
 def _as_function(value: Any) -> Callable[..., Any]:
     """A function; the name of a field gives the function that reads it."""
     if callable(value):
-        function: Callable[..., Any] = value
-        return function
-    if isinstance(value, (str, int, float)):
-        return lambda element: bracket(element, value)
-    return lambda _element: value
+        called: Callable[..., Any] = value
+        return called
+    return lambda element: get_field(element, value)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -55,31 +55,31 @@ def _as_function(value: Any) -> Callable[..., Any]:
 @operation("map", 2, None)
 def map_(*arguments: Any) -> list[Any]:
     """The function's value for each element; of several arrays, for their elements side by side."""
-    *arrays, function = arguments
-    columns = [sequence(values) for values in arrays]
-    call = function if callable(function) else lambda *_elements: function
-    return [call(*elements) for elements in zip(*columns, strict=False)]
+    columns = [sequence(values) for values in arguments[:-1]]
+    made = function(arguments[-1])
+    return [made(*elements) for elements in zip(*columns, strict=False)]
 
 
 @operation("concat_map", 2)
-def concat_map(values: Any, function: Any) -> list[Any]:
+def concat_map(values: Any, makes: Any) -> list[Any]:
     """The elements of the function's values."""
     results: list[Any] = []
     for element in sequence(values):
-        results.extend(sequence(function(element)))
+        results.extend(sequence(function(makes)(element)))
         check_array_size(len(results))
     return results
 
 
-def passes(test: Callable[[], Any], otherwise: Later | None) -> bool:
-    """ReQL's filter: whether a test holds, where what is not there gives the default.
+def passes(element: Any, test: Callable[[Any], Any], otherwise: Later | None = None) -> bool:
+    """ReQL's filter: whether a test holds for an element, where what is not there gives the default.
 
     Args:
+        element: The element.
         test: Gives a value, of which the truth counts.
         otherwise: Gives the default's value; None for false. `r.error()` lets the error through.
     """
     try:
-        return truth(test())
+        return truth(test(element))
     except MissingValue:
         if otherwise is None:
             return False
@@ -91,14 +91,14 @@ def passes(test: Callable[[], Any], otherwise: Later | None) -> bool:
 
 
 @operation("filter", 2, options=("default",))
-def filter_(values: Any, function: Any, default: Any = False) -> list[Any]:
-    """The elements for which the function's value is true. `default` is a value, or a function without parameters."""
+def filter_(values: Any, wanted: Any, default: Any = False) -> list[Any]:
+    """The elements for which a function is true, or that match a pattern.
+
+    `default` is what counts where something is missing: a value, or a function without parameters.
+    """
     otherwise = default if callable(default) else lambda: default
-    return [
-        element
-        for element in sequence(values)
-        if passes(lambda element=element: function(element), otherwise)
-    ]
+    test = wanted if callable(wanted) else lambda element: filter_match(element, wanted)
+    return [element for element in sequence(values) if passes(element, test, otherwise)]
 
 
 @operation("contains", 1, None)
@@ -123,12 +123,10 @@ def contains(values: Any, *wanted: Any) -> bool:
 
 @operation("offsets_of", 2)
 def offsets_of(values: Any, wanted: Any) -> list[int]:
-    test = wanted if callable(wanted) else lambda element: equal(element, wanted)
-    return [
-        index
-        for index, element in enumerate(sequence(values))
-        if passes(lambda element=element: test(element), None)
-    ]
+    def is_wanted(element: Any) -> Any:
+        return wanted(element) if callable(wanted) else equal(element, wanted)
+
+    return [index for index, element in enumerate(sequence(values)) if passes(element, is_wanted)]
 
 
 @operation("is_empty", 1)
@@ -166,19 +164,21 @@ def zip_(values: Any) -> list[Any]:
 
 
 @operation("inner_join", 3)
-def inner_join(left: Any, right: Any, function: Any) -> list[Any]:
-    return _joined(left, right, function, outer=False)
+def inner_join(left: Any, right: Any, test: Any) -> list[Any]:
+    return _joined(left, right, test, outer=False)
 
 
 @operation("outer_join", 3)
-def outer_join(left: Any, right: Any, function: Any) -> list[Any]:
-    return _joined(left, right, function, outer=True)
+def outer_join(left: Any, right: Any, test: Any) -> list[Any]:
+    return _joined(left, right, test, outer=True)
 
 
-def _joined(left: Any, right: Any, function: Any, *, outer: bool) -> list[Any]:
+def _joined(left: Any, right: Any, test: Any, *, outer: bool) -> list[Any]:
     results = []
     for one in sequence(left):
-        found = [{"left": one, "right": other} for other in sequence(right) if truth(function(one, other))]
+        found = [
+            {"left": one, "right": other} for other in sequence(right) if truth(function(test)(one, other))
+        ]
         results.extend(found or ([{"left": one}] if outer else []))
         check_array_size(len(results))
     return results
@@ -199,43 +199,44 @@ def range_(*bounds: Any) -> list[int]:
 
 
 @operation("reduce", 2, options=("base",))
-def reduce(values: Any, function: Any, base: Any = None) -> Any:
+def reduce(values: Any, joins: Any, base: Any = None) -> Any:
     """The elements made one by a function of two, from the left. `base` is accepted and ignored, as in ReQL."""
-    elements = sequence(values)
+    elements, join = sequence(values), function(joins)
     if not elements:
         raise MissingValue("Cannot reduce over an empty stream.")
     result = elements[0]
     for element in elements[1:]:
-        result = function(result, element)
+        result = join(result, element)
     return result
 
 
 @operation("fold", 3, options=("emit", "final_emit"))
-def fold(values: Any, base: Any, function: Any, emit: Any = None, final_emit: Any = None) -> Any:
-    """What becomes of `base` when the function takes one element after the other.
+def fold(values: Any, base: Any, joins: Any, emit: Any = None, final_emit: Any = None) -> Any:
+    """What becomes of `base` when a function of two takes in one element after the other.
 
-    With `emit`, a function of the value before, the element and the value after, an array of all that it gave.
+    With `emit`, a function of the value before, the element and the value after: an array of all that it gave.
     """
-    result, emitted = base, []
+    join, result, emitted = function(joins), base, []
     for element in sequence(values):
-        before, result = result, function(result, element)
+        before, result = result, join(result, element)
         if emit is not None:
-            emitted.extend(array(emit(before, element, result)))
+            emitted.extend(array(function(emit)(before, element, result)))
             check_array_size(len(emitted))
-    if emit is None:
-        return result if final_emit is None else final_emit(result)
-    return emitted if final_emit is None else checked_array([*emitted, *array(final_emit(result))])
+    if final_emit is None:
+        return result if emit is None else emitted
+    last = function(final_emit)(result)
+    return last if emit is None else checked_array([*emitted, *array(last)])
 
 
 def _present(values: Any, by: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     """Pairs of an element and its value by a field or function, for those that have one."""
     if not by:
         return [(element, element) for element in sequence(values)]
-    function = _as_function(by[0])
+    find = _as_function(by[0])
     pairs = []
     for element in sequence(values):
         try:
-            pairs.append((element, function(element)))
+            pairs.append((element, find(element)))
         except MissingValue:
             continue
     return pairs
@@ -305,47 +306,36 @@ def ordered(values: list[Any], keys: Sequence[tuple[Callable[[Any], Any], bool]]
     What has no such key comes first, or last if that key descends. Equal elements keep their order.
     """
 
-    def place_by(function: Callable[[Any], Any], element: Any) -> bytes:
+    def place_by(key: Callable[[Any], Any], element: Any) -> bytes:
         try:
-            return place(function(element))
+            return place(key(element))
         except MissingValue:
             return b""
 
     results = list(values)
-    for function, descends in reversed(keys):
-        results.sort(key=lambda element: place_by(function, element), reverse=descends)
+    for key, descends in reversed(keys):
+        results.sort(key=partial(place_by, key), reverse=descends)
     return results
 
 
-@operation("order_by", 1, None)
-def order_by(values: Any, *keys: Any) -> list[Any]:
-    """The elements in order of fields or functions. `desc` makes one descend."""
+@operation("order_by", 1, None, options=("descending",))
+def order_by(values: Any, *keys: Any, descending: Any = ()) -> list[Any]:
+    """The elements in order of fields or functions. `descending` is an array: whether each key descends."""
     if not keys:
         raise QueryError("Must specify something to order by.")
-    pairs = [
-        (_as_function(key.key), True) if isinstance(key, Descending) else (_as_function(key), False)
-        for key in keys
-    ]
-    return ordered(sequence(values), pairs)
-
-
-@operation("asc", 1)
-def asc(key: Any) -> Any:
-    return key
-
-
-@operation("desc", 1)
-def desc(key: Any) -> Descending:
-    return Descending(key)
+    directions = [truth(one) for one in descending] if isinstance(descending, list) else []
+    directions += [False] * len(keys)
+    elements = sequence(values)
+    return ordered(elements, list(zip(map(_as_function, keys), directions, strict=False)))
 
 
 @operation("group", 2, None, options=("multi",))
 def group(values: Any, *by: Any, multi: Any = False) -> Grouped:
     """The elements by the values of fields or functions; with `multi`, by each element of a value that is an array."""
-    functions = [_as_function(one) for one in by]
+    finders = [_as_function(one) for one in by]
     groups: dict[bytes, tuple[Any, list[Any]]] = {}
     for element in sequence(values):
-        parts = [_or_null(function, element) for function in functions]
+        parts = [_or_null(find, element) for find in finders]
         columns = [part if truth(multi) and isinstance(part, list) else [part] for part in parts]
         for choice in product(*columns):
             key = choice[0] if len(choice) == 1 else list(choice)
@@ -355,9 +345,9 @@ def group(values: Any, *by: Any, multi: Any = False) -> Grouped:
     return Grouped([groups[key] for key in sorted(groups)])
 
 
-def _or_null(function: Callable[[Any], Any], element: Any) -> Any:
+def _or_null(find: Callable[[Any], Any], element: Any) -> Any:
     try:
-        return function(element)
+        return find(element)
     except MissingValue:
         return None
 

@@ -17,7 +17,7 @@ from typing import Any
 from reactdb.errors import QueryError
 
 from .build import Expression, call_node, expr, is_pattern
-from .compile import test_function, with_fixed_now
+from .compile import truth_function, with_fixed_now
 from .tree import Constant, Node, Row
 
 Document = dict[str, Any]
@@ -67,7 +67,7 @@ class Predicate:
     def _compiled(self) -> Callable[[Document], bool]:
         if self.expression is not None:
             default = self.default if isinstance(self.default, bool) else self.default.node
-            return test_function(self.expression.node, default)
+            return truth_function(self.expression.node, default)
         function = self.function
         assert function is not None
         return lambda document: bool(function(document))

@@ -9,6 +9,7 @@ Rule of this file: it is called under the write lock with a transaction open, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 from reactdb import codec
@@ -21,6 +22,8 @@ from reactdb.store.sqlite import Connection, IntegrityError
 APPEND = (
     "INSERT INTO log (table_id, kind, step, prev, time, key, body, origin, meta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+# Of a bulk insert: without the columns that are empty there, because every value that is bound costs.
+APPEND_MANY = "INSERT INTO log (table_id, kind, step, time, key, body, origin) VALUES (?, ?, ?, ?, ?, ?, ?)"
 ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
@@ -161,37 +164,43 @@ class WriteTransaction:
         if table.indexes:
             self._index(table, key, old_body, body)
 
-    def insert_many(self, table: TableInfo, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add many (key, encoded document) whose keys are free, at half the cost of one by one.
+    def insert_many(self, table: TableInfo, keys: Sequence[bytes], bodies: Sequence[bytes]) -> None:
+        """Add many encoded documents whose keys are free, at half the cost of one by one.
 
         Raises:
             KeyTaken: One of them is not, or two are the same. The caller rolls back and finds out which.
         """
         if self._may_have_graves(table):
-            for key, body in rows:
+            for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
         self.connection.executemany(
-            APPEND,
-            [
-                (table_id, INSERT, step, None, time, key, body, origin, None)
-                for step, (key, body) in enumerate(rows, start)
-            ],
+            APPEND_MANY,
+            zip(
+                repeat(table_id),
+                repeat(INSERT),
+                range(start, start + len(keys)),
+                repeat(time),
+                keys,
+                bodies,
+                repeat(origin),
+                strict=False,
+            ),
         )
         first = self.first + start
         try:
             self.execute(ADD_HEADS, (first,))
         except IntegrityError:
             raise KeyTaken from None
-        self.count += len(rows)
-        last = first + len(rows) - 1
+        self.count += len(keys)
+        last = first + len(keys) - 1
         self.connection.executemany(
             ADD_MARK, [(table_id, block) for block in range(first >> BLOCK_BITS, (last >> BLOCK_BITS) + 1)]
         )
         self.memory.marked[table_id] = last >> BLOCK_BITS
         if table.indexes:
-            documents = [(key, codec.decode(body)) for key, body in rows]
+            documents = [(key, codec.decode(body)) for key, body in zip(keys, bodies, strict=True)]
             for index in table.indexes.values():
                 self.connection.executemany(
                     ADD_ENTRY,
@@ -204,7 +213,7 @@ class WriteTransaction:
         if self.changes is not None:
             self.changes.extend(
                 Change(first + place, table.name, table_id, key, INSERT, None, None, body, self.first, time, origin)
-                for place, (key, body) in enumerate(rows)
+                for place, (key, body) in enumerate(zip(keys, bodies, strict=True))
             )
 
     def _append(

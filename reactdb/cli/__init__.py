@@ -1,0 +1,117 @@
+"""The command `reactdb`: what a shell can ask of a database file.
+
+A command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
+
+Exit codes: 0 done (also a `tail` that was ended by Ctrl-C), 1 an error or a finding, 2 a mistake in the command line,
+130 interrupted. Errors are one line on standard error, `reactdb: what is wrong`; nobody sees a traceback.
+
+Rule of this package: it uses what any user of the library could use, and the store's doctor. It speaks no SQL.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from reactdb.cli.terminal import one_line
+from reactdb.errors import ReactDBError
+
+INTERRUPTED = 130
+
+# Name -> (module, attribute, what `reactdb --help` says). A test compares the last with the commands' own words.
+COMMANDS = {
+    "compact": ("reactdb.cli.compact", "compact", "Remove history and give room back."),
+    "demo": ("reactdb.cli.demo", "demo", "Watch a real day of departures go through a reactive database."),
+    "doctor": ("reactdb.cli.doctor", "doctor", "Examine a database file."),
+    "export": ("reactdb.cli.exporting", "export", "Write a table's documents, or changes, as text."),
+    "import": ("reactdb.cli.importing", "import_", "Store documents from JSON lines or CSV."),
+    "inspect": ("reactdb.cli.inspecting", "inspect", "Show what is in a file, a table or a document's past."),
+    "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
+    "tail": ("reactdb.cli.tail", "tail", "Print the changes of a table, or of all tables."),
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are called, and whose errors are one line."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, _, words) in sorted(COMMANDS.items())])
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any
+    ) -> Any:
+        if not standalone_mode:
+            return super().main(args, *rest, standalone_mode=False, **extra)
+        try:
+            result = super().main(args, *rest, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "reactdb"
+            fail(f"{error.format_message()} Try `{where} --help`.", error.exit_code)
+        except click.ClickException as error:
+            fail(error.format_message(), error.exit_code)
+        except click.Abort:
+            fail("interrupted", INTERRUPTED)
+        except ReactDBError as error:
+            fail(str(error))
+        except OSError as error:
+            fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        # `--help` and `--version` end with the exit code as the result.
+        sys.exit(result if isinstance(result, int) and not isinstance(result, bool) else 0)
+
+
+def fail(message: str, exit_code: int = 1) -> NoReturn:
+    click.echo(f"reactdb: {one_line(message)}", err=True)
+    sys.exit(exit_code)
+
+
+def print_version(context: click.Context, parameter: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    from reactdb import __version__
+    from reactdb.store import sqlite
+
+    click.echo(f"reactdb {__version__}, SQLite {'.'.join(map(str, sqlite.VERSION))}, Python {sys.version.split()[0]}")
+    context.exit()
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=print_version,
+    help="Show the versions of reactdb, SQLite and Python, and exit.",
+)
+@click.pass_context
+def main(context: click.Context) -> None:
+    """The embedded database that a Python process can subscribe to.
+
+    FILE is always the path of a database file. Other processes may be writing to it meanwhile.
+    """
+    # https://no-color.org: set and not empty.
+    if os.environ.get("NO_COLOR"):
+        context.color = False
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its number, not a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+__all__ = ["main"]

@@ -1,0 +1,92 @@
+"""One change of the log as a line: JSON for programs, fields with their old and new values for people.
+
+Rule of this file: a change in, text out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import click
+
+from reactdb.change import Change
+from reactdb.cli.files import instant, timestamp
+from reactdb.cli.jsonform import dumps, to_json
+from reactdb.cli.terminal import cut, safe
+from reactdb.codec import same
+
+COLORS: Final = {"insert": "green", "update": "yellow", "replace": "magenta", "delete": "red"}
+ABSENT: Final = object()
+# Columns for one value; whoever wants all of it asks for JSON.
+LONGEST_VALUE: Final = 60
+_PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
+
+
+def as_json(change: Change) -> dict[str, Any]:
+    """A change as JSON values, documents as `jsonform` writes them. `time` is ISO 8601 in UTC, to the millisecond."""
+    return {
+        "seq": change.seq,
+        "table": change.table,
+        "key": to_json(change.key),
+        "kind": change.kind,
+        "commit": change.commit,
+        "time": timestamp(change.time),
+        "origin": change.origin,
+        "old_val": to_json(change.old_val),
+        "new_val": to_json(change.new_val),
+    }
+
+
+def as_line(change: Change, *, with_table: bool = False) -> str:
+    """A change as a line for people, in local time, with terminal colours that `click.echo` strips where there is none."""
+    moment = instant(change.time).astimezone().replace(tzinfo=None).isoformat(" ", timespec="milliseconds")
+    parts = [
+        click.style(moment, dim=True),
+        f"{change.seq:>6}",
+        click.style(f"{change.kind:<7}", fg=COLORS[change.kind]),
+        *([safe(change.table)] if with_table else []),
+        click.style(shown(change.key), bold=True),
+    ]
+    steps = ", ".join(differences(change.old_val, change.new_val)) if change.new_val is not None else ""
+    if steps:
+        parts.append(steps)
+    if change.origin is not None:
+        parts.append(click.style(f"({safe(change.origin)})", dim=True))
+    return "  ".join(parts)
+
+
+def shown(value: Any) -> str:
+    """A value as JSON on one line, cut where it is long."""
+    return cut(safe(dumps(value)), LONGEST_VALUE)
+
+
+def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
+    """What differs, field by field and into dicts: `score: 1 -> 2`, `+ tag: "new"`, `- tag: "old"`; all of a new document.
+
+    The order is the new document's, with what it lacks at the end.
+    """
+    if old is None:
+        yield from (f"{name_of((field,))}: {shown(value)}" for field, value in new.items())
+        return
+    yield from _steps(old, new, ())
+
+
+def _steps(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    for field in [*new, *(field for field in old if field not in new)]:
+        before, after = old.get(field, ABSENT), new.get(field, ABSENT)
+        name = name_of((*path, field))
+        if before is ABSENT:
+            yield f"+ {name}: {shown(after)}"
+        elif after is ABSENT:
+            yield f"- {name}: {shown(before)}"
+        elif isinstance(before, dict) and isinstance(after, dict):
+            yield from _steps(before, after, (*path, field))
+        elif not same(before, after):
+            yield f"{name}: {shown(before)} -> {shown(after)}"
+
+
+def name_of(path: tuple[str, ...]) -> str:
+    """A path as `address.city`; names that are not words as JSON."""
+    return ".".join(field if _PLAIN_NAME.fullmatch(field) else shown(field) for field in path)

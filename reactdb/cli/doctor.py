@@ -1,0 +1,62 @@
+"""`reactdb doctor`: does the file agree with itself? What is examined, and how, is in `reactdb.store.doctor`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from reactdb.cli.files import file_argument, json_option
+from reactdb.cli.terminal import one_line, plural
+
+if TYPE_CHECKING:
+    from reactdb.store.doctor import Level
+
+COLORS: dict[Level, str] = {"problem": "red", "warning": "yellow"}
+
+
+@click.command()
+@file_argument
+@json_option("One JSON object.")
+def doctor(file: str, as_json: bool) -> None:
+    """Examine a database file.
+
+    Whether SQLite is a safe version, the file is intact, and log, documents and indexes agree. One line a finding; the
+    exit code is 1 if there is a problem, 0 if there are only warnings. Nothing is written.
+    """
+    from reactdb.cli.jsonform import write_line
+    from reactdb.store import doctor as store
+    from reactdb.store import sqlite
+
+    examined = []
+    findings = []
+    for check, found in store.examine(file):
+        examined.append(check)
+        findings += found
+        if as_json:
+            continue
+        if not found:
+            click.echo(f"{click.style('ok     ', fg='green')}  {check}")
+        for finding in found:
+            level = click.style(finding.level, fg=COLORS[finding.level])
+            click.echo(f"{level}  {check}: {one_line(finding.message)}")
+    problems = sum(finding.level == "problem" for finding in findings)
+    warnings = len(findings) - problems
+    if as_json:
+        write_line(
+            {
+                "path": file,
+                "sqlite_version": ".".join(map(str, sqlite.VERSION)),
+                "is_healthy": not problems,
+                "checks": examined,
+                "findings": [
+                    {"level": finding.level, "check": finding.check, "message": finding.message}
+                    for finding in findings
+                ],
+            }
+        )
+    else:
+        verdict = "healthy" if not problems else plural(problems, "problem")
+        click.echo(verdict + (f", {plural(warnings, 'warning')}" if warnings else ""))
+    sys.exit(1 if problems else 0)

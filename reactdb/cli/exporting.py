@@ -1,0 +1,183 @@
+"""`reactdb export`: documents, or changes, as text that `reactdb import` or another program reads.
+
+An export to a file appears under its name when it is complete: what has the name is whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import click
+
+from reactdb.cli.files import (
+    SEQ,
+    documents,
+    file_argument,
+    json_option,
+    open_database,
+    refuse_database,
+    table_argument,
+)
+from reactdb.cli.terminal import Progress, plural
+
+if TYPE_CHECKING:
+    from reactdb.change import Change
+    from reactdb.database import Database
+
+FORMATS = {".csv": "csv"}
+
+
+class Deleted(NamedTuple):
+    """A document that was deleted, in an export of what changed."""
+
+    key: Any
+
+
+@click.command()
+@file_argument
+@table_argument
+@click.argument("target", metavar="[TARGET]", default="-")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by TARGET's ending, or jsonl]")
+@click.option("--since", type=SEQ, help="Only what changed past this seq; deletions too.")
+@click.option("--at", type=SEQ, help="As it was when this seq was the newest.")
+@click.option("--changes", is_flag=True, help="Every change of the log instead of documents, as `tail --json` has them.")
+@click.option("--strings", is_flag=True, help="CSV: no quotes for strings that look like numbers; types are lost.")
+@json_option("The summary as one JSON object, on standard error.")
+def export(
+    file: str,
+    table: str,
+    target: str,
+    form: str | None,
+    since: int | None,
+    at: int | None,
+    changes: bool,
+    strings: bool,
+    as_json: bool,
+) -> None:
+    """Write a table's documents, or changes, as text.
+
+    As JSON lines or CSV, to TARGET or standard output, all as of one moment. A summary on standard error tells the seq
+    from which a later export with --since goes on.
+    """
+    from reactdb.cli.jsonform import write_line
+
+    chosen = form or FORMATS.get(os.path.splitext(target)[1].lower(), "jsonl")
+    if chosen == "csv" and (changes or since is not None):
+        raise click.UsageError("CSV has no form for changes and deletions: use JSON lines.")
+    if strings and chosen != "csv":
+        raise click.UsageError("--strings is for CSV.")
+    if target != "-":
+        refuse_database(file, target)
+    with open_database(file) as database, Progress("documents") as progress:
+        seq = database.seq if at is None else at
+        then = database.at(seq)
+        primary_key = then.table(table).primary_key
+        counts = {"documents": 0, "deletions": 0}
+        with opened(target) as out:
+            if changes:
+                counts = {"changes": write_changes(database, table, since, seq, out, progress)}
+            elif since is not None:
+                write_json(changed(database, table, since, seq), out, counts, progress)
+            elif chosen == "csv":
+                write_csv(then, table, primary_key, strings, out, counts, progress)
+            else:
+                write_json(documents(then, table), out, counts, progress)
+    if as_json:
+        write_line({"table": table, **counts, "seq": seq}, err=True)
+    else:
+        words = " and ".join(plural(count, word.removesuffix("s")) for word, count in counts.items() if count)
+        click.echo(f"exported {words or 'nothing'} of {table} as of seq {seq}; --since {seq} goes on from here", err=True)
+
+
+@contextmanager
+def opened(target: str) -> Iterator[BinaryIO]:
+    """Where to write: standard output for `-`; otherwise a new file that takes the name when it is complete."""
+    if target == "-":
+        stream = click.get_binary_stream("stdout")
+        yield stream
+        stream.flush()
+        return
+    part = target + ".part"
+    try:
+        with open(part, "wb") as stream:
+            yield stream
+        os.replace(part, target)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def changed(database: Database, table: str, since: int, until: int) -> Iterator[dict[str, Any] | Deleted]:
+    """The newest state of each document that changed in since < seq <= until, in the order of those changes."""
+    # Twice through the log, so that seqs are kept in memory and not documents.
+    newest = {change.key_bytes: change.seq for change in entries(database, table, since, until)}
+    for change in entries(database, table, since, until):
+        if newest[change.key_bytes] == change.seq:
+            yield Deleted(change.key) if change.new_val is None else change.new_val
+
+
+def entries(database: Database, table: str, since: int | None, until: int) -> Iterator[Change]:
+    return database.log(database.stats()["oldest"] if since is None else since, until, table)
+
+
+def write_json(
+    found: Iterator[dict[str, Any] | Deleted] | Iterator[dict[str, Any]],
+    out: BinaryIO,
+    counts: dict[str, int],
+    progress: Progress,
+) -> None:
+    from reactdb.cli.jsonform import dumps, dumps_deleted
+
+    for one in found:
+        if isinstance(one, Deleted):
+            counts["deletions"] += 1
+            line = dumps_deleted(one.key)
+        else:
+            counts["documents"] += 1
+            line = dumps(one)
+        out.write(line.encode() + b"\n")
+        progress.tell(counts["documents"] + counts["deletions"])
+
+
+def write_changes(
+    database: Database, table: str, since: int | None, until: int, out: BinaryIO, progress: Progress
+) -> int:
+    from reactdb.cli import changelines
+    from reactdb.cli.jsonform import encode
+
+    count = 0
+    for count, change in enumerate(entries(database, table, since, until), 1):
+        out.write(encode(changelines.as_json(change)).encode() + b"\n")
+        progress.tell(count)
+    return count
+
+
+def write_csv(
+    then: Database,
+    table: str,
+    primary_key: str,
+    strings: bool,
+    out: BinaryIO,
+    counts: dict[str, int],
+    progress: Progress,
+) -> None:
+    """Twice through the table: once for its columns, once for its documents."""
+    from reactdb.cli import csvform
+
+    names = list(dict.fromkeys([primary_key, *(name for document in documents(then, table) for name in document)]))
+    cell: Callable[[Any], str] = csvform.write_text if strings else csvform.write_cell
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=False)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([csvform.write_name(name) for name in names])
+    for document in documents(then, table):
+        writer.writerow([cell(document.get(name, csvform.ABSENT)) for name in names])
+        counts["documents"] += 1
+        progress.tell(counts["documents"])
+    # The stream below stays open: it is not ours.
+    text.detach()

@@ -1,0 +1,106 @@
+"""What the commands share about files and tables: arguments, opening, keys from a command line, documents page by page.
+
+Rule of this file: no output.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from reactdb.errors import CannotOpen
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Documents that are in memory at a time, whatever the size of the table.
+PAGE_DOCUMENTS = 500
+
+file_argument = click.argument("file", metavar="FILE")
+table_argument = click.argument("table", metavar="TABLE")
+SEQ = click.IntRange(min=0)
+
+
+def json_option(words: str) -> Callable[[F], F]:
+    return click.option("--json", "as_json", is_flag=True, help=words)
+
+
+def open_database(file: str, *, write: bool = False, create: bool = False) -> Database:
+    """Open an existing file, to read only unless `write`; a missing one is made only where `create`.
+
+    Raises:
+        CannotOpen: It does not exist, or what `reactdb.connect` says.
+    """
+    import reactdb
+
+    if write and not create and not os.path.exists(file):
+        raise CannotOpen(file, "it does not exist")
+    return reactdb.connect(file, read_only=not write)
+
+
+def refuse_database(file: str, other: str) -> None:
+    """Opening a database's own file a second time, as text, would drop SQLite's locks on it in this process.
+
+    Source: https://sqlite.org/howtocorrupt.html, section 2.2.
+    """
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(file + suffix) and os.path.exists(other) and os.path.samefile(file + suffix, other):
+            raise click.UsageError(f"{other} belongs to the database {file} itself.")
+
+
+def documents(database: Database, table: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    """The documents of a table in order of their keys, all of one state, a page in memory at a time.
+
+    Args:
+        database: A view of the past (`db.at(seq)`): only that stands still between two pages.
+
+    Raises:
+        TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
+    """
+    from reactdb import maxval, minval
+
+    source = database.table(table)
+    primary_key = source.primary_key
+    lower: Any = minval
+    left_bound = "closed"
+    while limit is None or limit > 0:
+        wanted = PAGE_DOCUMENTS if limit is None else min(PAGE_DOCUMENTS, limit)
+        page = source.between(lower, maxval, left_bound=left_bound).limit(wanted).run()  # type: ignore[arg-type]
+        yield from page
+        if len(page) < wanted:
+            return
+        if limit is not None:
+            limit -= wanted
+        lower, left_bound = page[-1][primary_key], "open"
+
+
+def keys_meant(text: str) -> list[Any]:
+    """The keys that a word on the command line may mean, the likelier first: `42` the number, or else the string.
+
+    As JSON it means one thing: `"42"` is the string, `{"$reactdb_type$": "uuid", "value": ...}` a UUID.
+    """
+    from reactdb.cli.jsonform import loads
+    from reactdb.errors import InvalidDocument
+
+    try:
+        value = loads(text)
+    except InvalidDocument:
+        return [text]
+    return [value] if isinstance(value, (str, dict)) else [value, text]
+
+
+def instant(time_ms: int) -> datetime:
+    """A time of the log as a datetime in UTC."""
+    seconds, milliseconds = divmod(time_ms, 1000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
+
+
+def timestamp(time_ms: int) -> str:
+    """A time of the log as `2026-07-21T12:03:04.123Z`."""
+    return instant(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

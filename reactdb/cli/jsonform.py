@@ -1,0 +1,322 @@
+"""Documents as JSON text and back, without loss.
+
+JSON has null, true, false, strings, arrays and objects; numbers with a point or an exponent are floats here, others are
+integers of any size. What JSON has no word for is an object with a type, ReQL's where ReQL has one:
+
+    value                     JSON
+    ------------------------  -----------------------------------------------------------------------------------
+    datetime                  {"$reql_type$": "TIME", "epoch_time": 1376436769.923, "timezone": "+00:00"}
+    bytes                     {"$reql_type$": "BINARY", "data": "<base64>"}
+    Decimal                   {"$reactdb_type$": "decimal", "value": "1.10"}
+    UUID                      {"$reactdb_type$": "uuid", "value": "00000000-0000-0000-0000-000000000000"}
+    date, time                {"$reactdb_type$": "date", "value": "2013-01-31"}, {..."time", "value": "12:30:00"}
+    timedelta                 {"$reactdb_type$": "duration", "value": "90.5"}, in seconds
+    NaN, the infinities       {"$reactdb_type$": "float", "value": "nan"}, "inf" or "-inf"; "nan:<16 hex digits>" where the
+                              bits of a NaN are not the usual ones
+    datetime, otherwise       {"$reactdb_type$": "datetime", "value": "9999-12-31T23:59:59.999999+00:00"}: where a float
+                              of seconds is not exact (past the year 2255), or the offset is not in whole minutes
+    dict that has one of the  {"$reactdb_type$": "object", "value": {...}}: the keys inside mean nothing special
+    two keys with a dollar
+    a deleted document        {"$reactdb_type$": "deleted", "value": <its key>}: a whole line, in exports of what changed
+
+Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, a type that is not in
+this list, or a typed object with other fields than these is refused, because accepting it would store something else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import click
+
+from reactdb.codec import FrozenDict, FrozenList
+from reactdb.errors import InvalidDocument
+
+REQL: Final = "$reql_type$"
+OURS: Final = "$reactdb_type$"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_USUAL_NAN: Final = struct.pack(">d", math.nan)
+_JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
+
+encode: Final = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
+).encode
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def dumps(value: Any) -> str:
+    """The value as one line of JSON."""
+    return encode(to_json(value))
+
+
+def dumps_deleted(key: Any) -> str:
+    """The line that stands for a deleted document in an export of what changed."""
+    return encode({OURS: "deleted", "value": to_json(key)})
+
+
+def to_json(value: Any) -> Any:
+    """The value as what `json` can write. Any value that a document may hold."""
+    kind = type(value)
+    if kind in _JSON_TYPES:
+        return value
+    if kind is dict or kind is FrozenDict:
+        inner = {key: to_json(part) for key, part in value.items()}
+        return {OURS: "object", "value": inner} if REQL in value or OURS in value else inner
+    if kind is list or kind is FrozenList:
+        return [to_json(part) for part in value]
+    return _WRITERS[kind](value)
+
+
+def _write_float(value: float) -> Any:
+    if math.isfinite(value):
+        return value
+    bits = struct.pack(">d", value)
+    text = f"nan:{bits.hex()}" if math.isnan(value) and bits != _USUAL_NAN else str(value)
+    return {OURS: "float", "value": text}
+
+
+def _write_datetime(value: datetime) -> Any:
+    microseconds = (value - _EPOCH) // _MICROSECOND
+    seconds: int | float = microseconds // 1_000_000 if microseconds % 1_000_000 == 0 else microseconds / 1_000_000
+    minutes, odd = divmod(value.utcoffset() or timedelta(), timedelta(minutes=1))
+    if odd or _microseconds(seconds) != microseconds:
+        return {OURS: "datetime", "value": value.isoformat()}
+    sign = "-" if minutes < 0 else "+"
+    zone = f"{sign}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+    return {REQL: "TIME", "epoch_time": seconds, "timezone": zone}
+
+
+def _write_duration(value: timedelta) -> Any:
+    seconds, microseconds = divmod(value // _MICROSECOND, 1_000_000)
+    if seconds < 0 and microseconds:
+        # -1.5 s is -2 s and half a second to divmod, and "-1.5" to everybody else.
+        seconds, microseconds = seconds + 1, 1_000_000 - microseconds
+        text = f"-{-seconds}.{microseconds:06}"
+    else:
+        text = f"{seconds}.{microseconds:06}"
+    return {OURS: "duration", "value": text.rstrip("0").removesuffix(".")}
+
+
+def _own(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
+    return lambda value: {OURS: name, "value": text(value)}
+
+
+_WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
+    float: _write_float,
+    bytes: lambda value: {REQL: "BINARY", "data": b64encode(value).decode("ascii")},
+    datetime: _write_datetime,
+    Decimal: _own("decimal", str),
+    UUID: _own("uuid", str),
+    date: _own("date", date.isoformat),
+    time: _own("time", time.isoformat),
+    timedelta: _write_duration,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def deleted_key(parsed: Any) -> tuple[Any] | None:
+    """The key that a line of `dumps_deleted` names, in a tuple, because a key is never None; None for any other line."""
+    if isinstance(parsed, dict) and parsed.get(OURS) == "deleted" and parsed.keys() == {OURS, "value"}:
+        return (from_json(parsed["value"], ["value"]),)
+    return None
+
+
+def loads(text: str) -> Any:
+    """The value of one JSON text.
+
+    Raises:
+        InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, as far as it is known.
+    """
+    return from_json(parse(text), [])
+
+
+def parse(text: str) -> Any:
+    """Strict JSON, its typed objects still as they are written.
+
+    Raises:
+        InvalidDocument.
+    """
+    try:
+        return _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise InvalidDocument(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise InvalidDocument("nested too deeply") from None
+    except InvalidDocument:
+        raise
+    except ValueError as error:
+        # An integer of more digits than Python converts.
+        raise InvalidDocument(f"not a number: {error}") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidDocument(f"the key {encode(key)} comes twice in one object")
+            seen.add(key)
+    return found
+
+
+def _refuse_constant(word: str) -> Any:
+    raise InvalidDocument(f'{word} is not JSON; it is written as {{"{OURS}": "float", "value": ...}}')
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise InvalidDocument(f"{text} is beyond the range of a float")
+    return value
+
+
+_decoder: Final = json.JSONDecoder(
+    object_pairs_hook=_without_repeats, parse_constant=_refuse_constant, parse_float=_finite
+)
+
+
+def from_json(value: Any, path: list[str | int]) -> Any:
+    """The value that `to_json` wrote. `path` is where it stands; it is used while reading and comes back as it was.
+
+    Raises:
+        InvalidDocument: A typed object that is not right.
+    """
+    if isinstance(value, dict):
+        if REQL in value or OURS in value:
+            return _read_typed(value, path)
+        return _read_fields(value, path)
+    if isinstance(value, list):
+        found = []
+        for place, part in enumerate(value):
+            path.append(place)
+            found.append(from_json(part, path))
+            path.pop()
+        return found
+    return value
+
+
+def _read_fields(value: dict[str, Any], path: list[str | int]) -> dict[str, Any]:
+    found = {}
+    for key, part in value.items():
+        path.append(key)
+        found[key] = from_json(part, path)
+        path.pop()
+    return found
+
+
+def _read_typed(value: dict[str, Any], path: list[str | int]) -> Any:
+    family = REQL if REQL in value else OURS
+    name = value[family]
+    known = _READERS.get((family, name)) if isinstance(name, str) else None
+    if known is None:
+        raise InvalidDocument(f"unknown {family} {encode(name)}", tuple(path))
+    fields, read = known
+    if value.keys() != {family, *fields}:
+        raise InvalidDocument(f"a {name} has the fields {', '.join(fields)} and no others", tuple(path))
+    if name == "object":
+        if not isinstance(value["value"], dict):
+            raise InvalidDocument("the value of an object is an object", tuple(path))
+        return _read_fields(value["value"], path)
+    try:
+        return read(*(value[field] for field in fields))
+    except (ValueError, TypeError, ArithmeticError) as error:
+        shown = encode({field: value[field] for field in fields})
+        raise InvalidDocument(f"not a {name}: {shown[:200]} ({error})", tuple(path)) from None
+
+
+def _microseconds(seconds: int | float) -> int:
+    """Of the shortest decimal that means this float, which is what was written."""
+    return int(Decimal(repr(seconds)).scaleb(6).to_integral_value())
+
+
+_ZONE: Final = re.compile(r"([+-])(\d\d):([0-5]\d)", re.ASCII)
+
+
+def _read_time(seconds: Any, zone: Any) -> datetime:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError("epoch_time is a number")
+    match = _ZONE.fullmatch("+00:00" if zone == "Z" else zone)
+    if match is None:
+        raise ValueError('timezone is "Z" or like "+00:00"')
+    sign, hours, minutes = match.groups()
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    moment = _EPOCH + timedelta(microseconds=_microseconds(seconds))
+    return moment.astimezone(timezone(-offset if sign == "-" else offset))
+
+
+def _read_datetime(text: Any) -> datetime:
+    value = datetime.fromisoformat(text)
+    if value.tzinfo is None:
+        raise ValueError("it has no time zone")
+    return value
+
+
+_FLOAT: Final = re.compile(r"nan|-?inf|nan:([0-9a-f]{16})", re.ASCII)
+
+
+def _read_float(text: Any) -> float:
+    match = _FLOAT.fullmatch(text)
+    if match is None:
+        raise ValueError('"nan", "inf", "-inf" or "nan:" and 16 hex digits')
+    if match[1] is None:
+        return float(text)
+    (value,) = struct.unpack(">d", bytes.fromhex(match[1]))
+    if not math.isnan(value):
+        raise ValueError("these bits are a number")
+    return float(value)
+
+
+_DURATION: Final = re.compile(r"-?\d{1,15}(\.\d{1,6})?", re.ASCII)
+
+
+def _read_duration(text: Any) -> timedelta:
+    if _DURATION.fullmatch(text) is None:
+        raise ValueError("seconds with at most six decimals")
+    return timedelta(microseconds=int(Decimal(text).scaleb(6)))
+
+
+def _read_binary(text: Any) -> bytes:
+    return b64decode(_text(text).encode("ascii"), validate=True)
+
+
+_READERS: Final[dict[tuple[str, str], tuple[tuple[str, ...], Callable[..., Any]]]] = {
+    (REQL, "TIME"): (("epoch_time", "timezone"), _read_time),
+    (REQL, "BINARY"): (("data",), _read_binary),
+    (OURS, "datetime"): (("value",), _read_datetime),
+    (OURS, "decimal"): (("value",), lambda text: Decimal(_text(text))),
+    (OURS, "uuid"): (("value",), lambda text: UUID(_text(text))),
+    (OURS, "date"): (("value",), lambda text: date.fromisoformat(_text(text))),
+    (OURS, "time"): (("value",), lambda text: time.fromisoformat(_text(text))),
+    (OURS, "duration"): (("value",), _read_duration),
+    (OURS, "float"): (("value",), _read_float),
+    (OURS, "object"): (("value",), dict),
+}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("it is a string")
+    return value
+
+
+def write_line(value: Any, *, err: bool = False) -> None:
+    """Print plain JSON values as one line, in UTF-8 whatever the terminal's encoding, and send it off at once."""
+    click.echo(encode(value).encode(), err=err)

@@ -1,0 +1,77 @@
+"""`reactdb tail`: the change log on a terminal or in a pipe, to its end or for as long as somebody watches.
+
+The log is what is printed; a feed is only the bell that says that there is more. So nothing is lost where the printing
+lags: what the feed drops is in the log all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from reactdb.cli.files import SEQ, file_argument, json_option, open_database
+
+if TYPE_CHECKING:
+    from reactdb.change import Change
+    from reactdb.database import Database
+
+# Rings that are kept while the log is being read; one would do.
+BELL_EVENTS = 100
+
+
+@click.command()
+@file_argument
+@click.argument("table", metavar="[TABLE]", required=False)
+@click.option("--since", type=SEQ, help="Only changes past this seq.  [default: all; with --follow, from now on]")
+@click.option("--follow", "-f", "is_following", is_flag=True, help="Go on until Ctrl-C, also with what others write.")
+@json_option("One JSON object a line.")
+def tail(file: str, table: str | None, since: int | None, is_following: bool, as_json: bool) -> None:
+    """Print the changes of a table, or of all tables.
+
+    Each with its time, its seq, what it was, the key and the fields that changed.
+    """
+    from reactdb.cli import changelines
+    from reactdb.cli.jsonform import write_line
+
+    with open_database(file) as database:
+        try:
+            for change in follow(database, table, since) if is_following else past(database, table, since):
+                if as_json:
+                    write_line(changelines.as_json(change))
+                else:
+                    click.echo(changelines.as_line(change, with_table=table is None))
+        except KeyboardInterrupt:
+            if not is_following:
+                raise
+            # The only way to end it is no error.
+
+
+def past(database: Database, table: str | None, since: int | None) -> Iterator[Change]:
+    """What the log holds now."""
+    if since is None:
+        since = database.stats()["oldest"]
+    return database.log(since, table=table)
+
+
+def follow(database: Database, table: str | None, since: int | None) -> Iterator[Change]:
+    """The changes past `since` (default: past this moment), and then every next one, for ever.
+
+    Raises:
+        HistoryLost: Compaction overtook the reader. FeedAborted: The table was dropped.
+    """
+    source = database if table is None else database.table(table)
+    # The bell is hung up before the log is read: nothing falls between the two.
+    with source.changes(include_seq=True, changefeed_queue_size=BELL_EVENTS).cursor() as bell:
+        position = database.seq if since is None else since
+        head = database.seq
+        yield from database.log(position, head, table)
+        position = max(position, head)
+        for event in bell:
+            # Without a seq it says that rings were dropped.
+            if event.get("seq", position + 1) <= position:
+                continue
+            head = database.seq
+            yield from database.log(position, head, table)
+            position = head

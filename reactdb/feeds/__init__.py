@@ -1,0 +1,24 @@
+"""Feeds: query results that are kept up to date, and told.
+
+Read them in this order; imports go down the list and never up, but for the views, which know nothing below them:
+
+    view            what a view is: seed, advance, report
+    pipeline        the steps of a query that look at one document
+    source          where a view's documents come from
+    point, select, window, aggregate, distinct, union    the views
+    options         what `changes()` may be asked for
+    compiler        a query as a view, or the reason why not
+    intervals, router    which views a change concerns
+    queue, ordered_queue, edits  what one subscriber has not been told yet
+    log_reader      reading on from the log
+    events          what is told
+    subscription    one source of events
+    terms           what may stand after `changes()`
+    timers, consumer, cursors    who is told, where and when
+    position        tokens
+    hub             the feeds of one database
+    feed            the Observable; the one module that imports reactivex
+    livelist        a list that follows
+
+Rule of this folder: a view is pure. Threads, time and Rx stay outside of it.
+"""

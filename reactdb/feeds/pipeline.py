@@ -1,0 +1,125 @@
+"""Pipeline: the steps of a query that look at one document at a time, as one function.
+
+    filter, has_fields     the document goes on, or not
+    map, pluck, merge, ... a value goes on in its place
+    order_by               the value goes on, and what it sorts by is put before its place
+
+A place is bytes: results are in the order of their places. Key bytes are prefix-free, so places are made by joining them,
+and turned round byte by byte for a descending order.
+
+Rule of this file: what a step raises is raised. Whether that ends a feed or leaves a document out is for the view to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from reactdb import codec
+from reactdb.expression import Expression, OrderKey, as_function
+from reactdb.query import Filter, HasFields, Map, OrderBy, Step
+
+# Sorts before every key, and after every key when it is turned round: what lacks the field that is ordered by.
+MISSING = b"\x00"
+_TURNED = bytes(255 - byte for byte in range(256))
+
+
+def turned(place: bytes) -> bytes:
+    """Bytes that sort the other way round, among places that were turned round."""
+    return place.translate(_TURNED)
+
+
+class Boxed(NamedTuple):
+    """A value on its way into an aggregate, where None counts as a value, with its place to break ties."""
+
+    value: Any
+    place: bytes
+
+
+Operation = Callable[[Any, bytes], "tuple[Any, bytes] | None"]
+
+
+class Pipeline:
+    """Called with a document and its place: (value, place) of the result, or None for a document that is not in it.
+
+    Attributes:
+        is_identity: Every document goes on as it is.
+        only_tests: Values are the documents themselves; only their being there is decided.
+    """
+
+    __slots__ = ("_operations", "boxed", "drop_null", "is_identity", "only_tests", "steps", "tests")
+
+    def __init__(self, steps: Sequence[Step], *, boxed: bool = False) -> None:
+        """`boxed`: for an aggregate, which counts what is null; elsewhere a null result is no result."""
+        self.steps = tuple(steps)
+        self.boxed = boxed
+        self._operations = [_operation(step) for step in steps]
+        self.tests = [step.predicate.test for step in steps if isinstance(step, (Filter, HasFields))]
+        self.only_tests = not boxed and len(self.tests) == len(self._operations)
+        self.is_identity = not boxed and not self._operations
+        # A document is never null.
+        self.drop_null = any(isinstance(step, Map) for step in steps) and not boxed
+
+    def __call__(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
+        if self.only_tests:
+            for test in self.tests:
+                if not test(document):
+                    return None
+            return document, place
+        found: tuple[Any, bytes] | None = (document, place)
+        for operation in self._operations:
+            found = operation(*found)
+            if found is None:
+                return None
+        if self.drop_null and found[0] is None:
+            return None
+        return (Boxed(*found), found[1]) if self.boxed else found
+
+    def quietly(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
+        """The same, where a document that cannot be computed is not in the result."""
+        try:
+            return self(document, place)
+        except Exception:
+            return None
+
+
+def _operation(step: Step) -> Operation:
+    if isinstance(step, (Filter, HasFields)):
+        return _test(step.predicate.test)
+    if isinstance(step, Map):
+        return _map(value_function(step.function))
+    assert isinstance(step, OrderBy) and step.index is None
+    return _order(step.keys)
+
+
+def _test(test: Callable[[Any], Any]) -> Operation:
+    return lambda value, place: (value, place) if test(value) else None
+
+
+def _map(function: Callable[[Any], Any]) -> Operation:
+    return lambda value, place: (function(value), place)
+
+
+def _order(keys: Sequence[OrderKey]) -> Operation:
+    def order(value: Any, place: bytes) -> tuple[Any, bytes]:
+        return value, b"".join([_sort_bytes(key, value) for key in keys]) + place
+
+    return order
+
+
+def _sort_bytes(key: OrderKey, value: Any) -> bytes:
+    place = key.place(value) or MISSING
+    return turned(place) if key.descending else place
+
+
+def value_function(function: Any) -> Callable[[Any], Any]:
+    """An expression or a callable, as a function that gives values which may be shared: frozen, and as a document holds them.
+
+    Raises, when called:
+        InvalidDocument: A callable returned what no document could hold.
+    """
+    compute = as_function(function)
+    if isinstance(compute, Expression):
+        return lambda value: codec.freeze(compute(value))
+    # A callable may return a tuple, or somebody's mutable list: its own round trip makes it a value.
+    return lambda value: codec.freeze(codec.decode_value(codec.encode_value(compute(value))))

@@ -1,0 +1,164 @@
+"""SelectView: a table, or a part of it, through filters and maps; and AllTablesView, every table as it is.
+
+A document counts as often as it has places in the source: `get_all(k, k)` has it twice, a multi index once an entry. The
+places that it had and has are paired off: a pair is a change, what is left over was added or removed.
+
+Rule of this file: no state. Both documents are in the change; what is held here would only be a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from reactdb import codec
+from reactdb.change import Change
+from reactdb.feeds.pipeline import Boxed, Pipeline
+from reactdb.feeds.source import Source
+from reactdb.feeds.view import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+
+class SelectView:
+    """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come."""
+
+    __slots__ = ("is_ordered", "pipeline", "source")
+
+    kind = "range"
+    is_stateful = False
+    documents_held = 0
+
+    def __init__(self, source: Source, pipeline: Pipeline, *, is_ordered: bool = False) -> None:
+        """`is_ordered`: initial values are put in the order that the pipeline's order_by gives."""
+        self.source = source
+        self.pipeline = pipeline
+        self.is_ordered = is_ordered
+
+    def tables(self) -> Sequence[TableInfo]:
+        return (self.source.table,)
+
+    def indexes(self) -> Sequence[tuple[int, str]]:
+        index = self.source.index
+        return () if index is None else ((self.source.table.id, index.name),)
+
+    def routes(self) -> Sequence[Route]:
+        return self.source.routes(self.pipeline.steps)
+
+    def seed(self, snapshot: Snapshot) -> None:
+        pass
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return self._result(list(self.source.read(snapshot)))
+
+    def _result(self, rows: list[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
+        found = (self.pipeline(codec.decode_frozen(body), place) for place, _, body in rows)
+        results: Iterable[tuple[Any, bytes]] = (result for result in found if result is not None)
+        if self.is_ordered:
+            results = sorted(results, key=_place_of)
+        for value, _ in results:
+            yield Initial(value)
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        source, pipeline = self.source, self.pipeline
+        if change.table_id != source.table.id:
+            return ()
+        if source.is_everything and pipeline.is_identity:
+            return (change,)
+        old = self._values(change.key_bytes, change, is_new=False)
+        new = self._values(change.key_bytes, change, is_new=True)
+        if not old and not new:
+            return ()
+        if pipeline.only_tests and len(old) == len(new) == 1:
+            # The store logs no change that changes nothing.
+            return (change,)
+        return self._paired(change, old, new)
+
+    def _values(self, key: bytes, change: Change, *, is_new: bool) -> Sequence[Any]:
+        """The result values of one side of the change, one for each place."""
+        if (change.new_bytes if is_new else change.old_bytes) is None:
+            return ()
+        source, pipeline = self.source, self.pipeline
+        if pipeline.is_identity and not source.needs_document:
+            count = len(source.places(key, None))
+            return (change,) * count
+        document = change.new_val if is_new else change.old_val
+        places = source.places(key, document)
+        if not places:
+            return ()
+        if pipeline.boxed:
+            found = [pipeline.quietly(document, place) for place in places]
+            return [result[0] for result in found if result is not None]
+        # The value depends on the document only, so all its places have the same one.
+        result = pipeline.quietly(document, b"")
+        return () if result is None else (result[0],) * len(places)
+
+    def _paired(self, change: Change, old: Sequence[Any], new: Sequence[Any]) -> list[AnyDelta]:
+        deltas: list[AnyDelta] = []
+        for copy in range(max(len(old), len(new))):
+            old_val = old[copy] if copy < len(old) else None
+            new_val = new[copy] if copy < len(new) else None
+            if old_val is change:
+                old_val = change.old_val
+            if new_val is change:
+                new_val = change.new_val
+            if old_val is not None and new_val is not None and same_value(old_val, new_val):
+                continue
+            # The first copy has the document's own name, so that it is the same one as where the change is the delta.
+            identity = None if copy == 0 else (change.table_id, change.key_bytes, copy)
+            deltas.append(Delta(change, old_val, new_val, identity=identity))
+        return deltas
+
+    def describe(self) -> dict[str, Any]:
+        index = self.source.index
+        return {"access": self.source.describe(), "index": None if index is None else index.name}
+
+
+def same_value(old: Any, new: Any) -> bool:
+    """Whether two result values are the same, boxed or not."""
+    if old is new:
+        return True
+    if type(old) is Boxed and type(new) is Boxed:
+        return old.place == new.place and codec.same(old.value, new.value)
+    return codec.same(old, new)
+
+
+def _place_of(result: tuple[Any, bytes]) -> bytes:
+    return result[1]
+
+
+class AllTablesView:
+    """Every change of every table, also of tables that are made later."""
+
+    __slots__ = ()
+
+    kind = "database"
+    is_stateful = False
+    documents_held = 0
+
+    def tables(self) -> Sequence[TableInfo]:
+        return ()
+
+    def indexes(self) -> Sequence[tuple[int, str]]:
+        return ()
+
+    def routes(self) -> Sequence[Route]:
+        return (Everywhere(),)
+
+    def seed(self, snapshot: Snapshot) -> None:
+        pass
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        tables = sorted(snapshot.catalogue.live.items())
+        return self._result([(name, snapshot.rows(info)) for name, info in tables])
+
+    def _result(self, tables: list[tuple[str, list[Any]]]) -> Iterator[Initial]:
+        for name, rows in tables:
+            for found in rows:
+                yield Initial(codec.decode_frozen(found.body), table=name)
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        return (change,)
+
+    def describe(self) -> dict[str, Any]:
+        return {"access": "every document of every table", "index": None}

@@ -1,0 +1,271 @@
+"""Source: where a view's documents come from: the part of one table, or of one of its indexes, that a query begins with.
+
+It answers the same question twice, and law 1 rests on the two answers being one: `read` says which places of a snapshot belong
+to the query, `places` says which places one document has. A place is bytes; the query's order is the order of places.
+
+    whole table, range of keys    the key
+    get_all of keys               position in the list of keys
+    index                         indexed value, key, number of the entry
+    get_all of an index           position in the list, key, number of the entry
+
+Rule of this file: nothing here looks past the access path; filters, maps and orders are in `pipeline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reactdb import collation
+from reactdb.errors import MissingValue
+from reactdb.expression import Expression, Predicate, as_function, field_path, implied_ranges, route_of, routing_keys
+from reactdb.feeds.pipeline import turned
+from reactdb.feeds.view import OneKey, OneValue, Route, ValueRange, WholeTable
+from reactdb.query import Filter, HasFields, Limit, Step
+from reactdb.reading import Access
+from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.snapshot import Row, Snapshot
+
+NO_PLACES: Sequence[bytes] = ()
+# Bytes of a number in a place: entries of one document, or keys of one get_all.
+_NUMBER_BYTES = 4
+
+
+class Source:
+    """See the head of this file.
+
+    Attributes:
+        table: Whose documents.
+        index: That a document must be in; None for the primary key.
+        needs_document: The key alone does not tell whether a document belongs here.
+        is_everything: Every document of the table does.
+    """
+
+    __slots__ = ("_access", "_positions", "index", "is_everything", "is_reversed", "needs_document", "start", "stop", "table")
+
+    def __init__(self, access: Access) -> None:
+        self.table: TableInfo = access.table
+        # A detour is a shortcut of reading; the filter that it came from is still to be tested.
+        self.index: IndexInfo | None = None if access.is_detour else access.index
+        self.start = b"" if access.is_detour else access.range.start
+        self.stop = b"\xff" if access.is_detour else access.range.stop
+        self.is_reversed = access.range.reverse
+        self._access = replace(access, rest=(), aggregate=None)
+        self._positions: dict[bytes, list[bytes]] | None = None
+        if access.keys is not None:
+            self._positions = {}
+            for position, key in enumerate(access.keys):
+                self._positions.setdefault(key, []).append(_number(position))
+        self.needs_document = self.index is not None
+        self.is_everything = (
+            self.index is None and self._positions is None and self.start == b"" and self.stop == b"\xff"
+        )
+
+    @property
+    def keys(self) -> list[bytes] | None:
+        """The different keys of a get_all; None for anything else."""
+        return None if self._positions is None else list(self._positions)
+
+    @property
+    def is_empty(self) -> bool:
+        """No document could ever belong here."""
+        if self._positions is not None:
+            return not self._positions
+        return self.start >= self.stop
+
+    # -----------------------------------------------------------------------------------------------------------
+    # One document
+
+    def places(self, key: bytes, document: Any) -> Sequence[bytes]:
+        """The places of a document, in order; none for one that does not belong here. `document` may be None where
+        `needs_document` is false."""
+        if self.index is None:
+            if self._positions is not None:
+                return self._positions.get(key, NO_PLACES)
+            if not self.start <= key < self.stop:
+                return NO_PLACES
+            return (turned(key) if self.is_reversed else key,)
+        entries = self.index.entries(document)
+        if not entries:
+            return NO_PLACES
+        found = [place for value, tag in entries for place in self._entry_places(value, key, tag)]
+        found.sort()
+        return found
+
+    def _entry_places(self, value: bytes, key: bytes, tag: int) -> Sequence[bytes]:
+        if self._positions is not None:
+            return [position + key + _number(tag) for position in self._positions.get(value, NO_PLACES)]
+        if not self.start <= value < self.stop:
+            return NO_PLACES
+        place = value + key + _number(tag)
+        return (turned(place) if self.is_reversed else place,)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # A snapshot
+
+    def read(self, snapshot: Snapshot, wanted: int | None = None) -> Iterator[tuple[bytes, bytes, bytes]]:
+        """(place, key, encoded document) of everything that belongs here, in order.
+
+        `wanted` is about how many will be asked for: the walk then reads that many first. None: all of them, at once.
+        """
+        if self._positions is not None:
+            yield from self._read_keys(snapshot)
+            return
+        access = self._access
+        if access.is_detour and not self._has_index(snapshot):
+            # The shortcut was dropped since; the documents are still there.
+            access = replace(access, index=None, range=replace(access.range, start=b"", stop=b"\xff"), is_detour=False)
+        if wanted is not None:
+            access = replace(access, rest=(Limit(wanted),))
+        for found in access.places(snapshot):
+            if self.index is None:
+                yield (turned(found.key) if self.is_reversed else found.key), found.key, found.body
+            else:
+                assert not isinstance(found, Row)
+                place = found.value + found.key + _number(found.tag)
+                yield (turned(place) if self.is_reversed else place), found.key, found.body
+
+    def _has_index(self, snapshot: Snapshot) -> bool:
+        table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index
+        if table is None or index is None:
+            return False
+        known = table.indexes.get(index.name)
+        return known is not None and known.id == index.id
+
+    def _read_keys(self, snapshot: Snapshot) -> Iterator[tuple[bytes, bytes, bytes]]:
+        assert self._access.keys is not None
+        for number, key in enumerate(self._access.keys):
+            position = _number(number)
+            if self.index is None:
+                body = snapshot.get(self.table, key)
+                if body is not None:
+                    yield position, key, body
+            else:
+                for entry in snapshot.entries(self.index, key, key + b"\x00"):
+                    yield position + entry.key + _number(entry.tag), entry.key, entry.body
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Routes
+
+    def routes(self, steps: Sequence[Step]) -> list[Route]:
+        """Which changes can concern these documents, after the tests that `steps` begin with: the narrowest way to say it."""
+        if self.is_empty:
+            return []
+        table_id = self.table.id
+        if self.index is None and self._positions is not None:
+            return [OneKey(table_id, key) for key in self._positions]
+        if self.index is not None and self._positions is not None:
+            axis = IndexAxis(self.index)
+            return [OneValue(table_id, axis, value) for value in self._positions]
+        tested = _routes_of_tests(table_id, steps)
+        if tested is not None and (not tested or isinstance(tested[0], OneValue) or self.is_everything):
+            return tested
+        if self.index is not None:
+            return [ValueRange(table_id, IndexAxis(self.index), self.start, self.stop)]
+        if not self.is_everything:
+            return [ValueRange(table_id, None, self.start, self.stop)]
+        return [WholeTable(table_id)]
+
+    def describe(self) -> str:
+        return self._access.reason
+
+
+def _routes_of_tests(table_id: int, steps: Sequence[Step]) -> list[Route] | None:
+    """Routes by a field's values or range, from the filters before the first map; None where they say nothing."""
+    ranged: list[Route] | None = None
+    for step in steps:
+        if isinstance(step, HasFields):
+            continue
+        if not isinstance(step, Filter):
+            break
+        exact = _values_of(table_id, step.predicate)
+        if exact is not None:
+            return exact
+        if ranged is None:
+            ranged = _range_of(table_id, step.predicate)
+    return ranged
+
+
+def _values_of(table_id: int, predicate: Predicate) -> list[Route] | None:
+    found = routing_keys(predicate)
+    if found is None:
+        return None
+    path, values = found
+    axis = FieldAxis(path)
+    return [OneValue(table_id, axis, value) for value in values]
+
+
+def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
+    if predicate.expression is None:
+        return None
+    for expression, start, stop in implied_ranges(predicate):
+        path = field_path(expression)
+        axis = ExpressionAxis(expression) if path is None else FieldAxis(path)
+        return [ValueRange(table_id, axis, start, stop)]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldAxis:
+    """The value of a field, or of a field in a field."""
+
+    path: tuple[str, ...]
+
+    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
+        found = route_of(document, self.path)
+        return () if found is None else (found,)
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+
+class ExpressionAxis:
+    """The value of an expression."""
+
+    __slots__ = ("_function", "expression")
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
+        self._function = as_function(expression)
+
+    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
+        try:
+            return (collation.key_bytes(self._function(document)),)
+        except (MissingValue, Exception):
+            # A condition that cannot be computed is not met.
+            return ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExpressionAxis) and other.expression.key == self.expression.key
+
+    def __hash__(self) -> int:
+        return hash(self.expression.key)
+
+    def __str__(self) -> str:
+        return repr(self.expression)
+
+
+class IndexAxis:
+    """The places of a document in an index."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: IndexInfo) -> None:
+        self.index = index
+
+    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
+        return [value for value, _ in self.index.entries(document)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IndexAxis) and other.index.id == self.index.id
+
+    def __hash__(self) -> int:
+        return hash((IndexAxis, self.index.id))
+
+    def __str__(self) -> str:
+        return f"index {self.index.name}"
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(_NUMBER_BYTES, "big")

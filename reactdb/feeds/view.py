@@ -1,0 +1,211 @@
+"""View: a query result kept up to date. It is seeded, it advances change by change, and it reports deltas.
+
+A view that needs no memory to tell what a change does to its result (a table, a filter, one key) has none: both documents
+are in the change. Others (an order with a limit, an aggregate) are seeded from a snapshot and advance from there, without a
+gap.
+
+Rule of this file: a view is pure. It knows documents and changes; no thread, no clock, no lock, no subscriber. It may be
+told of changes that do not concern it, and then reports nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from reactdb.change import Change
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+
+class Delta:
+    """What one change does to one place of a result.
+
+    `Change` has the same `seq`, `old_val` and `new_val`: where a result is the table itself, the change is its own delta, and
+    nothing is made. Elsewhere a delta is made once and shared by all who are told.
+
+    Attributes:
+        change: What caused it; of several that were squashed, the last.
+        old_val, new_val: Result values, after every filter and map; None where the result has no such value.
+        old_offset, new_offset: For ordered results: delete at `old_offset` first, then insert at `new_offset`.
+        identity: Names the place in the result, so that what happens to it can be squashed; None for the document's key.
+        group: The value of the group, in a list, where the result is grouped; None elsewhere.
+    """
+
+    __slots__ = ("change", "group", "identity", "new_offset", "new_val", "old_offset", "old_val")
+
+    def __init__(
+        self,
+        change: Change,
+        old_val: Any,
+        new_val: Any,
+        old_offset: int | None = None,
+        new_offset: int | None = None,
+        identity: Hashable = None,
+        group: list[Any] | None = None,
+    ) -> None:
+        self.change = change
+        self.old_val = old_val
+        self.new_val = new_val
+        self.old_offset = old_offset
+        self.new_offset = new_offset
+        self.identity = identity
+        self.group = group
+
+    @property
+    def seq(self) -> int:
+        return self.change.seq
+
+    @property
+    def time(self) -> int:
+        return self.change.time
+
+    def __repr__(self) -> str:
+        return f"Delta(seq={self.seq}, old_val={self.old_val!r}, new_val={self.new_val!r})"
+
+
+AnyDelta = Change | Delta
+
+
+def identity_of(delta: AnyDelta) -> Hashable:
+    """The place in the result that the delta is about."""
+    if type(delta) is Delta:
+        if delta.identity is not None:
+            return delta.identity
+        change = delta.change
+    else:
+        change = delta  # type: ignore[assignment]
+    return (change.table_id, change.key_bytes)
+
+
+class Initial:
+    """One value of a result as it was found on subscribing."""
+
+    __slots__ = ("group", "identity", "offset", "table", "value")
+
+    def __init__(
+        self,
+        value: Any,
+        offset: int | None = None,
+        identity: Hashable = None,
+        group: list[Any] | None = None,
+        table: str | None = None,
+    ) -> None:
+        self.value = value
+        self.offset = offset
+        self.identity = identity
+        self.group = group
+        self.table = table
+
+
+class StateReader(Protocol):
+    """How a view that has run out of documents reads more of them while it advances."""
+
+    def at(self, seq: int) -> Snapshot:
+        """The documents exactly as of `seq`, the change that the view is being told of."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Routes: which changes concern a view
+
+
+class Axis(Protocol):
+    """Something that documents can be told apart by: a field, an index. Equal axes are equal as dict keys."""
+
+    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
+        """The key bytes that the document has on this axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """Every change of every table."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTable:
+    table_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneKey:
+    """Changes of one primary key."""
+
+    table_id: int
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OneValue:
+    """Changes of documents that have, or had, this value on an axis."""
+
+    table_id: int
+    axis: Axis
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """Changes of documents with start <= value < stop on an axis; None is the primary key."""
+
+    table_id: int
+    axis: Axis | None
+    start: bytes
+    stop: bytes
+
+
+Route = Everywhere | WholeTable | OneKey | OneValue | ValueRange
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+class View(Protocol):
+    """See the head of this file.
+
+    Attributes:
+        kind: In one word, for `explain()`.
+        is_stateful: It has to be seeded, and then hears of every change on its routes.
+    """
+
+    kind: str
+    is_stateful: bool
+
+    def tables(self) -> Sequence[TableInfo]:
+        """The tables it reads; none for all of them."""
+
+    def indexes(self) -> Sequence[tuple[int, str]]:
+        """(table id, name) of each index without which the result would mean nothing."""
+
+    def routes(self) -> Sequence[Route]:
+        """Which changes concern it. Without any, nothing ever will."""
+
+    def seed(self, snapshot: Snapshot) -> None:
+        """Take the snapshot for the state to advance from. Nothing to do for a view without state.
+
+        Raises:
+            QueryError: A filter or a map fails for one of the documents.
+        """
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        """The result, in order: of the snapshot, or for a view with state as it stands.
+
+        What is read is read before this returns; what is computed may be computed when it is asked for, and may then raise
+        what a filter or a map raises.
+        """
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        """Take in the next change and say what it does. Raises nothing that a document could cause."""
+
+    @property
+    def documents_held(self) -> int:
+        """Documents in memory."""
+
+    def describe(self) -> dict[str, Any]:
+        """For `explain()`."""
+
+
+def present_order(view: View) -> list[Initial] | None:
+    """The items of an ordered view as it stands, or None for a result without offsets."""
+    items = getattr(view, "items", None)
+    return None if items is None else items()
