@@ -26,10 +26,11 @@ from reactdb.errors import (
 )
 from reactdb.query import ALL_TABLES, Get, Query
 from reactdb.store.catalogue import TableInfo, check_name
-from reactdb.store.engine import Durability, Engine
+from reactdb.store.engine import Engine
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
+from reactdb.store.writer import Durability
 from reactdb.table import Table
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ def connect(
         if not isinstance(value, bool):
             raise InvalidOption(f"{name} is True or False, not {value!r}")
     check_durability(durability)
-    if isinstance(busy_timeout, bool) or not isinstance(busy_timeout, (int, float)) or not 0 <= busy_timeout <= 86_400:
+    if (
+        isinstance(busy_timeout, bool)
+        or not isinstance(busy_timeout, (int, float))
+        or not 0 <= busy_timeout <= 86_400
+    ):
         raise InvalidOption(f"busy_timeout is a number of seconds from 0 to 86400, not {busy_timeout!r}")
     check_origin(origin)
     kept = Retention.of(retention)
@@ -158,7 +163,11 @@ class Database:
     """
 
     def __init__(
-        self, engine: Engine, durability: Durability, scheduler: SchedulerBase | None = None, origin: str | None = None
+        self,
+        engine: Engine,
+        durability: Durability,
+        scheduler: SchedulerBase | None = None,
+        origin: str | None = None,
     ) -> None:
         self._engine = engine
         self._durability: Durability = durability
@@ -320,9 +329,7 @@ class Database:
             raise InvalidOption(f"seq is a whole number from 0, not {seq!r}")
         return PastDatabase(self._open_engine(), seq)
 
-    def compact(
-        self, keep: int | timedelta | None = None, *, vacuum: bool = False
-    ) -> dict[str, int]:
+    def compact(self, keep: int | timedelta | None = None, *, vacuum: bool = False) -> dict[str, int]:
         """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a
         change that stays.
 
@@ -377,7 +384,9 @@ class Database:
                 "path": engine.path,
                 "seq": snapshot.seq,
                 "oldest": low_water(snapshot.connection),
-                "tables": {name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())},
+                "tables": {
+                    name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())
+                },
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):
             try:
@@ -424,7 +433,9 @@ class Database:
             check_durability(durability)
             chosen = durability
         # A shared commit has one origin.
-        return engine.write(work, durability=chosen, origin=self._origin, is_shareable=is_shareable and self._origin is None)
+        return engine.write(
+            work, durability=chosen, origin=self._origin, is_shareable=is_shareable and self._origin is None
+        )
 
     def _feed(self, query: Query, options: dict[str, Any]) -> Feed:
         from reactdb.feeds.feed import Feed
@@ -477,7 +488,9 @@ class PastDatabase(Database):
     def table_list(self) -> list[str]:
         with self._past() as snapshot:
             names = {info.name for info in snapshot.catalogue.by_id.values()}
-            return sorted(name for name in names if (info := snapshot.table(name)) and info.created <= self._seq)
+            return sorted(
+                name for name in names if (info := snapshot.table(name)) and info.created <= self._seq
+            )
 
     def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
         raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")

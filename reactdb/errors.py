@@ -68,7 +68,9 @@ class InvalidDocument(UsageError, ValueError):
 def render_path(path: tuple[str | int, ...]) -> str:
     """`("a", 0, "b c")` as `document["a"][0]["b c"]`, cut where it gets long."""
     steps = path if len(path) <= 12 else (*path[:6], "...", *path[-5:])
-    return "document" + "".join(f"[{step!r}]" if len(repr(step)) < 80 else f"[{repr(step)[:77]}...]" for step in steps)
+    return "document" + "".join(
+        f"[{step!r}]" if len(repr(step)) < 80 else f"[{repr(step)[:77]}...]" for step in steps
+    )
 
 
 class InvalidKey(UsageError, ValueError):
@@ -250,4 +252,8 @@ class ForkedDatabase(StorageError):
     """A handle opened before fork() was used in the child. Open the path again there."""
 
 
-__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, ReactDBError))
+__all__ = sorted(
+    name
+    for name, value in list(globals().items())
+    if isinstance(value, type) and issubclass(value, ReactDBError)
+)

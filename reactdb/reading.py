@@ -9,7 +9,7 @@ and knows neither SQL nor feeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -55,7 +55,12 @@ def run(query: Query, snapshot: Snapshot) -> Any:
         assert isinstance(get, Get)
         body = snapshot.get(table, get.key_bytes)
         return apply_to_one(None if body is None else codec.decode(body), query.steps[1:])
-    if not path.rest and path.is_whole_table and isinstance(path.aggregate, Aggregate) and path.aggregate.kind == "count":
+    if (
+        not path.rest
+        and path.is_whole_table
+        and isinstance(path.aggregate, Aggregate)
+        and path.aggregate.kind == "count"
+    ):
         return snapshot.count(table)
     documents: Any = path.documents(snapshot)
     for step in path.rest:
@@ -119,7 +124,12 @@ class Access:
 
     @property
     def is_whole_table(self) -> bool:
-        return self.index is None and self.keys is None and self.range.start == b"" and self.range.stop == b"\xff"
+        return (
+            self.index is None
+            and self.keys is None
+            and self.range.start == b""
+            and self.range.stop == b"\xff"
+        )
 
     def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
         """The documents, decoded one by one as they are asked for."""
@@ -138,7 +148,8 @@ class Access:
                     yield from snapshot.entries(self.index, key, key + b"\x00")
             return
         if self.is_detour:
-            yield from sorted(self._page(snapshot, self.range.start, self.range.stop, -1), key=lambda place: place.key)
+            places: list[Row | Entry] = [*self._page(snapshot, self.range.start, self.range.stop, -1)]
+            yield from sorted(places, key=lambda place: place.key)
             return
         limit = self._rows_needed()
         if limit is None or limit > PAGE_PLACES * 8:
@@ -170,7 +181,11 @@ class Access:
         while True:
             page = self._page(snapshot, start, stop, size)
             for place in page:
-                name = place.key if isinstance(place, Row) else (place.value, place.key, bytes(str(place.tag), "ascii"))
+                name = (
+                    place.key
+                    if isinstance(place, Row)
+                    else (place.value, place.key, bytes(str(place.tag), "ascii"))
+                )
                 if name not in told:
                     told.add(name)
                     yield place
@@ -205,7 +220,15 @@ def access(query: Query, table: TableInfo) -> Access:
         return Access(table, None, None, Range(), steps[1:], last, "get: one key", is_point=True)
     if isinstance(first, GetAll):
         index = index_named(first.index, table)
-        return Access(table, index, first.keys_bytes, Range(), steps[1:], last, f"get_all: {len(first.keys)} keys of {shown(index)}")
+        return Access(
+            table,
+            index,
+            first.keys_bytes,
+            Range(),
+            steps[1:],
+            last,
+            f"get_all: {len(first.keys)} keys of {shown(index)}",
+        )
     place = 0
     index = None
     span = Range()
@@ -216,7 +239,11 @@ def access(query: Query, table: TableInfo) -> Access:
         reason = f"a range of {shown(index)}"
         place = 1
     following = steps[place] if place < len(steps) else None
-    if isinstance(following, OrderBy) and not following.keys and (following.index is not None or first is None or place):
+    if (
+        isinstance(following, OrderBy)
+        and not following.keys
+        and (following.index is not None or first is None or place)
+    ):
         name = following.index
         if name is None or name == table.primary_key:
             wanted, is_usable = None, index is None
@@ -225,7 +252,9 @@ def access(query: Query, table: TableInfo) -> Access:
             is_usable = place == 0 or index is wanted
         if is_usable:
             span = Range(span.start, span.stop, following.index_descending)
-            return Access(table, wanted, None, span, steps[place + 1 :], last, f"{reason}, in order of {shown(wanted)}")
+            return Access(
+                table, wanted, None, span, steps[place + 1 :], last, f"{reason}, in order of {shown(wanted)}"
+            )
     if place == 0:
         found = index_for_filters(steps, table)
         if found is not None:
@@ -270,7 +299,9 @@ def check_indexed_steps(steps: tuple[Step, ...], table: TableInfo) -> None:
                     "transformations (such as map) or filters."
                 )
             if has_between and between != step.index:
-                raise QueryError(f"Cannot order by index `{step.index}` after calling BETWEEN on index `{between}`.")
+                raise QueryError(
+                    f"Cannot order by index `{step.index}` after calling BETWEEN on index `{between}`."
+                )
             index_named(step.index, table)
             has_order = True
         else:

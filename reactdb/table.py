@@ -198,7 +198,9 @@ class Selection:
     def __getitem__(self, field: str) -> Selection:
         """The value of one field, of the documents that have it."""
         if not isinstance(field, str):
-            raise QueryError("a selection takes the name of a field in brackets; use skip() and limit() for positions")
+            raise QueryError(
+                "a selection takes the name of a field in brackets; use skip() and limit() for positions"
+            )
         if self._query.is_point:
             return self._then(Map(row[field], "bracket"))
         return self._then(HasFields(as_predicate(row.has_fields(field)))).map(row[field])
@@ -254,7 +256,9 @@ class Selection:
         """The documents, of one state: a long loop sees no write that happens meanwhile."""
         found = self.run()
         if not isinstance(found, list):
-            raise UsageError(f"this selection is one {'document' if self._query.is_point else 'value'}, not a sequence: use run()")
+            raise UsageError(
+                f"this selection is one {'document' if self._query.is_point else 'value'}, not a sequence: use run()"
+            )
         return iter(found)
 
     def changes(
@@ -353,7 +357,11 @@ class Selection:
         Raises:
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
-        function = as_patch(patch) if not isinstance(patch, dict) or has_expression(patch) else lambda document: patch
+        function = (
+            as_patch(patch)
+            if not isinstance(patch, dict) or has_expression(patch)
+            else lambda document: patch
+        )
         return self._write(
             lambda transaction, table, tally: update(transaction, self._query, table, function, tally),
             durability,
@@ -379,7 +387,9 @@ class Selection:
     def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
         """Delete every selected document."""
         return self._write(
-            lambda transaction, table, tally: delete(transaction, self._query, table, tally), durability, return_changes
+            lambda transaction, table, tally: delete(transaction, self._query, table, tally),
+            durability,
+            return_changes,
         )
 
     def _write(
@@ -580,7 +590,9 @@ def index_key_of(key: Any) -> bytes:
         raise MissingValue("Keys cannot be NULL.")
     found = collation.index_key_bytes(key)
     if found is None:
-        raise InvalidKey(f"Secondary keys must be a number, string, bool, pseudotype, or array (got type {collation.type_name(key)}).")
+        raise InvalidKey(
+            f"Secondary keys must be a number, string, bool, pseudotype, or array (got type {collation.type_name(key)})."
+        )
     return found
 
 

@@ -102,7 +102,9 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
             prepared.generated.append(key)
             document = {primary_key: key, **document}
         except (TypeError, IndexError):
-            raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})") from None
+            raise InvalidDocument(
+                f"Inserted value must be an OBJECT (got {type(document).__name__})"
+            ) from None
         if not isinstance(document, dict):
             document = as_dict(document)
         add_key(key_of(key))
@@ -174,7 +176,9 @@ def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prep
 # update, replace, delete
 
 
-def matching(transaction: WriteTransaction, query: Query, table: TableInfo) -> list[tuple[bytes, dict[str, Any] | None]]:
+def matching(
+    transaction: WriteTransaction, query: Query, table: TableInfo
+) -> list[tuple[bytes, dict[str, Any] | None]]:
     """(key, document) of what a query selects; (key, None) for `get` of a key that is not there."""
     if query.is_point:
         get = query.steps[0]
@@ -188,7 +192,11 @@ def matching(transaction: WriteTransaction, query: Query, table: TableInfo) -> l
 
 
 def update(
-    transaction: WriteTransaction, query: Query, table: TableInfo, patch: Callable[[dict[str, Any]], Any], tally: Tally
+    transaction: WriteTransaction,
+    query: Query,
+    table: TableInfo,
+    patch: Callable[[dict[str, Any]], Any],
+    tally: Tally,
 ) -> None:
     """Merge `patch(document)` into every selected document. A missing one (`get`) is skipped."""
     for key, document in matching(transaction, query, table):
@@ -199,7 +207,9 @@ def update(
         before = codec.decode(old[1])
         given = patch(before)
         if not isinstance(given, Mapping):
-            raise QueryError(f"Inserted value must be an OBJECT (got {collation.type_name(given)}):\n{codec.pretty(given)}")
+            raise QueryError(
+                f"Inserted value must be an OBJECT (got {collation.type_name(given)}):\n{codec.pretty(given)}"
+            )
         put(transaction, table, key, old, merge_document(codec.decode(old[1]), given), UPDATE, tally)
 
 
@@ -254,15 +264,21 @@ def put(
 def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
     """The document encoded, after a look at its primary key."""
     if not isinstance(document, Mapping):
-        raise InvalidDocument(f"Inserted value must be an OBJECT (got {collation.type_name(document)}):\n{codec.pretty(document)}")
+        raise InvalidDocument(
+            f"Inserted value must be an OBJECT (got {collation.type_name(document)}):\n{codec.pretty(document)}"
+        )
     if not isinstance(document, dict):
         document = dict(document)
     if table.primary_key not in document:
-        raise InvalidDocument(f"Inserted object must have primary key `{table.primary_key}`:\n{codec.pretty(document)}")
+        raise InvalidDocument(
+            f"Inserted object must have primary key `{table.primary_key}`:\n{codec.pretty(document)}"
+        )
     if collation.primary_key_bytes(document[table.primary_key]) != key:
         new = codec.pretty(document)
         if old_body is None:
-            raise InvalidKey(f"Primary key `{table.primary_key}` of the document is not the key that was selected:\n{new}")
+            raise InvalidKey(
+                f"Primary key `{table.primary_key}` of the document is not the key that was selected:\n{new}"
+            )
         old = codec.pretty(codec.decode(old_body))
         raise InvalidKey(f"Primary key `{table.primary_key}` cannot be changed (`{old}` -> `{new}`).")
     return codec.encode(document)

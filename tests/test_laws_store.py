@@ -28,7 +28,9 @@ VALUES = st.one_of(
     st.lists(st.integers(0, 3), max_size=3),
     st.dictionaries(st.sampled_from("xy"), st.integers(0, 2), max_size=2),
 )
-BODIES = st.fixed_dictionaries({}, optional={"a": VALUES, "b": VALUES, "tags": st.lists(st.sampled_from("pqr"), max_size=3)})
+BODIES = st.fixed_dictionaries(
+    {}, optional={"a": VALUES, "b": VALUES, "tags": st.lists(st.sampled_from("pqr"), max_size=3)}
+)
 
 State = dict[bytes, bytes]
 
@@ -65,7 +67,7 @@ class StoreLaws(RuleBasedStateMachine):
         self.games.index_create("ab", [row["a"], row["b"]])
         self.games.index_create("tags", multi=True)
 
-    # -- steps ------------------------------------------------------------------------------------------------
+    # -- steps
 
     def write(self, key: Any, document: dict[str, Any] | None) -> None:
         place = collation.key_bytes(key)
@@ -170,7 +172,7 @@ class StoreLaws(RuleBasedStateMachine):
             assert_same(indexed(expected, index), then.order_by(index=index).run())
             assert_same(indexed(expected, index)[::-1][:2], then.order_by(index=desc(index)).limit(2).run())
 
-    # -- laws -------------------------------------------------------------------------------------------------
+    # -- laws
 
     @invariant()
     def the_table_equals_the_model(self) -> None:
@@ -223,7 +225,10 @@ def indexed(state: State, index: str) -> list[dict[str, Any]]:
 def assert_same(expected: list[Any], actual: list[Any]) -> None:
     """Equal by encoding: to Python 0, 0.0 and False are one value, and NaN is not itself."""
     assert len(expected) == len(actual)
-    assert all(codec.same(one, other) for one, other in zip(expected, actual, strict=True)), (expected, actual)
+    assert all(codec.same(one, other) for one, other in zip(expected, actual, strict=True)), (
+        expected,
+        actual,
+    )
 
 
 class FileLaws(StoreLaws):

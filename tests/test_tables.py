@@ -46,7 +46,9 @@ class TestInsert:
     def test_a_taken_key_is_refused_and_nothing_is_written(self, games):
         games.insert({"id": 1, "a": 1})
 
-        with pytest.raises(reactdb.DuplicateKey, match=r"^Duplicate primary key `id`:\n\{\n\t\"a\":\t1,\n\t\"id\":\t1\n\}\n") as caught:
+        with pytest.raises(
+            reactdb.DuplicateKey, match=r"^Duplicate primary key `id`:\n\{\n\t\"a\":\t1,\n\t\"id\":\t1\n\}\n"
+        ) as caught:
             games.insert([{"id": 0}, {"id": 1, "a": 2}, {"id": 2}])
         assert '"a":\t2' in str(caught.value)
         assert [{"id": 1, "a": 1}] == games.run()
@@ -189,7 +191,12 @@ class TestSelections:
     @pytest.fixture
     def filled(self, games):
         games.index_create("score")
-        games.insert([{"id": key, "score": key * 7 % 5, "tags": ["even" if key % 2 == 0 else "odd"]} for key in range(10)])
+        games.insert(
+            [
+                {"id": key, "score": key * 7 % 5, "tags": ["even" if key % 2 == 0 else "odd"]}
+                for key in range(10)
+            ]
+        )
         return games
 
     def test_a_table_reads_in_key_order(self, filled):
@@ -231,7 +238,9 @@ class TestSelections:
     def test_limit_and_skip(self, filled):
         assert [2, 3] == [document["id"] for document in filled.skip(2).limit(2)]
         top = filled.order_by(index=desc("score")).filter(row["id"] > 4).limit(2).run()
-        assert [d["id"] for d in filled.order_by(index=desc("score")) if d["id"] > 4][:2] == [d["id"] for d in top]
+        assert [d["id"] for d in filled.order_by(index=desc("score")) if d["id"] > 4][:2] == [
+            d["id"] for d in top
+        ]
 
     def test_filter_by_dict_expression_and_callable(self, filled):
         expected = [0, 5]
@@ -332,7 +341,15 @@ class TestIndexes:
 
     def test_documents_without_a_value_are_not_in_the_index(self, games):
         games.index_create("a")
-        games.insert([{"id": 1}, {"id": 2, "a": None}, {"id": 3, "a": {}}, {"id": 4, "a": 1}, {"id": 5, "a": float("nan")}])
+        games.insert(
+            [
+                {"id": 1},
+                {"id": 2, "a": None},
+                {"id": 3, "a": {}},
+                {"id": 4, "a": 1},
+                {"id": 5, "a": float("nan")},
+            ]
+        )
 
         assert [4] == [d["id"] for d in games.order_by(index="a")]
 
@@ -379,7 +396,13 @@ class TestCatalogue:
     def test_an_unknown_table_is_named_at_the_first_use(self, db):
         table = db.table("nope")
 
-        for use in (table.run, table.get(1).run, table.index_list, table.delete, lambda: table.insert({"id": 1})):
+        for use in (
+            table.run,
+            table.get(1).run,
+            table.index_list,
+            table.delete,
+            lambda: table.insert({"id": 1}),
+        ):
             with pytest.raises(reactdb.TableNotFound, match="Table `nope` does not exist"):
                 use()
 
@@ -408,7 +431,9 @@ class TestCatalogue:
 
         assert [] == db.table_create("a").run()
 
-    @pytest.mark.parametrize("name", ["", "a b", "a\0", "é", 'a"; DROP TABLE log; --', "x" * 129, 5, None, "-a", "*"])
+    @pytest.mark.parametrize(
+        "name", ["", "a b", "a\0", "é", 'a"; DROP TABLE log; --', "x" * 129, 5, None, "-a", "*"]
+    )
     def test_names_that_are_refused(self, db, name):
         with pytest.raises(reactdb.InvalidName):
             db.table_create(name)
@@ -547,7 +572,9 @@ class TestCompaction:
         result = db.compact(keep=0)
         assert 21 == result["oldest"]
         assert [{"id": n, "a": 3} for n in range(1, 5)] == games.run()
-        with pytest.raises(reactdb.HistoryLost, match=r"changes since seq 0 are gone; the log starts at seq 22"):
+        with pytest.raises(
+            reactdb.HistoryLost, match=r"changes since seq 0 are gone; the log starts at seq 22"
+        ):
             db.log()
         games.insert({"id": 0})
         assert [22] == [entry.seq for entry in db.log(21)]

@@ -19,7 +19,15 @@ from typing import Any
 
 from reactdb import collation
 from reactdb.errors import MissingValue
-from reactdb.expression import Expression, Predicate, as_function, field_path, implied_ranges, route_of, routing_keys
+from reactdb.expression import (
+    Expression,
+    Predicate,
+    as_function,
+    field_path,
+    implied_ranges,
+    route_of,
+    routing_keys,
+)
 from reactdb.feeds.pipeline import turned
 from reactdb.feeds.view import OneKey, OneValue, Route, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step

@@ -19,7 +19,14 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
 from typing import TypeVar
 
-from reactdb.errors import CannotOpen, DatabaseClosed, ForkedDatabase, ReactDBError, ReadOnlyDatabase, TableNotFound
+from reactdb.errors import (
+    CannotOpen,
+    DatabaseClosed,
+    ForkedDatabase,
+    ReactDBError,
+    ReadOnlyDatabase,
+    TableNotFound,
+)
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
 from reactdb.store.publisher import CommitListener, Publisher
@@ -124,7 +131,8 @@ class Engine:
         wal = self.path + "-wal"
         if os.path.exists(wal) and os.path.getsize(wal) and (not is_there or not os.path.getsize(self.path)):
             raise CannotOpen(
-                self.path, f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or remove both"
+                self.path,
+                f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or remove both",
             )
 
     def _connect(self, mode: str) -> Connection:
@@ -146,7 +154,9 @@ class Engine:
             finally:
                 witness.close()
         if mode != "wal":
-            raise CannotOpen(self.path, "its file system cannot keep a write-ahead log (no shared memory or no locks)")
+            raise CannotOpen(
+                self.path, "its file system cannot keep a write-ahead log (no shared memory or no locks)"
+            )
 
     def close(self) -> None:
         """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
@@ -332,7 +342,7 @@ class Engine:
     # Telling: a listener's way to the publisher
 
     @property
-    def publish_lock(self) -> RLock:  # type: ignore[valid-type]
+    def publish_lock(self) -> RLock:
         return self.publisher.lock
 
     @property

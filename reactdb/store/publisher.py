@@ -93,7 +93,10 @@ class Publisher:
                     self._publish_log(listener, last)
                     changes = []
                 if changes or transaction.dropped_tables or transaction.dropped_indexes:
-                    self._route(listener, Commit(changes, last, transaction.dropped_tables, transaction.dropped_indexes))
+                    self._route(
+                        listener,
+                        Commit(changes, last, transaction.dropped_tables, transaction.dropped_indexes),
+                    )
                 self.published = max(self.published, last)
 
     def catch_up(self) -> bool:
@@ -159,6 +162,8 @@ def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], li
         if table_id in after.by_id:
             kept = after.by_id[table_id].indexes
             indexes += [
-                (table_id, name) for name, index in info.indexes.items() if name not in kept or kept[name].id != index.id
+                (table_id, name)
+                for name, index in info.indexes.items()
+                if name not in kept or kept[name].id != index.id
             ]
     return tables, indexes

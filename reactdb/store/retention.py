@@ -56,7 +56,9 @@ class Retention:
         if self.changes is not None:
             target = min(target, head - self.changes)
         if self.age_ms is not None:
-            target = min(target, newest_older_than(connection, low, head, time.time_ns() // 1_000_000 - self.age_ms))
+            target = min(
+                target, newest_older_than(connection, low, head, time.time_ns() // 1_000_000 - self.age_ms)
+            )
         return max(target, low)
 
 
@@ -67,7 +69,9 @@ def newest_older_than(connection: Connection, low: int, head: int, time_ms: int)
     """
     while low < head:
         middle = (low + head + 1) // 2
-        row = connection.execute("SELECT seq, time FROM log WHERE seq >= ? AND seq <= ? LIMIT 1", (middle, head)).fetchone()
+        row = connection.execute(
+            "SELECT seq, time FROM log WHERE seq >= ? AND seq <= ? LIMIT 1", (middle, head)
+        ).fetchone()
         if row is not None and row[1] <= time_ms:
             low = max(middle, int(row[0]))
         else:
@@ -95,7 +99,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     if goal > low:
         window = (low, goal)
         removed.entries += connection.execute(
-            "DELETE FROM log WHERE seq IN (SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL)", window
+            "DELETE FROM log WHERE seq IN (SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL)",
+            window,
         ).rowcount
         # body IS NULL: a deletion. Its grave is there unless the key came back, and then points to another entry.
         connection.execute(
@@ -113,7 +118,9 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         set_fact(connection, "low_water", goal)
     dropped = [
         row[0]
-        for row in connection.execute("SELECT id FROM tables WHERE dropped IS NOT NULL AND dropped <= ?", (goal,)).fetchall()
+        for row in connection.execute(
+            "SELECT id FROM tables WHERE dropped IS NOT NULL AND dropped <= ?", (goal,)
+        ).fetchall()
     ]
     if dropped:
         before = connection.total_changes
@@ -122,4 +129,3 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.tables = len(dropped)
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
     return goal < target, removed
-

@@ -126,7 +126,8 @@ def fact(connection: Connection, name: str) -> Any:
 
 def set_fact(connection: Connection, name: str, value: Any) -> None:
     connection.execute(
-        "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
+        "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (name, value),
     )
 
 

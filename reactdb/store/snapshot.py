@@ -54,9 +54,7 @@ ENTRIES = (
     " WHERE e.index_id = ? AND e.value >= ? AND e.value < ? ORDER BY e.value {0}, e.key {0}, e.tag {0} LIMIT ?"
 )
 COLUMNS = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, p.body"
-CHANGES = (
-    f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
-)
+CHANGES = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
 TABLE_CHANGES = (
     f"SELECT {COLUMNS} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
     f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}) LEFT JOIN log p ON p.seq = l.prev"
@@ -101,14 +99,28 @@ class Snapshot:
         return None if row is None else row[1]
 
     def rows(
-        self, table: TableInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+        self,
+        table: TableInfo,
+        start: bytes = b"",
+        stop: bytes = b"\xff",
+        *,
+        reverse: bool = False,
+        limit: int = -1,
     ) -> list[Row]:
         """Documents with start <= key < stop, in key order; at most `limit` where that is not negative."""
-        cursor = self.connection.execute(ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, limit))
+        cursor = self.connection.execute(
+            ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, limit)
+        )
         return list(map(Row._make, cursor.fetchall()))
 
     def entries(
-        self, index: IndexInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+        self,
+        index: IndexInfo,
+        start: bytes = b"",
+        stop: bytes = b"\xff",
+        *,
+        reverse: bool = False,
+        limit: int = -1,
     ) -> list[Entry]:
         """Places in the index with start <= value < stop, by value, then key, then tag."""
         cursor = self.connection.execute(
@@ -117,7 +129,11 @@ class Snapshot:
         return list(map(Entry._make, cursor.fetchall()))
 
     def count(self, table: TableInfo) -> int:
-        return int(self.connection.execute("SELECT count(*) FROM heads WHERE table_id = ?", (table.id,)).fetchone()[0])
+        return int(
+            self.connection.execute("SELECT count(*) FROM heads WHERE table_id = ?", (table.id,)).fetchone()[
+                0
+            ]
+        )
 
     def changes(
         self, since: int, until: int | None = None, table: TableInfo | None = None, limit: int = PAGE_CHANGES
@@ -228,16 +244,32 @@ class PastSnapshot(Snapshot):
         return body if changed else self._now.get(table, key)
 
     def rows(
-        self, table: TableInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+        self,
+        table: TableInfo,
+        start: bytes = b"",
+        stop: bytes = b"\xff",
+        *,
+        reverse: bool = False,
+        limit: int = -1,
     ) -> list[Row]:
         old = self._old_of(table.id)
         ours = sorted(Row(key, body) for key, body in old.items() if body is not None and start <= key < stop)
         wanted = limit if limit < 0 else limit + len(old)
-        now = (row for row in self._now.rows(table, start, stop, reverse=reverse, limit=wanted) if row.key not in old)
+        now = (
+            row
+            for row in self._now.rows(table, start, stop, reverse=reverse, limit=wanted)
+            if row.key not in old
+        )
         return _merged(now, ours, reverse, limit, key=_row_key)
 
     def entries(
-        self, index: IndexInfo, start: bytes = b"", stop: bytes = b"\xff", *, reverse: bool = False, limit: int = -1
+        self,
+        index: IndexInfo,
+        start: bytes = b"",
+        stop: bytes = b"\xff",
+        *,
+        reverse: bool = False,
+        limit: int = -1,
     ) -> list[Entry]:
         old = self._old_of(index.table_id)
         ours = sorted(
@@ -249,7 +281,9 @@ class PastSnapshot(Snapshot):
         )
         # A document has one place in a simple index; in a multi index nobody knows how many must be passed over.
         wanted = limit if limit < 0 or index.multi else limit + len(old)
-        now = self._now.entries(index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted)
+        now = self._now.entries(
+            index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted
+        )
         return _merged((entry for entry in now if entry.key not in old), ours, reverse, limit, key=_entry_key)
 
     def count(self, table: TableInfo) -> int:
@@ -281,7 +315,9 @@ def _entry_key(entry: Entry) -> tuple[bytes, bytes, int]:
     return entry[:3]
 
 
-def _merged(now: Iterable[Any], ours: list[Any], reverse: bool, limit: int, key: Callable[[Any], Any]) -> list[Any]:
+def _merged(
+    now: Iterable[Any], ours: list[Any], reverse: bool, limit: int, key: Callable[[Any], Any]
+) -> list[Any]:
     if reverse:
         ours.reverse()
     found = list(merge(now, ours, key=key, reverse=reverse))

@@ -15,7 +15,7 @@ import os
 from typing import Any
 from urllib.parse import quote
 
-from sqlite_utils.utils import sqlite3
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]
 
 from reactdb.errors import (
     CannotOpen,
@@ -45,7 +45,7 @@ READER_CACHE_KIB = 16384
 
 def has_wal_reset_bug(version: tuple[int, ...] = VERSION) -> bool:
     """Whether this SQLite can lose a commit when another connection checkpoints at the wrong moment."""
-    return not (version >= (3, 51, 3) or version[:2] == (3, 50) and version >= (3, 50, 7))
+    return not (version >= (3, 51, 3) or (version[:2] == (3, 50) and version >= (3, 50, 7)))
 
 
 def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False) -> Connection:
@@ -95,7 +95,11 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     """SQLite's error as one of ours. The original stays as `__cause__` where the caller raises from it."""
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or "database is locked" in text or "database table is locked" in text:
+    if (
+        name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+        or "database is locked" in text
+        or "database table is locked" in text
+    ):
         return DatabaseBusy(
             f"{operation}: {path} is locked by another writer, or the file system's locks do not work; nothing was written"
         )
@@ -118,7 +122,11 @@ def reason_not_opened(path: str) -> str:
     if os.path.isdir(path):
         return "it is a folder"
     if not os.path.isdir(folder):
-        return f"the folder {folder} does not exist" if not os.path.exists(folder) else f"{folder} is not a folder"
+        return (
+            f"the folder {folder} does not exist"
+            if not os.path.exists(folder)
+            else f"{folder} is not a folder"
+        )
     if not os.path.exists(path):
         return "it does not exist" if os.access(folder, os.W_OK) else f"the folder {folder} cannot be written"
     if not os.access(path, os.R_OK):

@@ -52,7 +52,9 @@ class Tailer:
         """Begin to follow the file of `engine`. Nothing to do for a database in memory, which nobody else can write."""
         if engine.is_memory:
             return
-        connection = sqlite.connect(engine.path, mode="ro" if engine.read_only else "rw", busy_timeout_s=engine.busy_timeout_s)
+        connection = sqlite.connect(
+            engine.path, mode="ro" if engine.read_only else "rw", busy_timeout_s=engine.busy_timeout_s
+        )
         sqlite.configure(connection, reader=True)
         with self._lock:
             if id(engine) in self._watched:

@@ -19,9 +19,7 @@ from reactdb.store.schema import BLOCK_BITS, set_fact
 from reactdb.store.snapshot import GET, Snapshot, head_seq
 from reactdb.store.sqlite import Connection, IntegrityError
 
-APPEND = (
-    "INSERT INTO log (table_id, kind, step, prev, time, key, body, origin, meta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+APPEND = "INSERT INTO log (table_id, kind, step, prev, time, key, body, origin, meta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # Of a bulk insert: without the columns that are empty there, because every value that is bound costs.
 APPEND_MANY = "INSERT INTO log (table_id, kind, step, time, key, body, origin) VALUES (?, ?, ?, ?, ?, ?, ?)"
 ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
@@ -34,7 +32,9 @@ ADD_MARK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
 ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
 # In key order: a head appended at the end of its tree costs half of one put in the middle.
-ADD_HEADS = "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY key"
+ADD_HEADS = (
+    "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY key"
+)
 
 
 class KeyTaken(Exception):
@@ -212,7 +212,19 @@ class WriteTransaction:
                 )
         if self.changes is not None:
             self.changes.extend(
-                Change(first + place, table.name, table_id, key, INSERT, None, None, body, self.first, time, origin)
+                Change(
+                    first + place,
+                    table.name,
+                    table_id,
+                    key,
+                    INSERT,
+                    None,
+                    None,
+                    body,
+                    self.first,
+                    time,
+                    origin,
+                )
                 for place, (key, body) in enumerate(zip(keys, bodies, strict=True))
             )
 
@@ -239,7 +251,18 @@ class WriteTransaction:
         if self.changes is not None:
             self.changes.append(
                 Change(
-                    seq, table.name, table.id, key, kind, prev, old_body, body, self.first, self.time, self.origin, meta
+                    seq,
+                    table.name,
+                    table.id,
+                    key,
+                    kind,
+                    prev,
+                    old_body,
+                    body,
+                    self.first,
+                    self.time,
+                    self.origin,
+                    meta,
                 )
             )
         return seq

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reactdb.errors import (
     DatabaseBusy,
-    DatabaseClosed,
     OutcomeUnknown,
     ReactDBError,
-    ReadOnlyDatabase,
     StorageMoved,
     UsageError,
 )
@@ -81,7 +79,9 @@ class Writer:
 
     def close(self) -> None:
         """Wait for the write that is going on, and close the connection."""
-        is_ours = self.current is None and self._turns.take(Ticket(None, is_hard=False), self._engine.busy_timeout_s)
+        is_ours = self.current is None and self._turns.take(
+            Ticket(None, is_hard=False), self._engine.busy_timeout_s
+        )
         try:
             self._connection.close()
         finally:
@@ -171,7 +171,9 @@ class Writer:
     def _check_writable(self) -> None:
         self._engine.check_usable()
         if self._engine.publisher.is_routing:
-            raise UsageError("a predicate or mapping of a feed must not write: it runs inside somebody's commit")
+            raise UsageError(
+                "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
+            )
 
     def _nested(self, outer: WriteTransaction, work: Callable[[WriteTransaction], T]) -> T:
         with self._savepoint(outer):
@@ -180,7 +182,13 @@ class Writer:
     @contextmanager
     def _savepoint(self, transaction: WriteTransaction) -> Iterator[None]:
         """All or nothing of one write inside a transaction that goes on."""
-        kept = (transaction.count, transaction.catalogue, transaction.is_catalogue_changed, len(transaction.dropped_tables), len(transaction.dropped_indexes))
+        kept = (
+            transaction.count,
+            transaction.catalogue,
+            transaction.is_catalogue_changed,
+            len(transaction.dropped_tables),
+            len(transaction.dropped_indexes),
+        )
         connection = transaction.connection
         connection.execute("SAVEPOINT write")
         try:
@@ -200,7 +208,13 @@ class Writer:
         connection.execute("RELEASE write")
 
     def _write_in_turn(
-        self, work: Callable[[WriteTransaction], T], is_hard: bool, origin: str | None, collect: bool, *, shares: bool
+        self,
+        work: Callable[[WriteTransaction], T],
+        is_hard: bool,
+        origin: str | None,
+        collect: bool,
+        *,
+        shares: bool,
     ) -> T:
         transaction = self._begin(is_hard, origin, collect)
         self._own.transaction = transaction
@@ -225,7 +239,11 @@ class Writer:
         except BaseException as error:
             for ticket in companions:
                 if ticket.error is None:
-                    ticket.error = error if isinstance(error, ReactDBError) else OutcomeUnknown(f"the commit broke off: {error}")
+                    ticket.error = (
+                        error
+                        if isinstance(error, ReactDBError)
+                        else OutcomeUnknown(f"the commit broke off: {error}")
+                    )
                 ticket.is_done = True
             raise
         for ticket in companions:
@@ -238,7 +256,12 @@ class Writer:
         seq = first.first + first.count
         for ticket in companions:
             transaction = WriteTransaction(
-                first.connection, first.catalogue, self._memory, seq, first.time, collect=first.changes is not None
+                first.connection,
+                first.catalogue,
+                self._memory,
+                seq,
+                first.time,
+                collect=first.changes is not None,
             )
             assert ticket.work is not None
             try:
@@ -248,7 +271,9 @@ class Writer:
                 # The other thread's error, also a KeyboardInterrupt that happened to strike here: it is told there.
                 ticket.error = error
                 if not isinstance(error, Exception):
-                    ticket.error = DatabaseBusy("the commit that carried this write was interrupted; nothing was written")
+                    ticket.error = DatabaseBusy(
+                        "the commit that carried this write was interrupted; nothing was written"
+                    )
                 continue
             transactions.append(transaction)
             seq += transaction.count
@@ -297,7 +322,9 @@ class Writer:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
         self.last_seq = head_seq(connection)
-        row = connection.execute("SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)").fetchone()
+        row = connection.execute(
+            "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
+        ).fetchone()
         self._last_time = max(self._last_time, row[0] or 0)
         self._engine.epoch = schema.newest_epoch(connection)
         if int(schema.fact(connection, "catalogue")) != self._engine.catalogue.version:
@@ -309,7 +336,8 @@ class Writer:
         (position,) = connection.execute("SELECT max(position) FROM epochs").fetchone()
         epoch = os.urandom(6).hex()
         connection.execute(
-            "INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)", (epoch, self.last_seq, position + 1)
+            "INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)",
+            (epoch, self.last_seq, position + 1),
         )
         self._engine.epoch = epoch
 
@@ -337,7 +365,9 @@ class Writer:
             self._seen_version = None
             translated = sqlite.translate(error, "commit", self._engine.path)
             if getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
-                translated = OutcomeUnknown(f"commit: {self._engine.path}: {error}: the write may or may not be there; read to know")
+                translated = OutcomeUnknown(
+                    f"commit: {self._engine.path}: {error}: the write may or may not be there; read to know"
+                )
             raise translated from error
         last = transactions[-1]
         self.last_seq = max(self.last_seq, *(t.first + t.count - 1 for t in transactions))
@@ -374,7 +404,9 @@ class Writer:
         return wal.st_size
 
     def _moved(self, what: str) -> StorageMoved:
-        message = f"{what}: the last write is not acknowledged; close this database and see where the file went"
+        message = (
+            f"{what}: the last write is not acknowledged; close this database and see where the file went"
+        )
         self._engine.refuse(lambda: StorageMoved(message))
         return StorageMoved(message)
 
@@ -399,7 +431,11 @@ class Writer:
             self._checkpoint_at = CHECKPOINT_BYTES
             return True
         self._checkpoint_at *= 2
-        logger.warning("checkpoint of %s failed: %s; the write-ahead log grows until it succeeds", self._engine.path, reason)
+        logger.warning(
+            "checkpoint of %s failed: %s; the write-ahead log grows until it succeeds",
+            self._engine.path,
+            reason,
+        )
         return False
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
