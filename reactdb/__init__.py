@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
-    from reactdb.table import Selection, Table
+    from reactdb.selection import Selection
+    from reactdb.table import Table
 
 _HOMES = {
     "reactdb.change": ("Change", "Commit"),
@@ -108,7 +109,8 @@ _HOMES = {
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
-    "reactdb.table": ("Selection", "Table"),
+    "reactdb.selection": ("Selection",),
+    "reactdb.table": ("Table",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

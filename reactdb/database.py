@@ -1,6 +1,6 @@
 """Database: a handle on an open file. `connect` gives one; several handles in one process share one engine.
 
-Also here: `db.at(seq)`, the same tables as of an earlier seq; and positions that outlive the process (tokens).
+Also here: which engines this process has open, and positions that outlive the process (tokens).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
     InvalidOption,
-    ReadOnlyDatabase,
     TableExists,
     TableNotFound,
     UsageError,
@@ -28,7 +27,7 @@ from reactdb.query import ALL_TABLES, Get, Query
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.engine import Engine
 from reactdb.store.retention import Retention
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, all_changes, low_water
+from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
 from reactdb.table import Table
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
     from reactdb.feeds.feed import Feed
+    from reactdb.past import PastDatabase
 
 T = TypeVar("T")
 
@@ -327,6 +327,9 @@ class Database:
         """
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
             raise InvalidOption(f"seq is a whole number from 0, not {seq!r}")
+        # Imported here because a view of the past is a Database.
+        from reactdb.past import PastDatabase
+
         return PastDatabase(self._open_engine(), seq)
 
     def compact(self, keep: int | timedelta | None = None, *, vacuum: bool = False) -> dict[str, int]:
@@ -442,64 +445,3 @@ class Database:
         from reactdb.feeds.hub import hub_of
 
         return Feed(hub_of(self._open_engine()), query, options, scheduler=self._scheduler)
-
-
-class PastDatabase(Database):
-    """`db.at(seq)`: reads of the past. What changed since is kept in memory once it was asked for."""
-
-    def __init__(self, engine: Engine, seq: int) -> None:
-        super().__init__(engine, "hard")
-        self._seq = seq
-        self._undo = Undo(seq, ())
-        self._undo_lock = threading.Lock()
-        with engine.snapshot() as snapshot:
-            if seq > snapshot.seq:
-                raise InvalidOption(f"seq {seq} is in the future: the newest change has {snapshot.seq}")
-            oldest = low_water(snapshot.connection)
-            if seq < oldest:
-                raise HistoryLost(seq, oldest + 1)
-
-    def close(self) -> None:
-        """Nothing to close: the handle that this came from owns the file."""
-
-    def _open_engine(self) -> Engine:
-        self._engine.check_usable()
-        return self._engine
-
-    @contextmanager
-    def _past(self) -> Iterator[Snapshot]:
-        with self._engine.snapshot() as now:
-            with self._undo_lock:
-                for change in all_changes(now, self._undo.until):
-                    self._undo.add(change)
-            yield PastSnapshot(now, self._seq, self._undo)
-
-    def _snapshot(self) -> AbstractContextManager[Snapshot]:
-        return self._past()
-
-    def _get(self, table: str, step: Any) -> Any:
-        with self._past() as snapshot:
-            info = snapshot.table(table)
-            if info is None:
-                raise TableNotFound(table)
-            body = snapshot.get(info, step.key_bytes)
-        return None if body is None else codec.decode(body)
-
-    def table_list(self) -> list[str]:
-        with self._past() as snapshot:
-            names = {info.name for info in snapshot.catalogue.by_id.values()}
-            return sorted(
-                name for name in names if (info := snapshot.table(name)) and info.created <= self._seq
-            )
-
-    def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
-        raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
-
-    def transaction(self, **options: Any) -> Any:
-        raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
-
-    def compact(self, keep: int | timedelta | None = None, *, vacuum: bool = False) -> dict[str, int]:
-        raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
-
-    def _feed(self, query: Query, options: dict[str, Any]) -> Feed:
-        raise UsageError(f"the past does not change: use changes(since={self._seq}) on the present")

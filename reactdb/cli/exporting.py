@@ -76,6 +76,8 @@ def export(
     with open_database(file) as database, Progress("documents") as progress:
         seq = database.seq if at is None else at
         then = database.at(seq)
+        if since is not None and since > seq:
+            raise click.UsageError(f"--since {since} is past the newest change, which has seq {seq}.")
         primary_key = then.table(table).primary_key
         counts = {"documents": 0, "deletions": 0}
         with opened(target) as out:
@@ -102,6 +104,12 @@ def opened(target: str) -> Iterator[BinaryIO]:
         yield stream
         stream.flush()
         return
+    if os.path.exists(target) and not os.path.isfile(target):
+        # A pipe or a device with a name: it must stay what it is.
+        with open(target, "wb") as stream:
+            yield stream
+        return
+    target = os.path.realpath(target)
     part = target + ".part"
     try:
         with open(part, "wb") as stream:

@@ -132,7 +132,7 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 def deleted_key(parsed: Any) -> tuple[Any] | None:
-    """The key that a line of `dumps_deleted` names, in a tuple, because a key is never None; None for any other line."""
+    """(key,) where the line is one of `dumps_deleted`; None where it is a document."""
     if isinstance(parsed, dict) and parsed.get(OURS) == "deleted" and parsed.keys() == {OURS, "value"}:
         return (from_json(parsed["value"], ["value"]),)
     return None

@@ -58,13 +58,20 @@ def literal(*value: Any) -> Expression:
 
 
 class Namespace:
-    """What `r` is. Every name is also a name of ReQL."""
+    """What `r` is. Every name is also a name of ReQL.
+
+    Every method of Expression is here too, with what it is a method of as its first argument: `r.add(1, 2)`.
+    """
 
     __slots__ = ()
 
     row: Expression = row
     minval: Bound = minval
     maxval: Bound = maxval
+
+    monday, tuesday, wednesday, thursday, friday, saturday, sunday = range(1, 8)
+    january, february, march, april, may, june = range(1, 7)
+    july, august, september, october, november, december = range(7, 13)
 
     asc = staticmethod(asc)
     desc = staticmethod(desc)
@@ -82,40 +89,9 @@ class Namespace:
 
     def do(self, *arguments: Any) -> Expression:
         """The value of a function, given last, of the other arguments."""
-        *values, function = arguments
-        return call("funcall", function, *values)
-
-    def and_(self, *values: Any) -> Expression:
-        """The first value that is null or false, or the last one."""
-        return call("and", *values)
-
-    def or_(self, *values: Any) -> Expression:
-        """The first value that is neither null nor false, or the last one."""
-        return call("or", *values)
-
-    def not_(self, value: Any) -> Expression:
-        """True for null and false."""
-        return call("not", value)
-
-    def add(self, *values: Any) -> Expression:
-        """The sum."""
-        return call("add", *values)
-
-    def sub(self, *values: Any) -> Expression:
-        """The difference."""
-        return call("sub", *values)
-
-    def mul(self, *values: Any) -> Expression:
-        """The product."""
-        return call("mul", *values)
-
-    def div(self, *values: Any) -> Expression:
-        """The quotient."""
-        return call("div", *values)
-
-    def mod(self, value: Any, divisor: Any) -> Expression:
-        """The rest of a division."""
-        return call("mod", value, divisor)
+        if not arguments:
+            raise QueryError("Expected 1 or more arguments but found 0.")
+        return call("funcall", arguments[-1], *arguments[:-1])
 
     def object(self, *names_and_values: Any) -> Expression:
         """An object of names and values, given in turn."""
@@ -129,9 +105,9 @@ class Namespace:
         """Integers from 0, or the first bound, up to the last one."""
         return call("range", *bounds)
 
-    def union(self, *arrays: Any) -> Expression:
+    def union(self, *arrays: Any, **options: Any) -> Expression:
         """The elements of all arrays."""
-        return call("union", *arrays)
+        return call("union", *arrays, **options)
 
     def json(self, text: Any) -> Expression:
         """The value of a JSON text."""
@@ -160,6 +136,17 @@ class Namespace:
     def random(self, *bounds: Any, **options: Any) -> Expression:
         """A number by chance: of 0 to 1, or an integer within bounds; `float=True` within bounds."""
         return call("random", *bounds, **options)
+
+    def __getattr__(self, name: str) -> Callable[..., Expression]:
+        method = None if name.startswith("_") else getattr(Expression, name, None)
+        if not callable(method):
+            raise AttributeError(f"ReQL has no term `{name}` here")
+
+        def term(value: Any, *arguments: Any, **options: Any) -> Expression:
+            result: Expression = getattr(expr(value), name)(*arguments, **options)
+            return result
+
+        return term
 
 
 r = Namespace()

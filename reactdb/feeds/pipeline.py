@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from reactdb import codec
+from reactdb.errors import InvalidDocument
 from reactdb.expression import Expression, OrderKey, as_function
 from reactdb.query import Filter, HasFields, Map, OrderBy, Step
 
@@ -44,10 +45,11 @@ class Pipeline:
 
     Attributes:
         is_identity: Every document goes on as it is.
-        only_tests: Values are the documents themselves; only their being there is decided.
+        only_tests: Values are the documents themselves and places stay; only their being there is decided.
+        only_values: Values are the documents themselves.
     """
 
-    __slots__ = ("_operations", "boxed", "drop_null", "is_identity", "only_tests", "steps", "tests")
+    __slots__ = ("_operations", "boxed", "drop_null", "is_identity", "only_tests", "only_values", "steps", "tests")
 
     def __init__(self, steps: Sequence[Step], *, boxed: bool = False) -> None:
         """`boxed`: for an aggregate, which counts what is null; elsewhere a null result is no result."""
@@ -57,6 +59,7 @@ class Pipeline:
         self.tests = [step.predicate.test for step in steps if isinstance(step, (Filter, HasFields))]
         self.only_tests = not boxed and len(self.tests) == len(self._operations)
         self.is_identity = not boxed and not self._operations
+        self.only_values = not boxed and not any(isinstance(step, Map) for step in steps)
         # A document is never null.
         self.drop_null = any(isinstance(step, Map) for step in steps) and not boxed
 
@@ -123,3 +126,18 @@ def value_function(function: Any) -> Callable[[Any], Any]:
         return lambda value: codec.freeze(compute(value))
     # A callable may return a tuple, or somebody's mutable list: its own round trip makes it a value.
     return lambda value: codec.freeze(codec.decode_value(codec.encode_value(compute(value))))
+
+
+def same_value(old: Any, new: Any) -> bool:
+    """Whether two result values are the same, boxed or not."""
+    if old is new:
+        return True
+    if type(old) is Boxed and type(new) is Boxed:
+        return old.place == new.place and same_value(old.value, new.value)
+    if old is None or new is None:
+        return False
+    try:
+        return codec.same(old, new)
+    except InvalidDocument:
+        # What an expression made is no document value, such as a function.
+        return False

@@ -10,7 +10,7 @@ from typing import Any
 
 from reactdb import codec
 from reactdb.change import Change
-from reactdb.feeds.pipeline import Pipeline
+from reactdb.feeds.pipeline import Pipeline, same_value
 from reactdb.feeds.view import AnyDelta, Delta, Initial, OneKey, Route, StateReader
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
@@ -58,7 +58,7 @@ class PointView:
         new = None if change.new_bytes is None else self.pipeline.quietly(change.new_val, b"")
         old_val = None if old is None else old[0]
         new_val = None if new is None else new[0]
-        if old_val is new_val or codec.same(old_val, new_val):
+        if same_value(old_val, new_val):
             return ()
         return (Delta(change, old_val, new_val),)
 

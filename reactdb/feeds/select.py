@@ -13,7 +13,7 @@ from typing import Any
 
 from reactdb import codec
 from reactdb.change import Change
-from reactdb.feeds.pipeline import Boxed, Pipeline
+from reactdb.feeds.pipeline import Pipeline, same_value
 from reactdb.feeds.source import Source
 from reactdb.feeds.view import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
 from reactdb.store.catalogue import TableInfo
@@ -112,15 +112,6 @@ class SelectView:
     def describe(self) -> dict[str, Any]:
         index = self.source.index
         return {"access": self.source.describe(), "index": None if index is None else index.name}
-
-
-def same_value(old: Any, new: Any) -> bool:
-    """Whether two result values are the same, boxed or not."""
-    if old is new:
-        return True
-    if type(old) is Boxed and type(new) is Boxed:
-        return old.place == new.place and codec.same(old.value, new.value)
-    return codec.same(old, new)
 
 
 def _place_of(result: tuple[Any, bytes]) -> bytes:

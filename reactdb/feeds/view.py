@@ -31,9 +31,10 @@ class Delta:
         old_offset, new_offset: For ordered results: delete at `old_offset` first, then insert at `new_offset`.
         identity: Names the place in the result, so that what happens to it can be squashed; None for the document's key.
         group: The value of the group, in a list, where the result is grouped; None elsewhere.
+        is_move: Only the offset changed: nothing to tell those who did not ask for offsets.
     """
 
-    __slots__ = ("change", "group", "identity", "new_offset", "new_val", "old_offset", "old_val")
+    __slots__ = ("change", "group", "identity", "is_move", "new_offset", "new_val", "old_offset", "old_val")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Delta:
         new_offset: int | None = None,
         identity: Hashable = None,
         group: list[Any] | None = None,
+        is_move: bool = False,
     ) -> None:
         self.change = change
         self.old_val = old_val
@@ -52,6 +54,7 @@ class Delta:
         self.new_offset = new_offset
         self.identity = identity
         self.group = group
+        self.is_move = is_move
 
     @property
     def seq(self) -> int:

@@ -1,0 +1,410 @@
+"""`reactdb import`: JSON lines or CSV into a table, in batches, each one commit; and on from where it stopped.
+
+Where an import stands is written with its documents, as the origin of the commit:
+
+    import people.jsonl line 5000 0f3a9c55d2a4b1e6
+
+the source's name, the number of the last line, and the beginning of the SHA-256 of all lines up to it. So a position can
+neither be lost nor be ahead of the documents, and `--resume` notices a source that is not the same as far as it was read.
+
+A line that is wrong ends the import: nothing of its batch is written, everything before its batch is.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import click
+
+from reactdb.cli.exporting import FORMATS, Deleted
+from reactdb.cli.files import file_argument, json_option, open_database, refuse_database, table_argument
+from reactdb.cli.terminal import Progress, plural
+from reactdb.errors import CannotOpen, InvalidDocument, TableNotFound, UsageError
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+
+POSITION = re.compile(r"import (.*) line (\d+) ([0-9a-f]{16})", re.DOTALL)
+# An origin has room for 256 characters.
+LONGEST_NAME = 150
+# A cell may hold a document's largest value.
+LARGEST_CELL = 64 * 1024 * 1024
+INTERRUPTED = 130
+SEARCH_CHANGES = 2_000
+
+
+class Item(NamedTuple):
+    """What the source says at a line (a CSV row may end some lines later: at `last_line`)."""
+
+    line: int
+    last_line: int
+    what: dict[str, Any] | Deleted
+
+
+class BadLine(Exception):
+    """A line that cannot be stored."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class Position(NamedTuple):
+    """How far an earlier import came: its last line, what the lines up to it hash to, and the seq of its last change."""
+
+    line: int
+    fingerprint: str
+    seq: int
+
+
+class Lines:
+    """The lines of a source as text, counted and hashed as they are read."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+        self.number = 0
+        self.position = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        data = self._stream.readline()
+        if not data:
+            raise StopIteration
+        self._hash.update(data)
+        self.position += len(data)
+        self.number += 1
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadLine(self.number, f"not UTF-8: byte {error.start + 1} of the line") from None
+        # A byte order mark is how Excel says that a CSV is UTF-8.
+        return text.removeprefix("\ufeff") if self.number == 1 else text
+
+    def fingerprint(self) -> str:
+        return self._hash.hexdigest()[:16]
+
+
+@click.command("import")
+@file_argument
+@table_argument
+@click.argument("source", metavar="[SOURCE]", default="-")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by SOURCE's ending, or jsonl]")
+@click.option("--create", is_flag=True, help="Make the table, and the file, where they are missing.")
+@click.option("--primary-key", help="Of the table that --create makes.  [default: id]")
+@click.option(
+    "--conflict",
+    type=click.Choice(["error", "replace", "update"]),
+    default="error",
+    show_default=True,
+    help="Where a key is taken: stop, replace the document, or merge into it.",
+)
+@click.option("--batch", type=click.IntRange(min=1, max=100_000), default=1000, show_default=True, help="Documents a commit.")
+@click.option("--resume", is_flag=True, help="Go on after the last line that an import of this SOURCE stored.")
+@click.option("--strings", is_flag=True, help="CSV: every cell is a string.")
+@click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="CSV: what a column holds. Can be repeated.")
+@json_option("The summary as one JSON object.")
+def import_(
+    file: str,
+    table: str,
+    source: str,
+    form: str | None,
+    create: bool,
+    primary_key: str | None,
+    conflict: str,
+    batch: int,
+    resume: bool,
+    strings: bool,
+    types: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Store documents from JSON lines or CSV.
+
+    From SOURCE or standard input, in batches, each one commit. A wrong line stops the import before its batch; --resume goes
+    on after the last batch that was stored. Deletions in an export of changes are carried out.
+
+    TYPE is auto, bool, date, datetime, decimal, float, int, json, string, time or uuid.
+    """
+    from reactdb.cli.jsonform import write_line
+
+    chosen = form or FORMATS.get(os.path.splitext(source)[1].lower(), "jsonl")
+    if (strings or types) and chosen != "csv":
+        raise click.UsageError("--strings and --type are for CSV.")
+    if primary_key is not None and not create:
+        raise click.UsageError("--primary-key is for a table that --create makes.")
+    declared = declared_types(types)
+    if source != "-":
+        refuse_database(file, source)
+    with opened(source) as (stream, total), open_database(file, write=True, create=create) as database:
+        if create:
+            database.table_create(table, primary_key or "id", exist_ok=True)
+        elif table not in database.table_list():
+            raise TableNotFound(table)
+        lines = Lines(stream)
+        name = name_of(source)
+        start = skip(database, table, name, source) if resume else None
+        counts: Counter[str] = Counter()
+        with Progress("documents", total) as progress:
+            try:
+                items = read(lines, chosen, strings, declared, start)
+                for group in batches(items, batch):
+                    origin = f"import {name} line {group[-1].last_line} {lines.fingerprint()}"
+                    counts.update(write(database, table, group, conflict, origin))
+                    progress.tell(done(counts), lines.position)
+            except BadLine as error:
+                where = "standard input" if source == "-" else source
+                raise click.ClickException(f"{where}, line {error.line}: {error}{so_far(counts)}") from None
+            except KeyboardInterrupt:
+                stopped = click.ClickException(f"interrupted{so_far(counts)}")
+                stopped.exit_code = INTERRUPTED
+                raise stopped from None
+        seq = database.seq
+    figures = {name: counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped")}
+    if as_json:
+        write_line({"table": table, **figures, "lines": lines.number, "resumed_after": start and start.line, "seq": seq})
+        return
+    told = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count) or "nothing to do"
+    after = f" after line {start.line:,}" if start is not None else ""
+    click.echo(f"imported {plural(done(counts), 'document')} into {table}{after}: {told}; seq {seq}")
+
+
+def done(counts: Counter[str]) -> int:
+    return sum(counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped"))
+
+
+def so_far(counts: Counter[str]) -> str:
+    if not done(counts):
+        return "; nothing was stored"
+    return f"; {plural(done(counts), 'document')} of the lines before are stored, and --resume goes on after them"
+
+
+def declared_types(types: Iterable[str]) -> dict[str, str]:
+    """`("price=decimal",)` as `{"price": "decimal"}`."""
+    from reactdb.cli.csvform import TYPES
+
+    found = {}
+    for declaration in types:
+        column, equals, kind = declaration.rpartition("=")
+        if not equals or not column or kind not in TYPES:
+            raise click.BadParameter(
+                f"{declaration!r} is not COLUMN=TYPE with a TYPE of {', '.join(TYPES)}", param_hint="--type"
+            )
+        found[column] = kind
+    return found
+
+
+@contextmanager
+def opened(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """The source as bytes, and how many they are where that is known."""
+    if source == "-":
+        yield click.get_binary_stream("stdin"), None
+        return
+    try:
+        stream = open(source, "rb")
+    except OSError as error:
+        raise CannotOpen(source, error.strerror or str(error)) from error
+    with stream:
+        # A pipe with a name has no size.
+        yield stream, os.fstat(stream.fileno()).st_size or None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def read(lines: Lines, form: str, strings: bool, declared: dict[str, str], start: Position | None) -> Iterator[Item]:
+    """What the source says, past the position where an earlier import stopped.
+
+    Raises:
+        BadLine: As the reading comes to it.
+    """
+    if form == "csv":
+        yield from read_csv(lines, strings, declared, start)
+    else:
+        yield from read_json(lines, start)
+
+
+def read_json(lines: Lines, start: Position | None) -> Iterator[Item]:
+    from reactdb.cli.jsonform import deleted_key, from_json, parse
+
+    for text in lines:
+        if start is not None and lines.number <= start.line:
+            check_start(lines, start)
+            continue
+        if not text.strip():
+            continue
+        try:
+            parsed = parse(text)
+            key = deleted_key(parsed)
+            value = Deleted(*key) if key is not None else from_json(parsed, [])
+        except InvalidDocument as error:
+            raise BadLine(lines.number, in_words(error)) from None
+        if not isinstance(value, (dict, Deleted)):
+            raise BadLine(lines.number, f"a line is one JSON object, not {type(value).__name__}")
+        yield Item(lines.number, lines.number, value)
+    check_end(lines, start)
+
+
+def read_csv(lines: Lines, strings: bool, declared: dict[str, str], start: Position | None) -> Iterator[Item]:
+    from reactdb.cli.csvform import TYPES, read_header, read_row
+
+    csv.field_size_limit(LARGEST_CELL)
+    reader = csv.reader(lines, strict=True)
+    names: list[str] | None = None
+    readers: list[Any] = []
+    while True:
+        first = lines.number + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            raise BadLine(first, f"not CSV: {error}") from None
+        if not cells:
+            continue
+        try:
+            if names is None:
+                names = read_header(cells)
+                for column in declared:
+                    if column not in names:
+                        raise InvalidDocument(f"there is no column {column!r}, which --type names")
+                usual = "string" if strings else "auto"
+                readers = [TYPES[declared.get(name, usual)] for name in names]
+                continue
+            if start is not None and lines.number <= start.line:
+                check_start(lines, start)
+                continue
+            yield Item(first, lines.number, read_row(names, readers, cells))
+        except InvalidDocument as error:
+            raise BadLine(first, in_words(error)) from None
+    check_end(lines, start)
+
+
+def in_words(error: InvalidDocument) -> str:
+    """The reason, and the path where there is one."""
+    return str(error) if error.path else error.reason
+
+
+def check_start(lines: Lines, start: Position) -> None:
+    if lines.number == start.line and lines.fingerprint() != start.fingerprint:
+        raise click.ClickException(
+            f"up to line {start.line} the source is not what was imported at seq {start.seq}: import it without --resume"
+        )
+
+
+def check_end(lines: Lines, start: Position | None) -> None:
+    if start is not None and lines.number < start.line:
+        raise click.ClickException(
+            f"the source ends at line {lines.number}, but {start.line} lines were imported at seq {start.seq}:"
+            " import it without --resume"
+        )
+
+
+def batches(items: Iterator[Item], most: int) -> Iterator[list[Item]]:
+    group: list[Item] = []
+    for item in items:
+        group.append(item)
+        if len(group) == most:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def write(database: Database, table: str, group: list[Item], conflict: str, origin: str) -> Counter[str]:
+    """One batch as one commit. Returns what it did, as ReQL counts.
+
+    Raises:
+        BadLine: A document cannot be stored, or its key is taken; nothing of the batch was.
+    """
+    counts: Counter[str] = Counter()
+    target = database.table(table)
+    try:
+        with database.transaction(origin=origin):
+            for is_deletion, some in groupby(group, key=lambda item: isinstance(item.what, Deleted)):
+                if is_deletion:
+                    for item in some:
+                        assert isinstance(item.what, Deleted)
+                        counts.update(numbers(target.get(item.what.key).delete()))
+                else:
+                    documents = [item.what for item in some]
+                    counts.update(numbers(target.insert(documents, conflict=conflict)))  # type: ignore[arg-type]
+    except UsageError as error:
+        raise BadLine(culprit(database, table, group, conflict, error), str(error)) from error
+    return counts
+
+
+def numbers(result: dict[str, Any]) -> dict[str, int]:
+    return {name: count for name, count in result.items() if isinstance(count, int)}
+
+
+def culprit(database: Database, table: str, group: list[Item], conflict: str, error: UsageError) -> int:
+    """The line that a batch was refused for: the first that would be refused alone, or as the second of its key."""
+    target = database.table(table)
+    primary_key = target.primary_key
+    try:
+        with database.transaction():
+            for item in group:
+                try:
+                    if isinstance(item.what, Deleted):
+                        target.get(item.what.key).delete()
+                    else:
+                        target.insert(item.what, conflict=conflict)  # type: ignore[arg-type]
+                except UsageError:
+                    return item.line
+            raise LookupError(primary_key)
+    except LookupError:
+        return group[0].line
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Where an earlier import stopped
+
+
+def name_of(source: str) -> str:
+    """A source's name in origins: without its folder, so that it may be moved."""
+    return os.path.basename(source)[-LONGEST_NAME:] if source != "-" else "-"
+
+
+def skip(database: Database, table: str, name: str, source: str) -> Position:
+    """Where the newest import of a source of this name into this table stopped.
+
+    Raises:
+        ClickException: The log knows of none.
+    """
+    found = last_position(database, table, name)
+    if found is None:
+        raise click.ClickException(
+            f"the log knows of no import of {'standard input' if source == '-' else name} into table `{table}`"
+        )
+    return found
+
+
+def last_position(database: Database, table: str, name: str) -> Position | None:
+    """The newest position of an import in the log, looked for from the end."""
+    top, oldest = database.seq, database.stats()["oldest"]
+    while top > oldest:
+        bottom = max(oldest, top - SEARCH_CHANGES)
+        found = None
+        for change in database.log(bottom, top, table):
+            match = POSITION.fullmatch(change.origin) if change.origin is not None else None
+            if match is not None and match[1] == name:
+                found = Position(int(match[2]), match[3], change.seq)
+        if found is not None:
+            return found
+        top = bottom
+    return None

@@ -1,0 +1,154 @@
+"""Edits: the shortest way from one ordered list to another, as deletes and inserts with offsets.
+
+A reader holds the list that it was last told. What it is told next must, item by item, delete at `old_offset` and then insert
+at `new_offset`, and end with the present list: whatever happened in between.
+
+    left the list        delete          paired with an arrival where there is one: the list never grows past its limit
+    came into it         insert
+    changed its rank     delete and insert
+    changed its value    delete and insert at the same offset
+
+Elements that keep their order among themselves stay: the longest such row of them (law 4: no event says nothing).
+
+Rule of this file: lists in, items out. It knows neither feeds nor documents.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+
+class Element(Protocol):
+    """What stands at one offset."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Of one list, no two elements have the same."""
+
+    @property
+    def value(self) -> Any:
+        """What the reader sees."""
+
+
+class Edit(NamedTuple):
+    """Delete `leaving` at `old_offset`, then insert `entering` at `new_offset`; either may be None, with its offset."""
+
+    old_offset: int | None
+    new_offset: int | None
+    leaving: Element | None
+    entering: Element | None
+
+
+def edits(before: Sequence[Element], after: Sequence[Element], same: Callable[[Any, Any], bool]) -> list[Edit]:
+    """What turns `before` into `after`, in as few items as can be. `same` compares values."""
+
+    def is_unchanged(old: Element, new: Element) -> bool:
+        return old is new or (old.identity == new.identity and same(old.value, new.value))
+
+    start = 0
+    shorter = min(len(before), len(after))
+    while start < shorter and is_unchanged(before[start], after[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and is_unchanged(before[-1 - end], after[-1 - end]):
+        end += 1
+    old = before[start : len(before) - end]
+    new = after[start : len(after) - end]
+    return _Script(old, new, start, same).items() if old or new else []
+
+
+class _Script:
+    """The edits of the middle part, worked out by carrying them out on `current`."""
+
+    def __init__(
+        self, old: Sequence[Element], new: Sequence[Element], offset: int, same: Callable[[Any, Any], bool]
+    ) -> None:
+        self.old = {element.identity: element for element in old}
+        self.new = new
+        self.rank = {element.identity: rank for rank, element in enumerate(new)}
+        self.offset = offset
+        self.same = same
+        self.current: list[Hashable] = [element.identity for element in old]
+        staying = [identity for identity in self.current if identity in self.rank]
+        ranks = longest_rise([self.rank[identity] for identity in staying])
+        # Ranks of the elements that stand where they belong, relative to each other.
+        self.settled = sorted(ranks)
+        self._edits: list[Edit] = []
+
+    def items(self) -> list[Edit]:
+        settled = set(self.settled)
+        gone = [identity for identity in self.current if identity not in self.rank]
+        arrived = [element.identity for element in self.new if element.identity not in self.old]
+        moved = [
+            identity for identity in self.current if identity in self.rank and self.rank[identity] not in settled
+        ]
+        altered = [
+            self.new[rank].identity
+            for rank in self.settled
+            if not self.same(self.old[self.new[rank].identity].value, self.new[rank].value)
+        ]
+        pairs = min(len(gone), len(arrived))
+        for identity in gone[pairs:]:
+            self._edit(identity, None)
+        for leaving, entering in zip(gone[:pairs], arrived[:pairs], strict=True):
+            self._edit(leaving, entering)
+        for identity in moved:
+            self._edit(identity, identity)
+        for identity in altered:
+            place = self.current.index(identity) + self.offset
+            self._edits.append(Edit(place, place, self.old[identity], self.new[self.rank[identity]]))
+        for identity in arrived[pairs:]:
+            self._edit(None, identity)
+        return self._edits
+
+    def _edit(self, leaving: Hashable, entering: Hashable) -> None:
+        old_offset = new_offset = None
+        if leaving is not None:
+            place = self.current.index(leaving)
+            del self.current[place]
+            old_offset = place + self.offset
+        if entering is not None:
+            place = self._place_for(self.rank[entering])
+            self.current.insert(place, entering)
+            insort(self.settled, self.rank[entering])
+            new_offset = place + self.offset
+        self._edits.append(
+            Edit(
+                old_offset,
+                new_offset,
+                None if leaving is None else self.old[leaving],
+                None if entering is None else self.new[self.rank[entering]],
+            )
+        )
+
+    def _place_for(self, rank: int) -> int:
+        """Behind the nearest element before it that stands where it belongs."""
+        place = bisect_left(self.settled, rank)
+        if place == 0:
+            return 0
+        return self.current.index(self.new[self.settled[place - 1]].identity) + 1
+
+
+def longest_rise(numbers: Sequence[int]) -> list[int]:
+    """A longest increasing row of different numbers, in their order (patience sorting)."""
+    tails: list[int] = []
+    tail_places: list[int] = []
+    previous: list[int] = []
+    for place, number in enumerate(numbers):
+        pile = bisect_left(tails, number)
+        previous.append(tail_places[pile - 1] if pile else -1)
+        if pile == len(tails):
+            tails.append(number)
+            tail_places.append(place)
+        else:
+            tails[pile] = number
+            tail_places[pile] = place
+    found: list[int] = []
+    place = tail_places[-1] if tail_places else -1
+    while place >= 0:
+        found.append(numbers[place])
+        place = previous[place]
+    found.reverse()
+    return found

@@ -1,0 +1,337 @@
+"""WindowView: an order with a skip and a limit, or without: which documents are first, and where each of them stands.
+
+It holds the documents up to the end of the window, and as many again: when one leaves, the next is there, and the file is asked
+only after many have left. Every result with a place up to `bound` is held; what lies beyond is not known and need not be.
+A change with both places beyond `bound` costs two comparisons.
+
+One change moves one element: seen through the window that is at most one delete and one insert, at offsets that are exact for
+whoever applies them in turn. An element before the window, or behind it, moves what is at its edge.
+
+Rule of this file: a refill reads the documents as of the change being advanced, never later ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from heapq import nsmallest
+from typing import Any
+
+from reactdb import codec
+from reactdb.change import Change
+from reactdb.feeds.edits import edits
+from reactdb.feeds.pipeline import Pipeline, same_value
+from reactdb.feeds.source import Source
+from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader
+from reactdb.query import OrderBy
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+# Documents held beyond the window: at least so many where an index gives them in order, and where the table has to be
+# read and sorted for more. 0.25 kB each.
+SPARE = 32
+SPARE_WITHOUT_INDEX = 512
+MAX_SPARE = 1 << 20
+
+
+class Slot:
+    """One element of the order. The document is decoded when somebody looks."""
+
+    __slots__ = ("_body", "_value", "identity")
+
+    def __init__(self, identity: Hashable, value: Any, body: bytes | None = None) -> None:
+        self.identity = identity
+        self._value = value
+        self._body = body
+
+    @property
+    def value(self) -> Any:
+        if self._value is None and self._body is not None:
+            self._value = codec.decode_frozen(self._body)
+        return self._value
+
+
+class WindowView:
+    """See the head of this file.
+
+    Invariant: `places` is sorted and `slots` runs beside it; every result with a place <= `bound` is there, and no other;
+    `bound` None: every result. There are at least `stop` of them unless there are no more.
+    """
+
+    is_stateful = True
+
+    def __init__(self, source: Source, pipeline: Pipeline, start: int = 0, stop: int | None = None) -> None:
+        """The elements with start <= rank < stop, of the order that the pipeline's order_by, or else the source, gives."""
+        self.source = source
+        self.pipeline = pipeline
+        self.start = start
+        self.stop = stop if stop is None else max(start, stop)
+        self.kind = "order" if stop is None else "limit"
+        self.is_sorted_here = any(isinstance(step, OrderBy) for step in pipeline.steps)
+        self._has_copies = source.keys is not None or (source.index is not None and source.index.multi)
+        self.places: list[bytes] = []
+        self.slots: list[Slot] = []
+        self.bound: bytes | None = None
+        self._spare = self._least_spare
+        self._refilled_in = -1
+
+    # -----------------------------------------------------------------------------------------------------------
+    # What it is
+
+    def tables(self) -> Sequence[TableInfo]:
+        return (self.source.table,)
+
+    def indexes(self) -> Sequence[tuple[int, str]]:
+        index = self.source.index
+        return () if index is None else ((self.source.table.id, index.name),)
+
+    def routes(self) -> Sequence[Route]:
+        return self.source.routes(self.pipeline.steps)
+
+    @property
+    def documents_held(self) -> int:
+        return len(self.slots)
+
+    def describe(self) -> dict[str, Any]:
+        index = self.source.index
+        return {
+            "access": self.source.describe(),
+            "index": None if index is None else index.name,
+            "skip": self.start,
+            "limit": None if self.stop is None else self.stop - self.start,
+        }
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading
+
+    def seed(self, snapshot: Snapshot) -> None:
+        self._spare = self._least_spare
+        self._fill(snapshot)
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return self.items()
+
+    def items(self) -> list[Initial]:
+        return [Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(self._window())]
+
+    def _window(self) -> list[Slot]:
+        return self.slots[self.start : self.stop]
+
+    @property
+    def _least_spare(self) -> int:
+        return max(self.stop or 0, SPARE_WITHOUT_INDEX if self.is_sorted_here else SPARE)
+
+    def _fill(self, snapshot: Snapshot) -> None:
+        """Read the first documents of the order anew."""
+        capacity = None if self.stop is None else self.stop + self._spare
+        found = self._found(snapshot, capacity)
+        if capacity is None:
+            held = sorted(found, key=_place_of)
+        elif self.is_sorted_here:
+            held = nsmallest(capacity + 1, found, key=_place_of)
+        else:
+            held = []
+            for place in found:
+                held.append(place)
+                if len(held) > capacity:
+                    break
+        self.bound = None
+        if capacity is not None and len(held) > capacity:
+            del held[capacity:]
+            self.bound = held[-1][0] if held else b""
+        self.places = [place for place, _ in held]
+        self.slots = [slot for _, slot in held]
+
+    def _found(self, snapshot: Snapshot, capacity: int | None) -> Iterator[tuple[bytes, Slot]]:
+        """(place, element) of every document that passes; in order where the source is."""
+        wanted = None if capacity is None or self.is_sorted_here else capacity + 1
+        pipeline = self.pipeline
+        copies: dict[bytes, int] = {}
+        for place, key, body in self.source.read(snapshot, wanted):
+            if pipeline.is_identity:
+                value: Any = None
+            else:
+                result = pipeline.quietly(codec.decode_frozen(body), place)
+                if result is None:
+                    continue
+                # A value that is the document itself is decoded again where it shows; most never do.
+                value, place = (None if pipeline.only_values else result[0]), result[1]
+            copy = 0
+            if self._has_copies:
+                copy = copies.get(key, 0)
+                copies[key] = copy + 1
+            yield place, Slot((key, copy), value, body)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Advancing
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        if change.table_id != self.source.table.id:
+            return ()
+        old = self._elements(change, is_new=False)
+        new = self._elements(change, is_new=True)
+        if not old and not new:
+            return ()
+        bound = self.bound
+        if bound is not None and all(place > bound for place, _ in old) and all(place > bound for place, _ in new):
+            return ()
+        if len(old) > 1 or len(new) > 1:
+            return self._advance_copies(change, old, new, reader)
+        delta = self._move(change, old[0] if old else None, new[0] if new else None, reader)
+        return () if delta is None else (delta,)
+
+    def _elements(self, change: Change, *, is_new: bool) -> list[tuple[bytes, Slot]]:
+        """(place, element) of each place that the document has in the order, before or after the change."""
+        body = change.new_bytes if is_new else change.old_bytes
+        if body is None:
+            return []
+        pipeline = self.pipeline
+        if pipeline.is_identity and not self.source.needs_document:
+            places = self.source.places(change.key_bytes, None)
+            return [(place, Slot((change.key_bytes, copy), None, body)) for copy, place in enumerate(places)]
+        document = change.new_val if is_new else change.old_val
+        found = []
+        for place in self.source.places(change.key_bytes, document):
+            result = pipeline.quietly(document, place)
+            if result is not None:
+                value = document if pipeline.only_values else result[0]
+                found.append((result[1], Slot((change.key_bytes, len(found)), value, body)))
+        return found
+
+    def _move(
+        self,
+        change: Change,
+        old: tuple[bytes, Slot] | None,
+        new: tuple[bytes, Slot] | None,
+        reader: StateReader,
+    ) -> Delta | None:
+        """One element goes from one place to another (or comes, or goes): what that is, seen through the window."""
+        old_rank = None if old is None else self._rank(old[0])
+        old_offset = self._clamped(old_rank)
+        leaving = self._at(old_offset)
+        if old_rank is not None:
+            self._remove(old_rank)
+        if new is not None:
+            self._insert(*new)
+        self._keep_enough(change, reader)
+        new_offset = self._clamped(None if new is None else self._rank(new[0]))
+        entering = self._at(new_offset)
+        if leaving is entering and old_offset == new_offset:
+            return None
+        return self._delta(change, old_offset, new_offset, leaving, entering)
+
+    def _rank(self, place: bytes) -> int | None:
+        rank = bisect_left(self.places, place)
+        return rank if rank < len(self.places) and self.places[rank] == place else None
+
+    def _clamped(self, rank: int | None) -> int | None:
+        """Where the window feels a removal or an insertion at that rank: before it, its first element moves out or in;
+        behind it, or nowhere, its last one."""
+        if self.stop is None:
+            return None if rank is None else max(rank, self.start)
+        if self.stop == self.start:
+            return None
+        return self.stop - 1 if rank is None else min(max(rank, self.start), self.stop - 1)
+
+    def _at(self, rank: int | None) -> Slot | None:
+        return self.slots[rank] if rank is not None and rank < len(self.slots) else None
+
+    def _remove(self, rank: int) -> None:
+        del self.places[rank], self.slots[rank]
+
+    def _insert(self, place: bytes, slot: Slot) -> None:
+        if self.bound is not None and place > self.bound:
+            return
+        rank = bisect_left(self.places, place)
+        self.places.insert(rank, place)
+        self.slots.insert(rank, slot)
+
+    def _keep_enough(self, change: Change, reader: StateReader) -> None:
+        stop = self.stop
+        if stop is None:
+            return
+        if len(self.slots) < stop and self.bound is not None:
+            # A commit that removes many would be read after each few of them: the second time, more is fetched.
+            is_again = change.commit == self._refilled_in
+            self._spare = min(self._spare * 4, MAX_SPARE) if is_again else self._least_spare
+            self._refilled_in = change.commit
+            self._fill(reader.at(change.seq))
+        elif len(self.slots) > 2 * (stop + self._spare):
+            del self.places[stop + self._spare :], self.slots[stop + self._spare :]
+            self.bound = self.places[-1]
+
+    def _delta(
+        self,
+        change: Change,
+        old_rank: int | None,
+        new_rank: int | None,
+        leaving: Slot | None,
+        entering: Slot | None,
+    ) -> Delta | None:
+        old_offset = None if leaving is None or old_rank is None else old_rank - self.start
+        new_offset = None if entering is None or new_rank is None else new_rank - self.start
+        if leaving is None:
+            if entering is None:
+                return None
+            return Delta(change, None, entering.value, None, new_offset, entering.identity)
+        if entering is None:
+            return Delta(change, leaving.value, None, old_offset, None, leaving.identity)
+        is_move = same_value(leaving.value, entering.value)
+        if is_move and old_offset == new_offset:
+            return None
+        return Delta(
+            change, leaving.value, entering.value, old_offset, new_offset, entering.identity, is_move=is_move
+        )
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Documents with several places
+
+    def _advance_copies(
+        self, change: Change, old: list[tuple[bytes, Slot]], new: list[tuple[bytes, Slot]], reader: StateReader
+    ) -> list[Delta]:
+        if self.bound is None or self.stop is None or len(self.slots) - len(old) >= self.stop:
+            # No refill can come in between, and a refill would see all of the places moved already.
+            return self._advance_in_turn(change, old, new, reader)
+        before = self._window()
+        for place, _ in old:
+            rank = self._rank(place)
+            if rank is not None:
+                self._remove(rank)
+        for place, slot in new:
+            self._insert(place, slot)
+        self._keep_enough(change, reader)
+        found = []
+        for edit in edits(before, self._window(), same_value):
+            old_rank = None if edit.old_offset is None else edit.old_offset + self.start
+            new_rank = None if edit.new_offset is None else edit.new_offset + self.start
+            delta = self._delta(change, old_rank, new_rank, edit.leaving, edit.entering)  # type: ignore[arg-type]
+            if delta is not None:
+                found.append(delta)
+        return found
+
+    def _advance_in_turn(
+        self, change: Change, old: list[tuple[bytes, Slot]], new: list[tuple[bytes, Slot]], reader: StateReader
+    ) -> list[Delta]:
+        found = []
+        taken = {place for place, _ in old}
+        # Where a place is only filled anew it must be emptied first: pairs of one place come together.
+        kept = [place for place, _ in new if place in taken]
+        olds = [entry for entry in old if entry[0] not in kept]
+        news = [entry for entry in new if entry[0] not in kept]
+        by_place = dict(old)
+        pairs: list[tuple[tuple[bytes, Slot] | None, tuple[bytes, Slot] | None]] = [
+            ((entry[0], by_place[entry[0]]), entry) for entry in new if entry[0] in kept
+        ]
+        for number in range(max(len(olds), len(news))):
+            pairs.append(
+                (olds[number] if number < len(olds) else None, news[number] if number < len(news) else None)
+            )
+        for before, after in pairs:
+            delta = self._move(change, before, after, reader)
+            if delta is not None:
+                found.append(delta)
+        return found
+
+
+def _place_of(entry: tuple[bytes, Slot]) -> bytes:
+    return entry[0]

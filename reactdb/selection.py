@@ -1,0 +1,452 @@
+"""Selection: a query and the database to ask. Nothing is read until it is run.
+
+    games.filter(row["score"] > 10).order_by(desc("score")).limit(3).run()
+
+Rule of this file: it checks arguments and builds queries. Reading is in `reading`, writing in `writing`, watching in `feeds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from reactdb import collation
+from reactdb.change import Change
+from reactdb.errors import InvalidOption, QueryError, TableNotFound, UsageError
+from reactdb.expression import (
+    Expression,
+    OrderKey,
+    as_function,
+    as_order_key,
+    as_patch,
+    as_predicate,
+    expr,
+    field_path,
+    row,
+)
+from reactdb.query import (
+    Aggregate,
+    Aggregation,
+    Between,
+    Bound,
+    ConcatMap,
+    Distinct,
+    Filter,
+    Get,
+    GetAll,
+    Group,
+    HasFields,
+    Limit,
+    Map,
+    OrderBy,
+    Query,
+    Skip,
+    Step,
+    Union,
+)
+from reactdb.reading import access, find_table, run
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.transaction import WriteTransaction
+from reactdb.writing import Tally, delete, replace, update
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+    from reactdb.feeds.feed import Feed
+
+WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
+
+
+class Selection:
+    """A query over one table. Lazy: every method gives another selection; `run`, iteration and `changes` use it.
+
+    Thread safety: a value; any thread may use it.
+    """
+
+    __slots__ = ("_database", "_query")
+
+    def __init__(self, database: Database, query: Query) -> None:
+        self._database = database
+        self._query = query
+
+    @property
+    def query(self) -> Query:
+        """The query as a value."""
+        return self._query
+
+    def __repr__(self) -> str:
+        steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
+        return f"<{type(self).__name__} {self._query.table!r}{steps}>"
+
+    def _then(self, step: Step) -> Selection:
+        return Selection(self._database, self._query.then(step))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Selecting
+
+    def between(
+        self,
+        lower: Any,
+        upper: Any,
+        *,
+        index: str | None = None,
+        left_bound: Bound = "closed",
+        right_bound: Bound = "open",
+    ) -> Selection:
+        """Documents with lower <= key < upper, of the primary key or of an index. `minval` and `maxval` mean no bound.
+
+        A bound may be a list, for a compound index, with `minval` and `maxval` inside it.
+
+        Raises:
+            QueryError: A bound is None, or not a value.
+            InvalidOption: `left_bound` or `right_bound` is neither "open" nor "closed".
+        """
+        for name, bound in (("left_bound", left_bound), ("right_bound", right_bound)):
+            if bound not in ("open", "closed"):
+                raise InvalidOption(f'Expected `open` or `closed` for optarg `{name}` (got `"{bound}"`).')
+        if lower is None or upper is None:
+            raise QueryError(
+                "Cannot use `null` in BETWEEN, use `r.minval` or `r.maxval` to denote unboundedness."
+            )
+        start = collation.key_bytes(lower) + (b"\x00" if left_bound == "open" else b"")
+        stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
+        return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
+
+    def filter(self, predicate: Any, default: Any = False) -> Selection:
+        """Documents that pass.
+
+        Args:
+            predicate: An expression (`row["score"] > 10`), a dict of fields that must be equal, or any callable on a
+                document (which no index and no routing can help; `explain()` says so).
+            default: What a document counts as when the predicate asks for a field that it does not have: False or True, or
+                `r.error()` to raise MissingValue.
+        """
+        return self._then(Filter(as_predicate(predicate, default)))
+
+    def has_fields(self, *fields: Any) -> Selection:
+        """Documents that have every one of the fields, and not null. A dict asks for fields inside of fields."""
+        return self._then(HasFields(as_predicate(row.has_fields(*fields))))
+
+    def order_by(self, *keys: Any, index: Any = None) -> Selection:
+        """In order of an index, then of keys: field names, expressions, or those in `asc(...)` or `desc(...)`.
+
+        An index gives the order without sorting. Documents without the field come first (with an index: not at all).
+        Without arguments: in order of the primary key.
+        """
+        descending = False
+        if isinstance(index, OrderKey):
+            descending = index.descending
+            path = field_path(index.expression)
+            index = path[0] if path is not None and len(path) == 1 else index
+        if index is not None and not isinstance(index, str):
+            raise InvalidOption(f"index is the name of an index, or asc or desc of one, not {index!r}")
+        return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
+
+    def limit(self, count: int) -> Selection:
+        """The first `count` documents."""
+        return self._then(Limit(check_count("LIMIT", count)))
+
+    def skip(self, count: int) -> Selection:
+        """All but the first `count` documents."""
+        return self._then(Skip(check_count("SKIP", count)))
+
+    def union(self, *others: Selection) -> Selection:
+        """These documents, then those of the other selections, which may be of other tables."""
+        for other in others:
+            if not isinstance(other, Selection) or other._database is not self._database:
+                raise UsageError("union takes selections of the same database handle")
+        return self._then(Union(tuple(other._query for other in others)))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Transforming
+
+    def map(self, function: Any) -> Selection:
+        """The value of an expression (or of a callable on a document) for each document."""
+        return self._then(Map(as_function(function)))
+
+    def concat_map(self, function: Any) -> Selection:
+        """The elements of the list that the function gives for each document, one after the other."""
+        return self._then(ConcatMap(as_function(function)))
+
+    def pluck(self, *fields: Any) -> Selection:
+        """Only these fields. A dict picks fields inside of fields: `pluck("id", {"address": "city"})`."""
+        return self._then(Map(row.pluck(*fields), "pluck"))
+
+    def without(self, *fields: Any) -> Selection:
+        """All but these fields."""
+        return self._then(Map(row.without(*fields), "without"))
+
+    def with_fields(self, *fields: Any) -> Selection:
+        """`has_fields` and `pluck` in one."""
+        return self.has_fields(*fields).pluck(*fields)
+
+    def merge(self, *others: Any) -> Selection:
+        """Each document with the fields of others merged in; inside of fields too, unless `literal` says otherwise."""
+        return self._then(Map(row.merge(*(as_function(other) for other in others)), "merge"))
+
+    def __getitem__(self, field: str) -> Selection:
+        """The value of one field, of the documents that have it."""
+        if not isinstance(field, str):
+            raise QueryError(
+                "a selection takes the name of a field in brackets; use skip() and limit() for positions"
+            )
+        if self._query.is_point:
+            return self._then(Map(row[field], "bracket"))
+        return self._then(HasFields(as_predicate(row.has_fields(field)))).map(row[field])
+
+    def distinct(self, field: Any = None) -> Selection:
+        """The different documents, or the different values of a field (or expression), in order."""
+        return self._then(Distinct(None if field is None else field_or_expression(field)))
+
+    def group(self, field: Any) -> Selection:
+        """Groups by a field (or expression); with an aggregate after it, one value a group."""
+        return self._then(Group(field_or_expression(field)))
+
+    def count(self) -> Selection:
+        """How many documents: a number."""
+        return self._aggregate("count", None)
+
+    def sum(self, field: Any = None) -> Selection:
+        """The sum of a field over the documents that have it; 0 for none."""
+        return self._aggregate("sum", field)
+
+    def avg(self, field: Any = None) -> Selection:
+        """The mean of a field over the documents that have it; None for none."""
+        return self._aggregate("avg", field)
+
+    def min(self, field: Any = None, *, index: str | None = None) -> Selection:
+        """The document with the least value of a field, or the first of an index; None for none."""
+        return self._aggregate("min", field, index)
+
+    def max(self, field: Any = None, *, index: str | None = None) -> Selection:
+        """The document with the greatest value of a field, or the last of an index; None for none."""
+        return self._aggregate("max", field, index)
+
+    def _aggregate(self, kind: Aggregation, field: Any, index: str | None = None) -> Selection:
+        if field is not None and index is not None:
+            raise UsageError(f"{kind} takes a field or an index, not both")
+        return self._then(Aggregate(kind, None if field is None else field_or_expression(field), index))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading and watching
+
+    def run(self) -> Any:
+        """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. What comes is yours to change.
+
+        Raises:
+            TableNotFound, IndexNotFound, QueryError: As the query deserves.
+        """
+        if len(self._query.steps) == 1 and self._query.is_point:
+            return self._database._get(self._query.table, self._query.steps[0])
+        with self._database._snapshot() as snapshot:
+            return run(self._query, snapshot)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The documents, of one state: a long loop sees no write that happens meanwhile."""
+        found = self.run()
+        if not isinstance(found, list):
+            raise UsageError(
+                f"this selection is one {'document' if self._query.is_point else 'value'}, not a sequence: use run()"
+            )
+        return iter(found)
+
+    def changes(
+        self,
+        *,
+        squash: bool | float = False,
+        changefeed_queue_size: int = 100_000,
+        include_initial: bool = False,
+        include_states: bool = False,
+        include_offsets: bool = False,
+        include_types: bool = False,
+        include_seq: bool = False,
+        since: int | str | None = None,
+        on_overflow: str = "drop",
+    ) -> Feed:
+        """Watch this selection's result.
+
+        Cold: every subscription has its own position and queue. Events come in log order, on the committing thread after its
+        write is done, unless a scheduler is given to `subscribe` or `connect`.
+
+        Args:
+            squash: False tells every change; True tells the net difference whenever the subscriber is free; a number tells
+                at once and then at most every so many seconds.
+            changefeed_queue_size: Events kept for a subscriber that lags.
+            include_initial: Begin with the present result, as events that have only `new_val`.
+            include_states: Tell `{"state": "initializing"}` and `{"state": "ready"}`.
+            include_offsets: Tell `old_offset` and `new_offset`, for an ordered selection.
+            include_types: Tell `type`: add, remove, change, initial, state.
+            include_seq: Tell `seq`, the position in the log.
+            since: A seq or a token: begin with the changes past it instead of now.
+            on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
+                "spill" to read on from the log and lose nothing.
+
+        Returns:
+            A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside
+            are shared and refuse to be changed: `reactdb.thaw` copies.
+
+        Raises:
+            UnsupportedFeed: The result cannot be kept up to date.
+            HistoryLost: Changes past `since` were compacted away.
+            HistoryDiverged: `since` is a position that this file does not have.
+            TableNotFound, IndexNotFound, InvalidOption: At once, not on subscribing.
+
+        Source:
+            RethinkDB 2.4 API reference, `changes`. What differs is listed in docs/reference/feeds.md.
+        """
+        return self._database._feed(
+            self._query,
+            {
+                "squash": squash,
+                "changefeed_queue_size": changefeed_queue_size,
+                "include_initial": include_initial,
+                "include_states": include_states,
+                "include_offsets": include_offsets,
+                "include_types": include_types,
+                "include_seq": include_seq,
+                "since": since,
+                "on_overflow": on_overflow,
+            },
+        )
+
+    def explain(self) -> dict[str, Any]:
+        """How this selection is read: `access` in words, the `index` if one is used, and what runs in Python."""
+        with self._database._snapshot() as snapshot:
+            path = access(self._query, find_table(self._query.table, snapshot))
+        callables = [
+            step.predicate.explain()
+            for step in self._query.steps
+            if isinstance(step, Filter) and step.predicate.expression is None
+        ]
+        return {
+            "table": self._query.table,
+            "access": path.reason,
+            "index": None if path.index is None else path.index.name,
+            "steps": [type(step).__name__.lower() for step in path.rest],
+            "callables": callables,
+        }
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Writing
+
+    def update(
+        self, patch: Any, *, durability: str | None = None, return_changes: bool | str = False
+    ) -> dict[str, Any]:
+        """Merge a patch into every selected document, at once and as one commit.
+
+        Args:
+            patch: A dict (which may hold expressions: `{"score": row["score"] + 1}`), an expression, or a callable that
+                gets the document and gives the dict. `literal(x)` replaces instead of merging.
+            durability: "hard" or "soft" for this write; default: the database's.
+            return_changes: True for the changes as `changes`, "always" for the unchanged too.
+
+        Returns:
+            ReQL's counters: `replaced`, `unchanged`, `skipped` (a `get` of nothing), ...
+
+        Raises:
+            InvalidDocument, InvalidKey, QueryError: Nothing was written then.
+        """
+        function = (
+            as_patch(patch)
+            if not isinstance(patch, dict) or has_expression(patch)
+            else lambda document: patch
+        )
+        return self._write(
+            lambda transaction, table, tally: update(transaction, self._query, table, function, tally),
+            durability,
+            return_changes,
+            runs_user_code=callable(patch) and not isinstance(patch, Expression),
+        )
+
+    def replace(
+        self, document: Any, *, durability: str | None = None, return_changes: bool | str = False
+    ) -> dict[str, Any]:
+        """Put another document in the place of every selected one; None deletes. `get(key).replace(doc)` may insert.
+
+        Args and errors as for `update`; `document` may be a dict, an expression or a callable.
+        """
+        function = as_function(document)
+        return self._write(
+            lambda transaction, table, tally: replace(transaction, self._query, table, function, tally),
+            durability,
+            return_changes,
+            runs_user_code=callable(document) and not isinstance(document, Expression),
+        )
+
+    def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
+        """Delete every selected document."""
+        return self._write(
+            lambda transaction, table, tally: delete(transaction, self._query, table, tally),
+            durability,
+            return_changes,
+        )
+
+    def _write(
+        self,
+        work: Callable[[WriteTransaction, TableInfo, Tally], None],
+        durability: str | None,
+        return_changes: bool | str,
+        *,
+        runs_user_code: bool = False,
+    ) -> dict[str, Any]:
+        for step in self._query.steps:
+            if not isinstance(step, WRITABLE_STEPS):
+                raise QueryError("Expected type SELECTION but found SEQUENCE.")
+            if isinstance(step, (Filter, HasFields)) and step.predicate.expression is None:
+                runs_user_code = True
+
+        def one(transaction: WriteTransaction) -> dict[str, Any]:
+            table = live_table(transaction, self._query.table)
+            tally = Tally(return_changes)
+            work(transaction, table, tally)
+            return tally.result()
+
+        Tally(return_changes)
+        is_shareable = self._query.is_point and not runs_user_code
+        return self._database._write(one, durability, is_shareable)
+
+
+class PointSelection(Selection):
+    """One document, by primary key; it may not be there."""
+
+    __slots__ = ()
+
+    def history(self) -> list[Change]:
+        """Every log entry of this key that retention has left, oldest first; also of a key that is deleted now."""
+        step = self._query.steps[0]
+        assert isinstance(step, Get)
+        with self._database._snapshot() as snapshot:
+            table = find_table(self._query.table, snapshot)
+            found = list(snapshot.history(table, step.key_bytes))
+        return found[::-1]
+
+
+def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
+    table = transaction.catalogue.live.get(name)
+    if table is None:
+        raise TableNotFound(name)
+    return table
+
+
+def check_count(word: str, count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, (int, float)):
+        raise QueryError(f"Expected type NUMBER but found {collation.type_name(count)}.")
+    if count != int(count):
+        raise QueryError(f"Number not an integer: {count}")
+    if count < 0:
+        raise QueryError(f"{word} takes a non-negative argument (got {int(count)})")
+    return int(count)
+
+
+def field_or_expression(field: Any) -> Expression:
+    if isinstance(field, str):
+        return row[field]
+    return field if isinstance(field, Expression) else expr(field(row) if callable(field) else field)
+
+
+def has_expression(value: Any) -> bool:
+    """Whether an expression is somewhere in a dict or list. A patch without one need not be compiled."""
+    if isinstance(value, Expression):
+        return True
+    if isinstance(value, dict):
+        return any(has_expression(part) for part in value.values())
+    return isinstance(value, (list, tuple)) and any(has_expression(part) for part in value)
