@@ -1,0 +1,28 @@
+"""RethinkDB's query language over its own wire format: terms in, responses out.
+
+    wire, terms, parse       JSON to a tree of terms, and values to JSON
+    values, functions        what terms evaluate to
+    evaluator                how
+    control, selecting, transforming, aggregating, writing, changing, administering
+                             the terms themselves
+    streams                  feeds and what happens to their events
+    session                  one connection: queries by token, batches, feeds
+
+There are no sockets and no threads here; `reactdb.servers.rethinkdb` brings those, `reactdb.testing` does without.
+"""
+
+from __future__ import annotations
+
+from reactdb.dialects.rethinkdb import administering as _administering
+from reactdb.dialects.rethinkdb import aggregating as _aggregating
+from reactdb.dialects.rethinkdb import changing as _changing
+from reactdb.dialects.rethinkdb import control as _control
+from reactdb.dialects.rethinkdb import selecting as _selecting
+from reactdb.dialects.rethinkdb import transforming as _transforming
+from reactdb.dialects.rethinkdb import writing as _writing
+from reactdb.dialects.rethinkdb.session import Session
+
+# Importing them registers their terms.
+_TERMS = (_administering, _aggregating, _changing, _control, _selecting, _transforming, _writing)
+
+__all__ = ["Session"]

@@ -1,0 +1,381 @@
+"""Terms: databases, tables, indexes and their settings.
+
+An index's function is kept as an expression of reactdb, because an index is in the file and code is not. `index_status` gives
+it as a binary from which `index_create` makes the same index again, as RethinkDB does.
+
+Rule of this file: handlers. Where databases and tables are is in `tables`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from reactdb import codec
+from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.errors import OperationFailed, located
+from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
+from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
+from reactdb.dialects.rethinkdb.parse import parse
+from reactdb.dialects.rethinkdb.terms import FUNC, VAR, Term
+from reactdb.dialects.rethinkdb.values import TABLE, Database, Sequence, Single, TableName, expected, expected_kind
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexExists, IndexNotFound, QueryError
+from reactdb.expression import Call as Node_
+from reactdb.expression import Constant, Expression, Node, Row, compile_value, from_data, to_data
+from reactdb.query import Get, Query
+from reactdb.selection import live_table
+from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.transaction import WriteTransaction
+
+INDEX_MAGIC: Final = b"$reql_index_function$"
+NOT_SUPPORTED: Final = "reactdb runs in one process and has no cluster: the term `{}` is not supported."
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Databases and tables
+
+
+@handles("db_list")
+def db_list(call: Call) -> Any:
+    return tables.databases(call.evaluator.native)
+
+
+@handles("db_create")
+def db_create(call: Call) -> Any:
+    return tables.create_database(call.evaluator.native, call.string(0))
+
+
+@handles("db_drop")
+def db_drop(call: Call) -> Any:
+    return tables.drop_database(call.evaluator.native, call.string(0))
+
+
+def database_and_rest(call: Call, rest: int) -> tuple[str, list[int]]:
+    """The database that is meant, and the places of the `rest` arguments after it."""
+    if len(call) > rest:
+        value = call.values[0]
+        if not isinstance(value, Database):
+            raise located(expected("DATABASE", value), call.paths[0])
+        return value.name, list(range(1, len(call)))
+    return call.evaluator.options.database, list(range(len(call)))
+
+
+@handles("table_list")
+def table_list(call: Call) -> Any:
+    database, _ = database_and_rest(call, 0)
+    tables.check_database(call.evaluator.native, database)
+    return tables.tables(call.evaluator.native, database)
+
+
+@handles("table_create")
+def table_create(call: Call) -> Any:
+    database, places = database_and_rest(call, 1)
+    primary_key = call.string_option("primary_key") or "id"
+    name = TableName(database, call.string(places[0]))
+    tables.create_table(call.evaluator.native, name, primary_key)
+    return {
+        "config_changes": [{"new_val": tables.table_config(call.evaluator.native, name), "old_val": None}],
+        "tables_created": 1,
+    }
+
+
+@handles("table_drop")
+def table_drop(call: Call) -> Any:
+    database, places = database_and_rest(call, 1)
+    name = TableName(database, call.string(places[0]))
+    native = call.evaluator.native
+    if database == tables.SYSTEM:
+        raise OperationFailed("Database `rethinkdb` is special; you can't drop tables in it.")
+    config = tables.table_config(native, name)
+    native.table_drop(name.file_name)
+    forget_hook(native, name)
+    return {"config_changes": [{"new_val": None, "old_val": config}], "tables_dropped": 1}
+
+
+@handles("config")
+def config(call: Call) -> Any:
+    return described(call, tables.table_config, "table_config")
+
+
+@handles("status")
+def status(call: Call) -> Any:
+    return described(call, tables.table_status, "table_status")
+
+
+def described(call: Call, describe: Any, where: str) -> Any:
+    native, value = call.evaluator.native, call.values[0]
+    if isinstance(value, Database):
+        tables.check_database(native, value.name)
+        return {"id": tables.database_id(native, value.name), "name": value.name}
+    name = table_name(call)
+    document = describe(native, name)
+    system = TableName(tables.SYSTEM, where)
+    return Single(system, call.path, Query(system.file_name, (Get(document["id"], b""),)), lambda: document)
+
+
+def table_name(call: Call) -> TableName:
+    found = call.table().table
+    assert found is not None
+    return found
+
+
+@handles("wait")
+def wait(call: Call) -> Any:
+    return {"ready": 1}
+
+
+@handles("sync")
+def sync(call: Call) -> Any:
+    table_name(call)
+    # A commit under hard durability takes every soft one before it along.
+    native = call.evaluator.native
+    with native.transaction(durability="hard"):
+        pass
+    return {"synced": 1}
+
+
+def _refused(name: str) -> None:
+    def handler(call: Call) -> Any:
+        raise QueryError(NOT_SUPPORTED.format(name))
+
+    handles(name)(handler)
+
+
+for _name in ("reconfigure", "rebalance", "grant"):
+    _refused(_name)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Indexes
+
+
+@handles("index_create")
+def index_create(call: Call) -> Any:
+    name, table = call.string(1), table_name(call)
+    native = call.evaluator.native
+    if call.flag("geo"):
+        raise QueryError("reactdb has no geospatial indexes.")
+    info = tables.table_info(native, table)
+    multi = call.flag("multi")
+    if name == info.primary_key:
+        raise QueryError(f"Index name conflict: `{name}` is the name of the primary key.")
+    if not tables.is_name(name):
+        raise QueryError(f"Index name `{name}` invalid (Use letters, digits and _, then also . and -.)")
+    expression: Expression | None
+    if len(call) < 3:
+        expression = Expression(Node_("bracket", (Row(), Constant(name))))
+    elif isinstance(call.values[2], (bytes, bytearray)):
+        expression, multi = from_binary(bytes(call.values[2]))
+    else:
+        expression = index_expression(call)
+    data = codec.encode_value(to_data(expression))
+
+    def one(transaction: WriteTransaction) -> None:
+        known = live_table(transaction, table.file_name)
+        if name in known.indexes:
+            raise OperationFailed(f"Index `{name}` already exists on table `{table}`.")
+        transaction.create_index(known, name, data, multi)
+
+    native._write(one, None, False)
+    return {"created": 1}
+
+
+def index_expression(call: Call) -> Expression:
+    function = call.function(2)
+    if not function.is_deterministic:
+        raise QueryError("Could not prove function deterministic.  Index functions must be deterministic.")
+    if len(function.parameters) > 1:
+        raise QueryError("Expected a function of one argument.")
+    expression = function.expression
+    if expression is None:
+        raise QueryError("reactdb cannot index this function: one of its terms does not only compute with the document.")
+    compile_value(expression)
+    return Expression(expression.node)
+
+
+def binary_of(index: IndexInfo) -> bytes:
+    """What `index_status` calls the function: all it takes to make the index again."""
+    data = codec.encode_value([1, index.multi, to_data(index.expression)])
+    return INDEX_MAGIC + data
+
+
+def from_binary(data: bytes) -> tuple[Expression, bool]:
+    if not data.startswith(INDEX_MAGIC):
+        raise QueryError(
+            "Cannot create an sindex except from a reql_index_function returned from `index_status` in the field `function`."
+        )
+    try:
+        version, multi, tree = codec.decode_value(data[len(INDEX_MAGIC) :])
+        if version != 1:
+            raise IncompatibleFormat("a newer version made it")
+        return from_data(tree), bool(multi)
+    except (CorruptDatabase, IncompatibleFormat, ValueError, TypeError, QueryError):
+        raise QueryError("The index function cannot be read: it was made by another version or is damaged.") from None
+
+
+@handles("index_drop")
+def index_drop(call: Call) -> Any:
+    name, table = call.string(1), table_name(call)
+    try:
+        call.evaluator.native.table(table.file_name).index_drop(name)
+    except IndexNotFound:
+        raise OperationFailed(f"Index `{name}` does not exist on table `{table}`.") from None
+    return {"dropped": 1}
+
+
+@handles("index_rename")
+def index_rename(call: Call) -> Any:
+    old, new, table = call.string(1), call.string(2), table_name(call)
+    overwrite = call.flag("overwrite")
+    info = tables.table_info(call.evaluator.native, table)
+    for name in (old, new):
+        if name == info.primary_key:
+            raise QueryError(f"Index name conflict: `{name}` is the name of the primary key.")
+
+    def one(transaction: WriteTransaction) -> bool:
+        known = live_table(transaction, table.file_name)
+        if old not in known.indexes:
+            raise OperationFailed(f"Index `{old}` does not exist on table `{table}`.")
+        if old == new:
+            return False
+        if new in known.indexes:
+            if not overwrite:
+                raise OperationFailed(f"Index `{new}` already exists on table `{table}`.")
+            transaction.drop_index(known, new)
+        transaction.rename_index(live_table(transaction, table.file_name), old, new)
+        return True
+
+    return {"renamed": int(call.evaluator.native._write(one, None, False))}
+
+
+@handles("index_list")
+def index_list(call: Call) -> Any:
+    return sorted(tables.table_info(call.evaluator.native, table_name(call)).indexes)
+
+
+@handles("index_status")
+def index_status(call: Call) -> Any:
+    return statuses(call)
+
+
+@handles("index_wait")
+def index_wait(call: Call) -> Any:
+    """Indexes are filled when they are made, so nothing is waited for."""
+    return statuses(call)
+
+
+def statuses(call: Call) -> list[dict[str, Any]]:
+    table = table_name(call)
+    info = tables.table_info(call.evaluator.native, table)
+    names = [call.string(place) for place in range(1, len(call))] or sorted(info.indexes)
+    for name in names:
+        if name not in info.indexes:
+            raise OperationFailed(f"Index `{name}` was not found on table `{table}`.")
+    return [
+        {
+            "function": binary_of(info.indexes[name]),
+            "geo": False,
+            "index": name,
+            "multi": info.indexes[name].multi,
+            "outdated": False,
+            "query": index_query(info.indexes[name]),
+            "ready": True,
+        }
+        for name in sorted(names)
+    ]
+
+
+def index_query(index: IndexInfo) -> str:
+    """The index in words, as RethinkDB shows it in JavaScript."""
+    options = ", {multi: true}" if index.multi else ""
+    return f"indexCreate('{index.name}', function(row) {{ return {shown_node(index.expression.node)}; }}{options})"
+
+
+def shown_node(node: Node) -> str:
+    from reactdb.expression.show import shown_node as shown
+
+    return shown(node)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Write hooks: kept as their terms, in a table of the system's database
+
+
+@handles("set_write_hook")
+def set_write_hook(call: Call) -> Any:
+    table, native = table_name(call), call.evaluator.native
+    tables.table_info(native, table)
+    value = call.values[1]
+    had_one = stored_hook(call.evaluator, table) is not None
+    if value is None:
+        forget_hook(native, table)
+        return {"deleted": 1}
+    if not isinstance(value, Function):
+        raise located(expected_kind("FUNCTION", call.datum(1)), call.paths[1])
+    term = call.term.arguments[1]
+    if not is_deterministic(term):
+        raise QueryError("Write hook functions must be deterministic.")
+    native.table_create(tables.HOOKS, primary_key="table", exist_ok=True)
+    native.table(tables.HOOKS).insert(
+        {"table": table.file_name, "function": json.dumps(unparsed(term))}, conflict="replace"
+    )
+    return {"replaced": 1} if had_one else {"created": 1}
+
+
+@handles("get_write_hook")
+def get_write_hook(call: Call) -> Any:
+    table = table_name(call)
+    function = stored_hook(call.evaluator, table)
+    if function is None:
+        return None
+    return {"function": INDEX_MAGIC, "query": "setWriteHook(function(context, old, new) { ... })"}
+
+
+def stored_hook(evaluator: Evaluator, table: TableName) -> Function | None:
+    native = evaluator.native
+    engine = native._open_engine()
+    if tables.HOOKS not in engine.catalogue.live:
+        return None
+    document = native.table(tables.HOOKS).get(table.file_name).run()
+    if document is None:
+        return None
+    return Function(evaluator, parse(json.loads(document["function"])), {})
+
+
+def forget_hook(native: Any, table: TableName) -> None:
+    if tables.HOOKS in native.table_list():
+        native.table(tables.HOOKS).get(table.file_name).delete()
+
+
+def unparsed(term: Term) -> Any:
+    """A term as the driver would send it."""
+    from reactdb.dialects.rethinkdb.wire import rendered
+
+    if term.is_constant:
+        return _unparsed_value(rendered(term.value))
+    if term.type is VAR:
+        return [VAR.number, [term.parameters[0]]]
+    if term.type is FUNC:
+        return [FUNC.number, [[2, list(term.parameters)], unparsed(term.arguments[0])]]
+    if term.type.name == "make_obj":
+        return {name: unparsed(value) for name, value in term.options.items()}
+    return [
+        term.type.number,
+        [unparsed(argument) for argument in term.arguments],
+        {name: unparsed(value) for name, value in term.options.items()},
+    ]
+
+
+def _unparsed_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [2, [_unparsed_value(inner) for inner in value]]
+    if isinstance(value, dict):
+        return {name: _unparsed_value(inner) for name, inner in value.items()}
+    return value
+
+
+def is_table(value: Any) -> bool:
+    return isinstance(value, Sequence) and value.kind == TABLE
+
+
+__all__ = ["IndexExists", "TableInfo"]

@@ -1,0 +1,176 @@
+"""Terms: one value of many: counting, adding, reducing, the least and the greatest, groups.
+
+Rule of this file: handlers only. All elements are read, and reactdb's operation of the same name does the rest; of a feed,
+which has no end, RethinkDB's sentence for terminals is what comes of it.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from reactdb import collation
+from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.errors import located
+from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, exact, handles
+from reactdb.dialects.rethinkdb.functions import Function
+from reactdb.dialects.rethinkdb.selecting import as_expression, checked_index, single
+from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Grouped, Sequence, expected
+from reactdb.errors import MissingValue, QueryError, ResourceLimit
+from reactdb.expression import OPERATIONS
+from reactdb.expression.checks import place as place_of
+from reactdb.expression.checks import truth
+from reactdb.expression.operations_array import distinct_by_key
+from reactdb.expression.operations_sequence import contains as contains_all
+from reactdb.query import Aggregate, Limit, OrderBy
+from reactdb.reading import run as run_query
+
+
+def is_sized(value: Any) -> bool:
+    return isinstance(value, (str, bytes, dict))
+
+
+@handles("count")
+def count(call: Call) -> Any:
+    source = call.values[0]
+    if len(call) == 1:
+        if isinstance(source, Sequence) and source.query is not None and source.feed is None:
+            with call.evaluator.native._snapshot() as snapshot:
+                return run_query(source.query.then(Aggregate("count")), snapshot)
+        if is_sized(source):
+            return len(source)
+        return sum(1 for _ in call.elements(0))
+    wanted = call.evaluator.as_argument(call.values[1], call.paths[1])
+    return OPERATIONS["count"].function(list(call.elements(0)), wanted)
+
+
+def _by(call: Call) -> list[Any]:
+    """The second argument of `sum` and its like: the name of a field, or a function."""
+    return [call.evaluator.as_argument(value, path) for value, path in zip(call.values[1:], call.paths[1:], strict=True)]
+
+
+@handles("sum")
+def sum_(call: Call) -> Any:
+    return exact(OPERATIONS["sum"].function(list(call.elements(0)), *_by(call)))
+
+
+@handles("avg")
+def avg(call: Call) -> Any:
+    return exact(OPERATIONS["avg"].function(list(call.elements(0)), *_by(call)))
+
+
+@handles("min")
+def min_(call: Call) -> Any:
+    return extreme(call, "min")
+
+
+@handles("max")
+def max_(call: Call) -> Any:
+    return extreme(call, "max")
+
+
+def extreme(call: Call, name: str) -> Any:
+    """The first or last by an index, which can be watched; or the least or greatest of what is read."""
+    source = call.values[0]
+    index_name = call.string_option("index")
+    is_whole = isinstance(source, Sequence) and source.kind == TABLE and source.query is not None
+    if index_name is not None and not is_whole:
+        raise located(expected("TABLE", source), call.paths[0])
+    if not isinstance(source, Sequence) or not is_whole or len(call) > 1:
+        return OPERATIONS[name].function(list(call.elements(0)), *_by(call))
+    index = checked_index(call.evaluator, source, index_name)
+    found = source.then(OrderBy((), index, name == "max"), SELECTION).then(Limit(1))
+    assert source.table is not None and found.query is not None
+    made = single(call.evaluator, source.table, call.path, found.query, None, is_first=True)
+    return made
+
+
+@handles("reduce")
+def reduce(call: Call) -> Any:
+    return OPERATIONS["reduce"].function(list(call.elements(0)), call.function(1))
+
+
+@handles("contains")
+def contains(call: Call) -> Any:
+    return contains_all(list(call.elements(0)), *_by(call))
+
+
+@handles("distinct")
+def distinct(call: Call) -> Any:
+    source = call.values[0]
+    index_name = call.string_option("index")
+    if index_name is not None:
+        if not isinstance(source, Sequence) or source.table is None or source.kind not in (TABLE, "TABLE_SLICE"):
+            raise located(expected("TABLE_SLICE", source), call.paths[0])
+        return distinct_of_index(call, source, index_name)
+    if not isinstance(source, Sequence) and not isinstance(source, list):
+        list(call.elements(0))
+    found = distinct_by_key(list(call.elements(0)))
+    return [found[key] for key in sorted(found)]
+
+
+def distinct_of_index(call: Call, source: Sequence, name: str) -> list[Any]:
+    """The different values of an index, in order."""
+    assert source.table is not None
+    index = checked_index(call.evaluator, source, name)
+    info = tables.table_info(call.evaluator.native, source.table)
+    if index is None:
+        values = [document[info.primary_key] for document in call.elements(0)]
+    else:
+        known = info.indexes[index]
+        values = [
+            collation.key_value(value) for document in call.elements(0) for value, _ in known.entries(document)
+        ]
+    found = distinct_by_key(values)
+    return [found[key] for key in sorted(found)]
+
+
+@handles("group")
+def group(call: Call) -> Any:
+    source = call.values[0]
+    if isinstance(source, Sequence) and source.feed is not None:
+        raise located(QueryError(TERMINAL), call.path)
+    finders = [finder(call, place) for place in range(1, len(call))]
+    index_name = call.string_option("index")
+    if index_name is not None:
+        if not isinstance(source, Sequence) or source.table is None:
+            raise located(expected("TABLE_SLICE", source), call.paths[0])
+        index = checked_index(call.evaluator, source, index_name)
+        info = tables.table_info(call.evaluator.native, source.table)
+        if index is None:
+            finders.append(lambda document: document[info.primary_key])
+        else:
+            finders.append(info.indexes[index].expression)
+    if not finders:
+        raise QueryError("Cannot group by nothing.")
+    is_multi = call.flag("multi")
+    limit = call.evaluator.options.array_limit
+    groups: dict[bytes, tuple[Any, list[Any]]] = {}
+    for element in call.elements(0):
+        parts = [_found(find, element) for find in finders]
+        columns = [part if is_multi and isinstance(part, list) else [part] for part in parts]
+        for choice in product(*columns):
+            key = choice[0] if len(choice) == 1 else list(choice)
+            groups.setdefault(place_of(key), (key, []))[1].append(element)
+        if len(groups) > limit:
+            raise ResourceLimit(f"Too many groups (> {limit}).")
+    return Grouped([groups[key] for key in sorted(groups)])
+
+
+def finder(call: Call, place: int) -> Any:
+    value = call.values[place]
+    if isinstance(value, Function):
+        return as_expression(value)
+    name = call.string(place)
+    return lambda element: OPERATIONS["get_field"].function(element, name)
+
+
+def _found(find: Any, element: Any) -> Any:
+    try:
+        return find(element)
+    except MissingValue:
+        return None
+
+
+def is_true(value: Any) -> bool:
+    return truth(value)

@@ -1,0 +1,188 @@
+"""The term `changes`: what can be watched, with which options, and ReQL's sentence for what cannot.
+
+Options are true as ReQL has it: everything but null and false switches them on.
+
+Rule of this file: it describes a feed and opens none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.errors import OperationFailed, located
+from reactdb.dialects.rethinkdb.evaluator import Call, cannot_convert, handles
+from reactdb.dialects.rethinkdb.streams import (
+    ATOM_FEED,
+    ORDER_BY_LIMIT_FEED,
+    SEQUENCE_FEED,
+    UNIONED_FEED,
+    FeedMember,
+    FeedPlan,
+)
+from reactdb.dialects.rethinkdb.values import EAGER, STREAM, Database, Grouped, Sequence, Single, expected
+from reactdb.errors import MissingValue, QueryError, ReactDBError, ResourceLimit
+from reactdb.expression.checks import integer, is_number, truth
+from reactdb.feeds.options import MAX_SQUASH_S
+from reactdb.query import Between, Get, GetAll, Limit, Query
+
+FLAGS: Final = ("include_states", "include_types", "include_initial", "include_offsets")
+
+
+@handles("changes", lazy=True)
+def changes(call: Call) -> Any:
+    """In RethinkDB's order: squash, the flags, the input, the size of the queue."""
+    squash = squash_option(call)
+    flags = {name: truth(call.option(name, False)) for name in FLAGS}
+    source = call.evaluator.run(call.term.arguments[0], call.scope)
+    path = call.term.arguments[0].path
+    query, kind = watched(call, source, path)
+    size = queue_size(call)
+    check_limits(call, query)
+    check_system(source, query)
+    if flags["include_offsets"]:
+        check_offsets(source, query)
+    options: dict[str, Any] = {
+        **flags,
+        "squash": squash is not None,
+        "changefeed_queue_size": size,
+    }
+    member = FeedMember(query, options, squash_s=squash or 0.0)
+    feed = FeedPlan((member,), kind, flags["include_states"])
+    return Sequence(STREAM, call.path, feed=feed, refusal=(EAGER, call.path))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Options
+
+
+def squash_option(call: Call) -> float | None:
+    """None for every change; otherwise the net difference, at most every so many seconds."""
+    value = call.option("squash", False)
+    if value is False:
+        return None
+    if value is True:
+        return 0.0
+    path = call.option_path("squash")
+    if not is_number(value):
+        from reactdb.collation import type_name
+
+        raise located(QueryError(f"Expected BOOL or NUMBER but found {type_name(value)}."), path)
+    if value < 0:
+        raise located(QueryError("Expected BOOL or a positive NUMBER but found a negative NUMBER."), path)
+    # The server counts whole milliseconds; a day is as long as anybody has waited for a squashed change. Longer numbers,
+    # which RethinkDB takes (up to where they crash it), wait a day.
+    return min(int(float(value) * 1_000) / 1_000, MAX_SQUASH_S) if value < MAX_SQUASH_S else MAX_SQUASH_S
+
+
+def queue_size(call: Call) -> int:
+    """The option of `changes`, or that of `run`."""
+    name = "changefeed_queue_size"
+    if call.has_option(name):
+        value, path = call.option(name), call.option_path(name)
+    elif call.evaluator.options.queue_size is not None:
+        value, path = call.evaluator.options.queue_size, ()
+    else:
+        return 100_000
+    try:
+        size = integer(value)
+    except ReactDBError as error:
+        raise located(error, path) from None
+    if size < 1:
+        raise located(QueryError(f"Illegal changefeed queue size `{size}`.  (Must be >= 1.)"), ())
+    return size
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What is watched
+
+
+def watched(call: Call, source: Any, path: Any) -> tuple[Query, int]:
+    """The query to watch, and the kind of feed it makes.
+
+    Raises:
+        QueryError: It cannot be watched.
+    """
+    if isinstance(source, Single):
+        if source.error is not None:
+            raise located(source.error, call.path)
+        return source.query, ORDER_BY_LIMIT_FEED if source.is_first_of_order else ATOM_FEED
+    if isinstance(source, Database):
+        raise located(expected("SELECTION", source), path)
+    if isinstance(source, Grouped):
+        first = source.groups[0][1] if source.groups else []
+        if isinstance(first, list):
+            raise located(QueryError(EAGER), call.path)
+        raise located(cannot_convert(first), call.path)
+    if isinstance(source, list):
+        blamed = call.term.arguments[0]
+        raise located(QueryError(EAGER), (*path, 0) if blamed.name == "coerce_to" else path)
+    if not isinstance(source, Sequence):
+        raise located(cannot_convert(call.evaluator.as_datum(source, path)), call.path)
+    if source.feed is not None:
+        raise located(QueryError(EAGER), source.refusal[1] if source.refusal and source.refusal[1] else path)
+    if source.refusal is not None:
+        sentence, blamed_path = source.refusal
+        raise located(QueryError(sentence), call.path if blamed_path is None else blamed_path)
+    if source.query is None:
+        raise located(QueryError(EAGER), source.path)
+    return source.query, kind_of(source)
+
+
+def kind_of(source: Sequence) -> int:
+    if not source.members:
+        return ORDER_BY_LIMIT_FEED if source.is_limited else SEQUENCE_FEED
+    kinds = {kind_of(member) for member in source.members}
+    return kinds.pop() if len(kinds) == 1 else UNIONED_FEED
+
+
+def check_limits(call: Call, query: Query) -> None:
+    limit = call.evaluator.options.array_limit
+    for step in query.steps:
+        if isinstance(step, Limit) and step.count > limit:
+            raise ResourceLimit(
+                f"Array size limit `{limit}` exceeded.  (`.limit(X).changes()` is illegal if X is larger than the array "
+                "size limit.)"
+            )
+
+
+def check_system(source: Any, query: Query) -> None:
+    is_system = query.table.startswith(f"{tables.SYSTEM}.")
+    if is_system and any(isinstance(step, Limit) for step in query.steps):
+        raise OperationFailed("System tables don't support changefeeds on `.limit()`.")
+    if is_system and query.table != f"{tables.SYSTEM}.{tables.SCRATCH}":
+        raise OperationFailed(f"reactdb computes the system table `{query.table}`, and cannot watch it.")
+
+
+def check_offsets(source: Any, query: Query) -> None:
+    sentence = "Cannot include offsets for {} subs."
+    if isinstance(source, Single):
+        if not source.is_first_of_order:
+            raise QueryError(sentence.format("point"))
+        return
+    members = source.members or (source,)
+    for member in members:
+        if not member.is_limited:
+            raise QueryError(sentence.format("empty" if is_empty(member.query) else "range"))
+
+
+def is_empty(query: Query | None) -> bool:
+    """No document could ever be in it."""
+    if query is None:
+        return False
+    return any(
+        (isinstance(step, GetAll) and not step.keys) or (isinstance(step, Between) and step.start >= step.stop)
+        for step in query.steps
+    )
+
+
+def without_refusal(source: Sequence) -> Sequence:
+    return replace(source, refusal=None)
+
+
+def is_point(query: Query) -> bool:
+    return bool(query.steps) and isinstance(query.steps[0], Get)
+
+
+__all__ = ["MissingValue"]

@@ -1,0 +1,379 @@
+"""The evaluator: what a term evaluates to.
+
+A term's meaning is a handler that its file registers under the term's name. A handler gets a Call: the term, the values of its
+arguments and ways to ask for them as what they should be. Terms that have no handler are operations on values, which reactdb
+has under the same names.
+
+    strict   arguments are evaluated first, from the left; grouped data as the first one means: once for each group
+    lazy     the handler evaluates what it needs
+
+Rule of this file: no term is known here. An error that passes a term is marked with the term's path, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import Token
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from reactdb.database import Database as NativeDatabase
+from reactdb.dialects.rethinkdb.errors import CompileError, locate, located
+from reactdb.dialects.rethinkdb.functions import Function
+from reactdb.dialects.rethinkdb.parse import arity_sentence
+from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Path, Term
+from reactdb.dialects.rethinkdb.values import (
+    Database,
+    Sequence,
+    Single,
+    expected,
+    expected_kind,
+)
+from reactdb.dialects.rethinkdb.wire import read_number
+from reactdb.errors import MissingValue, QueryError, ReactDBError, ResourceLimit
+from reactdb.expression import OPERATIONS, array_limit
+from reactdb.expression.checks import checked_array, integer, is_number, truth
+from reactdb.expression.markers import Grouped, Literal
+from reactdb.expression.operations_time import now
+from reactdb.reading import run as run_query
+
+Scope = Mapping[int, Any]
+Handler = Callable[["Call"], Any]
+
+TERMINAL: Final = (
+    "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stream (such as a changefeed)."
+)
+DEFAULT_ARRAY_LIMIT: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    function: Handler
+    is_lazy: bool
+    takes_groups: bool
+
+
+HANDLERS: Final[dict[str, Registered]] = {}
+
+
+def handles(name: str, *, lazy: bool = False, takes_groups: bool = False) -> Callable[[Handler], Handler]:
+    """Register the function below as the meaning of a term.
+
+    `lazy`: it evaluates its arguments itself. `takes_groups`: grouped data is handed to it whole.
+    """
+
+    def register(function: Handler) -> Handler:
+        assert name not in HANDLERS, name
+        HANDLERS[name] = Registered(function, lazy, takes_groups or lazy)
+        return function
+
+    return register
+
+
+@dataclass(slots=True)
+class RunOptions:
+    """What was given to `run`.
+
+    Attributes:
+        database: Where tables without `db` are.
+        array_limit: Elements of an array.
+        queue_size: Of the feeds that say nothing themselves; None for the default.
+        max_batch_rows: Items of one response.
+        user: Who asks.
+    """
+
+    database: str = "test"
+    array_limit: int = DEFAULT_ARRAY_LIMIT
+    queue_size: Any = None
+    max_batch_rows: int | None = None
+    durability: str | None = None
+    read_mode: str | None = None
+    others: dict[str, Any] = field(default_factory=dict)
+
+
+class Evaluator:
+    """One query on one database. One thread at a time.
+
+    Attributes:
+        now: The query's one moment.
+    """
+
+    def __init__(self, database: NativeDatabase, options: RunOptions) -> None:
+        self.native = database
+        self.options = options
+        self.now: datetime = now()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Evaluating
+
+    def run(self, term: Term, scope: Scope) -> Any:
+        """The term's value, of any type.
+
+        Raises:
+            ReactDBError: Marked with the path of the term at fault.
+        """
+        kind = term.type
+        if kind is DATUM:
+            return term.value
+        if kind is VAR:
+            return scope[term.parameters[0]]
+        if kind is FUNC:
+            return Function(self, term, scope)
+        try:
+            if kind is MAKE_OBJ:
+                return {name: self.datum(option, scope) for name, option in term.options.items()}
+            if kind is MAKE_ARRAY:
+                return checked_array([self.as_datum(value, path) for value, path in self.arguments(term, scope)])
+            return self._called(term, scope)
+        except (ReactDBError, RecursionError) as error:
+            locate(error, term.path)
+            raise
+
+    def _called(self, term: Term, scope: Scope) -> Any:
+        registered = HANDLERS.get(term.type.name)
+        if registered is None:
+            return self._operation(term, scope)
+        if registered.is_lazy:
+            return registered.function(Call(self, term, scope, [], []))
+        pairs = self.arguments(term, scope)
+        values, paths = [value for value, _ in pairs], [path for _, path in pairs]
+        if values and type(values[0]) is Grouped and not registered.takes_groups:
+            rest = values[1:]
+            return Grouped(
+                [
+                    (group, self._settled(registered.function(Call(self, term, scope, [value, *rest], paths))))
+                    for group, value in values[0].groups
+                ]
+            )
+        return registered.function(Call(self, term, scope, values, paths))
+
+    def _settled(self, value: Any) -> Any:
+        """What stands in a group: streams are read, so that a group is a datum."""
+        return list(self.elements(value, ())) if isinstance(value, Sequence) else value
+
+    def arguments(self, term: Term, scope: Scope) -> list[tuple[Any, Path]]:
+        """The arguments' values with their paths; `args` is spliced in."""
+        found: list[tuple[Any, Path]] = []
+        spliced = False
+        for argument in term.arguments:
+            if argument.type is ARGS:
+                spliced = True
+                inner = argument.arguments[0]
+                values = self.datum(inner, scope)
+                if not isinstance(values, list):
+                    raise located(expected_kind("ARRAY", values), inner.path)
+                found.extend((value, argument.path) for value in values)
+            else:
+                found.append((self.run(argument, scope), argument.path))
+        if spliced:
+            sentence = arity_sentence(term.type, len(found))
+            if sentence is not None:
+                raise QueryError(sentence)
+        return found
+
+    def _operation(self, term: Term, scope: Scope) -> Any:
+        """A term on values: reactdb has it as an operation."""
+        name = term.type.name
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            raise CompileError(f"reactdb does not have the term `{name}`.")
+        if operation.is_lazy:
+            later = [lambda argument=argument: self.datum(argument, scope) for argument in term.arguments]
+            return operation.function(*later)
+        pairs = self.arguments(term, scope)
+        options = {option: self.datum(value, scope) for option, value in term.options.items()}
+        if pairs and type(pairs[0][0]) is Grouped and not operation.acts_on_groups:
+            rest = [self.as_argument(value, path) for value, path in pairs[1:]]
+            return Grouped(
+                [(group, operation.function(value, *rest, **options)) for group, value in pairs[0][0].groups]
+            )
+        values = [self.as_argument(value, path) for value, path in pairs]
+        return exact(operation.function(*values, **options))
+
+    def as_argument(self, value: Any, path: Path) -> Any:
+        """What an operation gets: a datum, or a function."""
+        return value if isinstance(value, Function) else self.as_datum(value, path)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Values as what they should be
+
+    def datum(self, term: Term, scope: Scope) -> Any:
+        """The term's value, which must be a datum."""
+        return term.value if term.type is DATUM else self.as_datum(self.run(term, scope), term.path)
+
+    def as_datum(self, value: Any, path: Path) -> Any:
+        """A datum; of a single selection, its document.
+
+        Raises:
+            QueryError: It is a table, a stream, a function, ...
+        """
+        kind = type(value)
+        if kind is Single:
+            try:
+                return value.document()
+            except ReactDBError as error:
+                locate(error, path)
+                raise
+        if kind is Sequence or kind is Database or kind is Function or kind is Grouped:
+            raise located(expected("DATUM", value), path)
+        return value
+
+    def is_sequence(self, value: Any) -> bool:
+        return isinstance(value, (Sequence, list))
+
+    def elements(self, value: Any, path: Path) -> Iterator[Any]:
+        """The elements of an array or of a stream that ends.
+
+        Raises:
+            QueryError: It is no sequence, or one that never ends.
+        """
+        if isinstance(value, Sequence):
+            if value.feed is not None:
+                raise located(QueryError(TERMINAL), path)
+            return self.read(value)
+        if isinstance(value, list):
+            return iter(value)
+        datum = self.as_datum(value, path)
+        if isinstance(datum, list):
+            return iter(datum)
+        raise cannot_convert(datum)
+
+    def read(self, sequence: Sequence) -> Iterator[Any]:
+        """The elements of a sequence that ends, as of now."""
+        if sequence.query is not None:
+            self.check_table(sequence)
+            with self.native._snapshot() as snapshot:
+                return iter(run_query(sequence.query, snapshot))
+        assert sequence.source is not None
+        return sequence.source()
+
+    def check_table(self, sequence: Sequence) -> None:
+        """Hook for tables that are made when they are first used; see `tables`."""
+
+    def with_array_limit(self) -> Token[int]:
+        """Arrays are bounded as the query says, in this thread, until the token is given back to `array_limit.reset`."""
+        return array_limit.set(self.options.array_limit)
+
+
+def exact(value: Any) -> Any:
+    """The result of an operation with numbers as ReQL has them: doubles."""
+    if type(value) is float or type(value) is int:
+        return read_number(value)
+    return value
+
+
+def cannot_convert(value: Any) -> ReactDBError:
+    from reactdb.collation import type_name
+
+    return (MissingValue if value is None else QueryError)(f"Cannot convert {type_name(value)} to SEQUENCE")
+
+
+class Call:
+    """One evaluation of one term: what a handler gets."""
+
+    __slots__ = ("evaluator", "paths", "scope", "term", "values")
+
+    def __init__(self, evaluator: Evaluator, term: Term, scope: Scope, values: list[Any], paths: list[Path]) -> None:
+        self.evaluator = evaluator
+        self.term = term
+        self.scope = scope
+        self.values = values
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def path(self) -> Path:
+        return self.term.path
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Arguments
+
+    def datum(self, place: int) -> Any:
+        return self.evaluator.as_datum(self.values[place], self.paths[place])
+
+    def datums(self, start: int = 0) -> list[Any]:
+        return [self.datum(place) for place in range(start, len(self.values))]
+
+    def string(self, place: int) -> str:
+        value = self.datum(place)
+        if not isinstance(value, str):
+            raise located(expected_kind("STRING", value), self.paths[place])
+        return value
+
+    def integer(self, place: int) -> int:
+        value = self.datum(place)
+        try:
+            return integer(value)
+        except ReactDBError as error:
+            raise located(error, self.paths[place]) from None
+
+    def elements(self, place: int) -> Iterator[Any]:
+        try:
+            return self.evaluator.elements(self.values[place], self.paths[place])
+        except ReactDBError as error:
+            locate(error, self.paths[place])
+            raise
+
+    def array(self, place: int) -> list[Any]:
+        """The elements as a list, if there are not too many."""
+        found: list[Any] = []
+        limit = self.evaluator.options.array_limit
+        for element in self.elements(place):
+            found.append(element)
+            if len(found) > limit:
+                checked_array(found)
+        return found
+
+    def function(self, place: int) -> Function:
+        value = self.values[place]
+        if isinstance(value, Function):
+            return value
+        raise located(expected("FUNCTION", self.datum(place)), self.paths[place])
+
+    def table(self, place: int = 0) -> Sequence:
+        value = self.values[place]
+        if isinstance(value, Sequence) and value.kind == "TABLE":
+            return value
+        raise located(expected("TABLE", value), self.paths[place])
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Options
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """The datum of an option, or the default where it was not given."""
+        term = self.term.options.get(name)
+        return default if term is None else self.evaluator.datum(term, self.scope)
+
+    def has_option(self, name: str) -> bool:
+        return name in self.term.options
+
+    def option_path(self, name: str) -> Path:
+        return (*self.term.path, name)
+
+    def flag(self, name: str) -> bool:
+        """Whether an option is true as ReQL has it."""
+        return truth(self.option(name, False))
+
+    def string_option(self, name: str) -> str | None:
+        if name not in self.term.options:
+            return None
+        value = self.option(name)
+        if not isinstance(value, str):
+            raise located(expected_kind("STRING", value), self.option_path(name))
+        return value
+
+
+def check_limit(limit: Any) -> int:
+    """The run option `array_limit`."""
+    if not is_number(limit):
+        raise expected_kind("NUMBER", limit)
+    found = integer(limit)
+    if found < 1:
+        raise QueryError(f"Illegal array size limit `{found}`.  (Must be >= 1.)")
+    return found
+
+
+__all__ = ["Literal", "ResourceLimit", "handles"]

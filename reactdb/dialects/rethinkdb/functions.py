@@ -1,0 +1,249 @@
+"""Functions of a query: closures over its variables, and where they are pure, expressions.
+
+A function that only computes with its argument becomes an expression of reactdb: compiled, looked up in indexes, routed.
+One that reads tables, or whose terms expressions do not have, is walked term by term. Both give the same values; an
+expression that fails is walked again, because only walking knows the path to the term at fault.
+
+Rule of this file: no term is evaluated here; the evaluator does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from reactdb.dialects.rethinkdb.errors import locate
+from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Path, Term
+from reactdb.errors import MissingValue, QueryError, ReactDBError
+from reactdb.expression import OPERATIONS, Call, Constant, Expression, Node, Predicate, Row, Variable, maxval, minval
+from reactdb.expression import Function as FunctionNode
+from reactdb.expression.checks import truth
+from reactdb.expression.compile import value_function
+from reactdb.expression.operations_logic import EmptyError
+from reactdb.expression.tree import constant, new_variable, rebuilt
+
+if TYPE_CHECKING:
+    from reactdb.dialects.rethinkdb.evaluator import Evaluator
+
+Scope = Mapping[int, Any]
+
+
+class Function:
+    """A function: its parameters, its body and the variables around it. Called with datums, it gives a datum."""
+
+    __slots__ = ("_expression", "body", "evaluator", "parameters", "path", "scope")
+
+    def __init__(self, evaluator: Evaluator, term: Term, scope: Scope) -> None:
+        self.evaluator = evaluator
+        self.parameters = term.parameters
+        self.body = term.arguments[0]
+        self.scope = scope
+        self.path = term.path
+        self._expression: Expression | None | bool = False
+
+    def value(self, *values: Any) -> Any:
+        """What the body evaluates to, of any type."""
+        names = self.parameters
+        if names and len(names) != len(values):
+            error = QueryError(
+                f"Expected function with {_arguments(len(values))} but found function with {_arguments(len(names))}."
+            )
+            locate(error, self.path)
+            raise error
+        return self.evaluator.run(self.body, {**self.scope, **dict(zip(names, values, strict=False))})
+
+    def __call__(self, *values: Any) -> Any:
+        return self.evaluator.as_datum(self.value(*values), self.body.path)
+
+    @property
+    def is_deterministic(self) -> bool:
+        return is_deterministic(self.body)
+
+    @property
+    def expression(self) -> Expression | None:
+        """The same as an expression of a document; None where there is none. Only of functions of one argument."""
+        if self._expression is False:
+            self._expression = self._as_expression()
+        return self._expression  # type: ignore[return-value]
+
+    def _as_expression(self) -> Expression | None:
+        if len(self.parameters) > 1:
+            return None
+        bindings: dict[int, Node] = {self.parameters[0]: Row()} if self.parameters else {}
+        try:
+            return LocatedExpression(to_node(self.body, self.scope, bindings, self.evaluator), self)
+        except (NotPure, ReactDBError):
+            return None
+
+
+def _arguments(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
+
+
+class LocatedExpression(Expression):
+    """An expression whose errors know the path to the term at fault."""
+
+    __slots__ = ("_walk",)
+
+    def __init__(self, node: Node, walk: Callable[[Any], Any], *, literals_allowed: bool = False) -> None:
+        super().__init__(node)
+        self._walk = walk
+        self._function = value_function(node, literals_allowed=literals_allowed)
+
+    def __call__(self, document: Any) -> Any:
+        try:
+            return self._function(document)  # type: ignore[misc]
+        except (QueryError, RecursionError):
+            return self._walk(document)
+
+
+class LocatedPredicate(Predicate):
+    """The same for a condition."""
+
+    __slots__ = ("_walk",)
+
+    def __init__(
+        self, expression: Expression, walk: Callable[[Any], bool], default: bool | Expression = False
+    ) -> None:
+        super().__init__(expression, default=default)
+        self._walk = walk
+
+    def _compiled(self) -> Callable[[Any], bool]:
+        test, walk = super()._compiled(), self._walk
+
+        def located(document: Any) -> bool:
+            try:
+                return test(document)
+            except (QueryError, RecursionError):
+                return walk(document)
+
+        return located
+
+
+def predicate(function: Function, default: Term | None) -> Predicate:
+    """The condition of `filter`: a function's truth; `default` is what counts where something is missing."""
+
+    def walk(document: Any) -> bool:
+        try:
+            return truth(function(document))
+        except MissingValue as missing:
+            return forgiven(function.evaluator, function.scope, default, missing)
+
+    expression = function.expression
+    if expression is None:
+        return Predicate(None, walk)
+    otherwise: bool | Expression = False
+    if default is not None:
+        if default.is_constant:
+            otherwise = truth(default.value)
+        else:
+            try:
+                otherwise = Expression(to_node(default, function.scope, {}, function.evaluator))
+            except (NotPure, ReactDBError):
+                return Predicate(None, walk)
+    return LocatedPredicate(expression, walk, otherwise)
+
+
+def forgiven(evaluator: Evaluator, scope: Scope, default: Term | None, missing: MissingValue) -> bool:
+    """The truth of a filter's default, or the error again."""
+    if default is None:
+        return False
+    try:
+        return truth(evaluator.datum(default, scope))
+    except EmptyError:
+        raise missing from None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Terms as nodes
+
+
+class NotPure(Exception):
+    """The term has no expression that means the same."""
+
+
+# These have another meaning on the wire than among expressions, or need the evaluator.
+_EXCLUDED: Final = frozenset(("group", "ungroup", "order_by", "args", "sample", "http"))
+
+
+def to_node(term: Term, scope: Scope, bindings: Mapping[int, Node], evaluator: Evaluator) -> Node:
+    """The expression tree that means the same.
+
+    Args:
+        term: Of a function's body.
+        scope: The values of the variables around the function.
+        bindings: Nodes of the function's own variables.
+        evaluator: For the query's one `now`.
+
+    Raises:
+        NotPure: There is none.
+    """
+    kind = term.type
+    if kind is DATUM:
+        return constant(term.value)
+    if kind is VAR:
+        name = term.parameters[0]
+        if name in bindings:
+            return bindings[name]
+        value = scope[name]
+        if _is_datum(value):
+            return constant(value)
+        raise NotPure
+    if kind is FUNC:
+        numbers = {name: new_variable() for name in term.parameters}
+        inner = {**bindings, **{name: Variable(number) for name, number in numbers.items()}}
+        return FunctionNode(tuple(numbers.values()), to_node(term.arguments[0], scope, inner, evaluator))
+    if kind.name in ("minval", "maxval"):
+        return Constant(minval if kind.name == "minval" else maxval)
+    if kind.name == "now":
+        return Constant(evaluator.now)
+    operation = OPERATIONS.get(kind.name)
+    if operation is None or kind.name in _EXCLUDED or (kind.name == "range" and not term.arguments):
+        raise NotPure
+    if any(argument.type is ARGS for argument in term.arguments):
+        raise NotPure
+    arguments = tuple(to_node(argument, scope, bindings, evaluator) for argument in term.arguments)
+    if operation.options is not None and not operation.options.issuperset(term.options):
+        raise NotPure
+    options = tuple(
+        (name, to_node(term.options[name], scope, bindings, evaluator)) for name in sorted(term.options)
+    )
+    operation.check(len(arguments), frozenset(term.options))
+    return Call(kind.name, arguments, options)
+
+
+def _is_datum(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, list, dict, bytes)) or hasattr(value, "isoformat")
+
+
+def with_variables_as_row(node: Node) -> Node:
+    """Unchanged copy of a tree; there to be named where an index is stored."""
+    return rebuilt(node, lambda _inner: None)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Determinism
+
+_CHANGING: Final = frozenset(
+    (
+        "random", "javascript", "http", "sample", "table", "insert", "update", "replace", "delete", "for_each", "changes",
+        "db_create", "db_drop", "db_list", "table_create", "table_drop", "table_list", "index_create", "index_drop",
+        "index_list", "index_status", "index_wait", "index_rename", "config", "status", "wait", "reconfigure", "rebalance",
+        "sync", "info", "db",
+    )
+)  # fmt: skip
+
+
+def is_deterministic(term: Term) -> bool:
+    """Whether the term gives the same today and tomorrow. `now` is one moment for the whole query, so it does."""
+    name = term.type.name
+    if name in _CHANGING or (name == "uuid" and not term.arguments):
+        return False
+    return all(map(is_deterministic, term.arguments)) and all(map(is_deterministic, term.options.values()))
+
+
+def body_path(function: Function) -> Path:
+    return function.body.path
+
+
+__all__ = ["MAKE_ARRAY", "MAKE_OBJ", "Function", "LocatedExpression", "predicate"]

@@ -1,0 +1,203 @@
+"""Parsing: the driver's JSON to a tree of terms, with everything refused that is wrong whatever the database holds.
+
+    5, "a", null             a datum
+    {"a": <term>}            an object
+    [number, [args], {..}]   a term
+
+Parts that are constant become one datum: a bulk insert is one value, not a hundred thousand terms.
+
+Rule of this file: it knows shapes, not meanings. What is refused here is a compile error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reactdb.dialects.rethinkdb.errors import CompileError, locate
+from reactdb.dialects.rethinkdb.terms import (
+    ANY_OPTION,
+    ARGS,
+    CALENDAR,
+    DATUM,
+    FUNC,
+    IMPLICIT_VAR,
+    MAKE_ARRAY,
+    MAKE_OBJ,
+    TERM_TYPES,
+    VAR,
+    Path,
+    Term,
+    TermType,
+)
+from reactdb.dialects.rethinkdb.wire import PSEUDOTYPE, read_number, read_pseudotype
+from reactdb.errors import ReactDBError, ResourceLimit
+
+MAX_DEPTH: Final = 180
+"""Terms inside one another: evaluating one takes up to five Python frames a level."""
+
+
+def parse(data: Any, array_limit: int = 100_000) -> Term:
+    """The tree of a query.
+
+    Args:
+        data: The query's JSON, decoded.
+        array_limit: Elements that an array literal may have.
+
+    Raises:
+        CompileError: With the path of the term.
+        QueryError: A value in it is none, such as an infinite number.
+    """
+    return _Parser(array_limit).term(data, (), 0)
+
+
+def _fail(message: str, path: Path) -> CompileError:
+    error = CompileError(message)
+    locate(error, path)
+    return error
+
+
+def arity_sentence(kind: TermType, count: int) -> str | None:
+    """ReQL's sentence for a wrong number of arguments; None for a right one."""
+    low, high = kind.at_least, kind.at_most
+    if count >= low and (high is None or count <= high):
+        return None
+    if low == high:
+        wanted = f"{low} argument{'' if low == 1 else 's'}"
+    elif high is None:
+        wanted = f"{low} or more arguments"
+    else:
+        wanted = f"between {low} and {high} arguments"
+    return f"Expected {wanted} but found {count}."
+
+
+class _Parser:
+    """Holds what is in scope: the variables, and the functions whose parameter `r.row` could be."""
+
+    def __init__(self, array_limit: int) -> None:
+        self.array_limit = array_limit
+        self.variables: set[int] = set()
+        self.functions: list[int | None] = []
+
+    def term(self, data: Any, path: Path, depth: int) -> Term:
+        if depth > MAX_DEPTH:
+            raise _fail("The query is nested too deeply.", path)
+        if isinstance(data, list):
+            return self._list(data, path, depth)
+        if isinstance(data, dict):
+            return self._object(data, path, depth)
+        if isinstance(data, (int, float)) and not isinstance(data, bool):
+            return self._datum(read_number(data), path)
+        return self._datum(data, path)
+
+    def _datum(self, value: Any, path: Path) -> Term:
+        return Term(DATUM, path=path, value=value)
+
+    def _object(self, data: dict[str, Any], path: Path, depth: int) -> Term:
+        fields = {name: self.term(value, (*path, name), depth + 1) for name, value in data.items()}
+        if all(term.is_constant for term in fields.values()):
+            value = {name: term.value for name, term in fields.items()}
+            return self._datum(_pseudotype(value, path), path)
+        return Term(MAKE_OBJ, (), fields, path)
+
+    def _list(self, data: list[Any], path: Path, depth: int) -> Term:
+        if not data or isinstance(data[0], bool) or not isinstance(data[0], int) or len(data) > 3:
+            raise _fail("Expected a TermType as a NUMBER, but the term is not an array that begins with one.", path)
+        number = data[0]
+        arguments = data[1] if len(data) > 1 else []
+        options = data[2] if len(data) > 2 else {}
+        if isinstance(arguments, dict) and len(data) == 2:
+            arguments, options = [], arguments
+        if number == DATUM.number:
+            return self.term(data[1] if len(data) > 1 else None, path, depth + 1)
+        if not isinstance(arguments, list) or not isinstance(options, dict):
+            raise _fail("Expected an ARRAY of arguments and an OBJECT of options.", path)
+        if number in CALENDAR:
+            return self._datum(CALENDAR[number][1], path)
+        kind = TERM_TYPES.get(number)
+        if kind is None:
+            raise _fail(f"Unrecognized TermType: {number}.", path)
+        if kind is FUNC:
+            return self._function(arguments, path, depth)
+        if kind is VAR:
+            return self._variable(arguments, path)
+        if kind is IMPLICIT_VAR:
+            return self._row(path)
+        parsed = tuple(
+            self.term(argument, (*path, place), depth + 1) for place, argument in enumerate(arguments)
+        )
+        if kind is MAKE_ARRAY:
+            return self._array(parsed, path)
+        if kind is MAKE_OBJ:
+            return self._object(options, path, depth)
+        if ARGS not in [argument.type for argument in parsed]:
+            sentence = arity_sentence(kind, len(parsed))
+            if sentence is not None:
+                raise _fail(sentence, path)
+        if kind.options is not ANY_OPTION and kind.options != ANY_OPTION:
+            for name in options:
+                if name not in kind.options:
+                    raise _fail(f"Unrecognized optional argument `{name}`.", (*path, name))
+        named = {name: self.term(value, (*path, name), depth + 1) for name, value in options.items()}
+        return Term(kind, parsed, named, path)
+
+    def _array(self, parsed: tuple[Term, ...], path: Path) -> Term:
+        if not all(element.is_constant for element in parsed):
+            return Term(MAKE_ARRAY, parsed, None, path)
+        if len(parsed) > self.array_limit:
+            error = ResourceLimit(array_sentence(self.array_limit))
+            locate(error, path)
+            raise error
+        return self._datum([element.value for element in parsed], path)
+
+    def _function(self, arguments: list[Any], path: Path, depth: int) -> Term:
+        if len(arguments) != 2:
+            raise _fail(f"Expected 2 arguments but found {len(arguments)}.", path)
+        names = arguments[0]
+        if isinstance(names, list) and len(names) == 2 and names[0] == MAKE_ARRAY.number:
+            names = names[1]
+        if not isinstance(names, list) or not all(
+            isinstance(name, int) and not isinstance(name, bool) for name in names
+        ):
+            raise _fail("CLIENT ERROR: FUNC variables must be a list of numbers.", path)
+        parameters = tuple(names)
+        before = self.variables
+        self.variables = before | set(parameters)
+        self.functions.append(parameters[0] if parameters else None)
+        body = self.term(arguments[1], (*path, 1), depth + 1)
+        self.functions.pop()
+        self.variables = before
+        return Term(FUNC, (body,), None, path, parameters=parameters)
+
+    def _variable(self, arguments: list[Any], path: Path) -> Term:
+        if len(arguments) != 1:
+            raise _fail(f"Expected 1 argument but found {len(arguments)}.", path)
+        name = arguments[0]
+        if isinstance(name, list) and len(name) == 2 and name[0] == DATUM.number:
+            name = name[1]
+        if isinstance(name, bool) or not isinstance(name, int):
+            raise _fail("CLIENT ERROR: VAR needs a number.", path)
+        if name not in self.variables:
+            raise _fail("Variable name not found.", path)
+        return Term(VAR, (), None, path, parameters=(name,))
+
+    def _row(self, path: Path) -> Term:
+        if not self.functions or self.functions[-1] is None:
+            raise _fail("r.row is not defined in this context.", path)
+        return Term(VAR, (), None, path, parameters=(self.functions[-1],))
+
+
+def _pseudotype(value: dict[str, Any], path: Path) -> Any:
+    if PSEUDOTYPE not in value:
+        return value
+    try:
+        return read_pseudotype(value)
+    except ReactDBError as error:
+        locate(error, path)
+        raise
+
+
+def array_sentence(limit: int) -> str:
+    return (
+        f"Array over size limit `{limit}`.  To raise the number of allowed elements, modify the `array_limit` "
+        "option to `.run` (not available in the Data Explorer), or use an index."
+    )

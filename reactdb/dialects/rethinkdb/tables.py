@@ -1,0 +1,193 @@
+"""Where databases and tables are, and what is in the system's own database.
+
+A table `x.y` of the file is the driver's db("x").table("y"); tables of `test` have plain names. A database is there where a
+table of it is, or where `db_create` has made a document in the table `rethinkdb.db_config`; `test` is always there. Native
+code sees all of it as tables.
+
+`db("rethinkdb")` holds: `_debug_scratch`, an ordinary table that is made when it is first used; and `db_config`,
+`table_config`, `table_status` and `current_issues`, which are computed and can only be read.
+
+Rule of this file: names and existence. It reads and writes no documents but the list of databases.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from reactdb.database import Database as NativeDatabase
+from reactdb.dialects.rethinkdb.errors import OperationFailed
+from reactdb.dialects.rethinkdb.values import TableName
+from reactdb.errors import InvalidName, QueryError, TableExists
+from reactdb.store.catalogue import NAME, TableInfo
+
+SYSTEM: Final = "rethinkdb"
+DATABASES: Final = "rethinkdb.db_config"
+HOOKS: Final = "rethinkdb.table_hooks"
+SCRATCH: Final = "_debug_scratch"
+COMPUTED: Final = ("current_issues", "db_config", "server_config", "server_status", "stats", "table_config", "table_status")
+_SPACE: Final = UUID("6d3a91a2-2f0c-4c67-8f50-5b1f2f4a7c11")
+
+
+def check_name(kind: str, name: str) -> str:
+    """A name of a database or a table.
+
+    Raises:
+        QueryError: With ReQL's sentence.
+    """
+    if not name:
+        raise QueryError(f"{kind} name `{name}` invalid (Name must not be empty).")
+    if len(name) > 127 or not all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name):
+        raise QueryError(f"{kind} name `{name}` invalid (Use A-Z, a-z, 0-9, _ and - only).")
+    return name
+
+
+def databases(native: NativeDatabase) -> list[str]:
+    """The names of the databases, sorted."""
+    found = {"test", SYSTEM}
+    for name in native.table_list():
+        database, dot, _ = name.partition(".")
+        if dot:
+            found.add(database)
+    if DATABASES in native.table_list():
+        found.update(document["name"] for document in native.table(DATABASES))
+    return sorted(found)
+
+
+def check_database(native: NativeDatabase, name: str) -> None:
+    if name not in ("test", SYSTEM) and name not in databases(native):
+        raise OperationFailed(f"Database `{name}` does not exist.")
+
+
+def create_database(native: NativeDatabase, name: str) -> dict[str, Any]:
+    check_name("Database", name)
+    if name in databases(native):
+        raise OperationFailed(f"Database `{name}` already exists.")
+    native.table_create(DATABASES, exist_ok=True)
+    document = {"id": database_id(native, name), "name": name}
+    native.table(DATABASES).insert(document, conflict="replace")
+    return {"config_changes": [{"new_val": document, "old_val": None}], "dbs_created": 1}
+
+
+def drop_database(native: NativeDatabase, name: str) -> dict[str, Any]:
+    if name == SYSTEM:
+        raise OperationFailed("Database `rethinkdb` is special; you can't delete it.")
+    check_database(native, name)
+    document = {"id": database_id(native, name), "name": name}
+    dropped = tables(native, name)
+    for table in dropped:
+        native.table_drop(TableName(name, table).file_name)
+    if DATABASES in native.table_list():
+        native.table(DATABASES).get(document["id"]).delete()
+    return {
+        "config_changes": [{"new_val": None, "old_val": document}],
+        "dbs_dropped": 1,
+        "tables_dropped": len(dropped),
+    }
+
+
+def tables(native: NativeDatabase, database: str) -> list[str]:
+    """The names of a database's tables, sorted."""
+    if database == SYSTEM:
+        return sorted((*COMPUTED, SCRATCH))
+    names = native.table_list()
+    if database == "test":
+        return [name for name in names if "." not in name]
+    start = f"{database}."
+    return [name[len(start) :] for name in names if name.startswith(start)]
+
+
+def table_info(native: NativeDatabase, table: TableName) -> TableInfo:
+    """The table's entry in the catalogue.
+
+    Raises:
+        OperationFailed: There is no such database or table.
+    """
+    with native._snapshot() as snapshot:
+        info = snapshot.table(table.file_name)
+    if info is not None:
+        return info
+    check_database(native, table.database)
+    if table.database == SYSTEM and table.name == SCRATCH:
+        native.table_create(table.file_name, exist_ok=True)
+        return table_info(native, table)
+    raise OperationFailed(f"Table `{table}` does not exist.")
+
+
+def create_table(native: NativeDatabase, table: TableName, primary_key: str) -> TableInfo:
+    check_database(native, table.database)
+    if table.database == SYSTEM:
+        raise OperationFailed(
+            "Database `rethinkdb` is special; you can't create new tables in it."
+        )
+    check_name("Table", table.name)
+    try:
+        native.table_create(table.file_name, primary_key)
+    except TableExists:
+        raise OperationFailed(f"Table `{table}` already exists.") from None
+    except InvalidName:
+        raise QueryError(f"Table name `{table.name}` invalid (Use A-Z, a-z, 0-9, _ and - only).") from None
+    return table_info(native, table)
+
+
+def is_name(text: str) -> bool:
+    return NAME.fullmatch(text) is not None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The system's tables
+
+
+def database_id(native: NativeDatabase, name: str) -> str:
+    return str(uuid5(_SPACE, f"{native._open_engine().database_id}/{name}"))
+
+
+def table_id(native: NativeDatabase, info: TableInfo) -> str:
+    return str(uuid5(_SPACE, f"{native._open_engine().database_id}//{info.id}"))
+
+
+def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
+    """What `config()` shows: the parts of it that mean something in one process."""
+    info = table_info(native, table)
+    return {
+        "data": {},
+        "db": table.database,
+        "durability": native._durability,
+        "id": table_id(native, info),
+        "indexes": sorted(info.indexes),
+        "name": table.name,
+        "primary_key": info.primary_key,
+        "shards": [{"nonvoting_replicas": [], "primary_replica": "reactdb", "replicas": ["reactdb"]}],
+        "write_acks": "majority",
+        "write_hook": None,
+    }
+
+
+def table_status(native: NativeDatabase, table: TableName) -> dict[str, Any]:
+    info = table_info(native, table)
+    return {
+        "db": table.database,
+        "id": table_id(native, info),
+        "name": table.name,
+        "raft_leader": "reactdb",
+        "shards": [{"primary_replicas": ["reactdb"], "replicas": [{"server": "reactdb", "state": "ready"}]}],
+        "status": {
+            "all_replicas_ready": True,
+            "ready_for_outdated_reads": True,
+            "ready_for_reads": True,
+            "ready_for_writes": True,
+        },
+    }
+
+
+def computed(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
+    """The documents of a computed table."""
+    names = [database for database in databases(native) if database != SYSTEM]
+    if name == "db_config":
+        return [{"id": database_id(native, database), "name": database} for database in names]
+    if name in ("table_config", "table_status"):
+        make = table_config if name == "table_config" else table_status
+        return [
+            make(native, TableName(database, table)) for database in names for table in tables(native, database)
+        ]
+    return []

@@ -1,0 +1,428 @@
+"""Terms: sequences into sequences: map and its kin, what is done to the fields of each object, unions and joins.
+
+Rule of this file: handlers only. What looks at one element at a time goes on as a native step or as a stage; what needs all
+of them reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import count as counting
+from typing import Any
+
+from reactdb import collation
+from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.errors import located
+from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, cannot_convert, handles
+from reactdb.dialects.rethinkdb.functions import (
+    Function,
+    LocatedExpression,
+    NotPure,
+    forgiven,
+    is_deterministic,
+    to_node,
+)
+from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT, checked_index, index_key, mapped, primary_key
+from reactdb.dialects.rethinkdb.streams import Filtered, Flattened, Folded, Mapped, OffsetsOf, united
+from reactdb.dialects.rethinkdb.values import (
+    EAGER,
+    SELECTION,
+    STREAM,
+    TABLE,
+    Grouped,
+    Sequence,
+    Single,
+    expected,
+    stream,
+)
+from reactdb.errors import MissingValue, QueryError, ReactDBError
+from reactdb.expression import OPERATIONS, Expression, Predicate, Row
+from reactdb.expression import Call as NodeCall
+from reactdb.expression.checks import checked_array, equal, truth
+from reactdb.expression.operations_sequence import ordered, passes
+from reactdb.query import Get, GetAll, HasFields, Query, Union
+
+AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# map and its kin
+
+
+@handles("map")
+def map_(call: Call) -> Any:
+    function = call.function(len(call) - 1)
+    sources = call.values[:-1]
+    if len(sources) > 1:
+        return map_several(call, function)
+    source = sources[0]
+    if isinstance(source, Sequence):
+        changing = None if function.is_deterministic else function.body.path
+        return mapped(call, source, function, function.expression, "map", changing)
+    return [function(element) for element in call.elements(0)]
+
+
+def map_several(call: Call, function: Function) -> Any:
+    """Elements side by side; as many as the shortest sequence has."""
+    sources = call.values[:-1]
+    if any(isinstance(source, Sequence) and source.feed is not None for source in sources):
+        raise QueryError(TERMINAL)
+    if not any(isinstance(source, Sequence) for source in sources):
+        columns = [call.array(place) for place in range(len(sources))]
+        return [function(*elements) for elements in zip(*columns, strict=False)]
+
+    def read() -> Iterator[Any]:
+        columns = [call.elements(place) for place in range(len(sources))]
+        return (function(*elements) for elements in zip(*columns, strict=False))
+
+    endless = all(isinstance(source, Sequence) and source.is_endless for source in sources)
+    return replace(stream(read, call.path), is_endless=endless)
+
+
+def elements_of(call: Call, function: Function) -> Callable[[Any], Iterable[Any]]:
+    """A function's value, which must be a sequence, as its elements."""
+
+    def elements(*values: Any) -> Iterable[Any]:
+        found = function.value(*values)
+        try:
+            return list(call.evaluator.elements(found, function.body.path))
+        except ReactDBError as error:
+            if getattr(error, "reql_path", None) is None:
+                raise located(error, function.body.path) from None
+            raise
+
+    return elements
+
+
+@handles("concat_map")
+def concat_map(call: Call) -> Any:
+    source, function = call.values[0], call.function(1)
+    elements = elements_of(call, function)
+    if isinstance(source, Sequence):
+        if source.feed is not None:
+            return source.through(lambda: Flattened(elements), lambda: iter(()))
+        found = flattened(call, source, elements)
+        return replace(found, refusal=source.refusal or (AFTER_CONCAT_MAP, None))
+    return checked_array([inner for element in call.elements(0) for inner in elements(element)])
+
+
+def flattened(call: Call, source: Sequence, elements: Callable[[Any], Iterable[Any]]) -> Sequence:
+    reader = replace(source, refusal=None)
+    return reader.through(lambda: Flattened(elements), lambda: call.evaluator.read(source))
+
+
+@handles("offsets_of")
+def offsets_of(call: Call) -> Any:
+    source, wanted = call.values[0], call.values[1]
+    value = None if isinstance(wanted, Function) else call.datum(1)
+
+    def test(element: Any) -> bool:
+        return passes(element, lambda one: wanted(one) if isinstance(wanted, Function) else equal(one, value))
+
+    if isinstance(source, Sequence):
+        found = source.through(lambda: OffsetsOf(test), lambda: call.evaluator.read(source))
+        return found if found.feed is not None else replace(found, refusal=(EAGER, call.path), path=call.path)
+    return [place for place, element in enumerate(call.elements(0)) if test(element)]
+
+
+@handles("fold")
+def fold(call: Call) -> Any:
+    source, base, join = call.values[0], call.datum(1), call.function(2)
+    emit_term, last_term = call.term.options.get("emit"), call.term.options.get("final_emit")
+    if emit_term is None:
+        if last_term is not None:
+            raise QueryError("The `final_emit` optarg can only be specified if the `emit` optarg is also specified.")
+        result = base
+        for element in call.elements(0):
+            result = join(result, element)
+        return result
+    emit = call.evaluator.run(emit_term, call.scope)
+    last = None if last_term is None else call.evaluator.run(last_term, call.scope)
+    emitted = elements_of(call, emit)
+    if isinstance(source, Sequence) and source.feed is not None:
+        return source.through(lambda: Folded(base, join, emitted), lambda: iter(()))
+
+    def read() -> Iterator[Any]:
+        stage = Folded(base, join, emitted)
+        for element in call.elements(0):
+            yield from stage.push(element)
+        if last is not None:
+            yield from elements_of(call, last)(stage.result)
+
+    return stream(read, call.path) if isinstance(source, Sequence) else list(read())
+
+
+@handles("range")
+def range_(call: Call) -> Any:
+    if not len(call):
+        return replace(stream(lambda: iter(counting()), call.path), is_endless=True)
+    start = call.integer(0) if len(call) == 2 else 0
+    stop = call.integer(len(call) - 1)
+    return stream(lambda: iter(range(start, stop)), call.path)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The fields of each object
+
+
+def on_each_object(name: str) -> Callable[[Call], Any]:
+    """A term that is defined on objects and on sequences of them."""
+    operation = OPERATIONS[name]
+
+    def handler(call: Call) -> Any:
+        source = call.values[0]
+        evaluator = call.evaluator
+        rest = [evaluator.as_argument(value, path) for value, path in zip(call.values[1:], call.paths[1:], strict=True)]
+        if not isinstance(source, Sequence):
+            return operation.function(call.datum(0), *rest)
+        # Mistakes in the arguments are told before anything is read.
+        operation.function({}, *rest) if name in ("pluck", "without") else None
+
+        def walk(element: Any) -> Any:
+            if isinstance(element, list):
+                raise located(QueryError(f"Cannot perform {name} on a sequence of sequences."), call.path)
+            try:
+                return operation.function(element, *rest)
+            except ReactDBError as error:
+                if getattr(error, "reql_path", None) is None:
+                    raise located(error, call.path) from None
+                raise
+
+        changing = call.path if not all(map(is_deterministic, call.term.arguments[1:])) else None
+        return mapped(call, source, walk, object_expression(call, name, walk), name, changing)
+
+    return handler
+
+
+def object_expression(call: Call, name: str, walk: Callable[[Any], Any]) -> Expression | None:
+    """The term on one element as an expression; None where there is none."""
+    try:
+        rest = tuple(to_node(term, call.scope, {}, call.evaluator) for term in call.term.arguments[1:])
+        if any(term.name == "args" for term in call.term.arguments):
+            return None
+        return LocatedExpression(NodeCall(name, (Row(), *rest)), walk)
+    except (NotPure, ReactDBError, KeyError):
+        return None
+
+
+for _name in ("pluck", "without", "merge"):
+    handles(_name)(on_each_object(_name))
+
+
+@handles("has_fields")
+def has_fields(call: Call) -> Any:
+    source = call.values[0]
+    if not isinstance(source, Sequence):
+        return OPERATIONS["has_fields"].function(call.datum(0), *call.datums(1))
+    paths = call.datums(1)
+    OPERATIONS["has_fields"].function({}, *paths)
+    test = Predicate(Expression(NodeCall("has_fields", (Row(), *(constant_node(path) for path in paths)))))
+    if source.query is None:
+        return source.through(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
+    kind = STREAM if source.kind == STREAM else SELECTION
+    found = source.then(HasFields(test), kind)
+    return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
+
+
+def constant_node(value: Any) -> Any:
+    from reactdb.expression.tree import constant
+
+    return constant(value)
+
+
+_pluck = on_each_object("pluck")
+
+
+@handles("with_fields")
+def with_fields(call: Call) -> Any:
+    if not isinstance(call.values[0], Sequence):
+        return OPERATIONS["with_fields"].function(call.array(0), *call.datums(1))
+    having = has_fields(call)
+    return _pluck(Call(call.evaluator, call.term, call.scope, [having, *call.values[1:]], call.paths))
+
+
+@handles("zip")
+def zip_(call: Call) -> Any:
+    source = call.values[0]
+    zipped = OPERATIONS["zip"].function
+    if isinstance(source, Sequence):
+        return replace(
+            source.through(lambda: Mapped(lambda pair: zipped([pair])[0]), lambda: call.evaluator.read(source)),
+            path=call.path,
+            refusal=(EAGER, call.path),
+        )
+    return zipped(call.array(0))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Several sequences
+
+
+@handles("union")
+def union(call: Call) -> Any:
+    values = call.values
+    for place, value in enumerate(values):
+        if isinstance(value, Single):
+            raise located(expected("SEQUENCE", value), call.paths[place])
+        if not isinstance(value, (Sequence, list)):
+            raise located(cannot_convert(call.datum(place)), call.paths[place])
+    interleave = call.evaluator.run(call.term.options["interleave"], call.scope) if call.has_option("interleave") else True
+    if not any(isinstance(value, Sequence) for value in values):
+        return checked_array(interleaved(call, [call.array(place) for place in range(len(call))], interleave))
+    if any(isinstance(value, Sequence) and value.feed is not None for value in values):
+        return union_of_feeds(call)
+    if interleave is not True:
+        return stream(
+            lambda: iter(interleaved(call, [call.array(place) for place in range(len(call))], interleave)), call.path
+        )
+    if all(isinstance(value, Sequence) and value.query is not None for value in values):
+        return union_of_queries(call)
+
+    def read() -> Iterator[Any]:
+        for place in range(len(values)):
+            yield from call.elements(place)
+
+    blamed = next(place for place, value in enumerate(values) if not isinstance(value, Sequence) or value.query is None)
+    value = values[blamed]
+    refusal = value.refusal if isinstance(value, Sequence) and value.refusal else (EAGER, call.paths[blamed])
+    return stream(read, call.path, refusal)
+
+
+def interleaved(call: Call, lists: list[list[Any]], interleave: Any) -> list[Any]:
+    elements = [element for one in lists for element in one]
+    if isinstance(interleave, bool):
+        return elements
+    keys = interleave if isinstance(interleave, list) else [interleave]
+    finders: list[tuple[Callable[[Any], Any], bool]] = []
+    for key in keys:
+        descending = getattr(key, "descending", False)
+        inner = key.value if hasattr(key, "descending") else key
+        finders.append(
+            (inner if callable(inner) else lambda one, name=inner: OPERATIONS["get_field"].function(one, name), descending)
+        )
+    return ordered(elements, finders)
+
+
+def union_of_queries(call: Call) -> Sequence:
+    members = tuple(value for value in call.values if isinstance(value, Sequence))
+    first = members[0].query
+    assert first is not None
+    others = tuple(member.query for member in members[1:] if member.query is not None)
+    refusal = next((member.refusal for member in members if member.refusal is not None), None)
+    return Sequence(
+        STREAM,
+        call.path,
+        query=first.then(Union(others)),
+        refusal=refusal,
+        is_limited=any(member.is_limited for member in members),
+        members=members,
+    )
+
+
+def union_of_feeds(call: Call) -> Sequence:
+    pairs = []
+    for place, value in enumerate(call.values):
+        if isinstance(value, Sequence):
+            pairs.append((value, lambda place=place: call.elements(place)))
+        else:
+            elements = list(value)
+            made = stream(lambda elements=elements: iter(elements), call.paths[place])
+            pairs.append((made, lambda elements=elements: iter(elements)))
+    feed = union_blamed(call)
+    return Sequence(STREAM, call.path, feed=united(pairs), refusal=(EAGER, feed))
+
+
+def union_blamed(call: Call) -> Any:
+    return next(
+        path
+        for value, path in zip(call.values, call.paths, strict=True)
+        if isinstance(value, Sequence) and value.feed is not None
+    )
+
+
+@handles("inner_join")
+def inner_join(call: Call) -> Any:
+    return joined(call, is_outer=False)
+
+
+@handles("outer_join")
+def outer_join(call: Call) -> Any:
+    return joined(call, is_outer=True)
+
+
+def joined(call: Call, *, is_outer: bool) -> Any:
+    left, right, test = call.values[0], call.values[1], call.function(2)
+
+    def pairs(one: Any) -> Iterator[Any]:
+        found = False
+        for other in call.evaluator.elements(right, call.paths[1]):
+            if truth(test(one, other)):
+                found = True
+                yield {"left": one, "right": other}
+        if is_outer and not found:
+            yield {"left": one}
+
+    if isinstance(left, Sequence):
+        if left.feed is not None:
+            return left.through(lambda: Flattened(pairs), lambda: iter(()))
+        return replace(flattened(call, left, pairs), refusal=left.refusal or (AFTER_CONCAT_MAP, None))
+    return checked_array([pair for one in call.elements(0) for pair in pairs(one)])
+
+
+@handles("eq_join")
+def eq_join(call: Call) -> Any:
+    """Pairs of an element and the documents of a table whose key or index equals the element's field."""
+    left, by, right = call.values[0], call.values[1], call.values[2]
+    if not isinstance(right, Sequence) or right.kind != TABLE or right.query is None:
+        raise located(expected("TABLE", right), call.paths[2])
+    index = checked_index(call.evaluator, right, call.string_option("index"))
+    name = None if isinstance(by, Function) else call.string(1)
+    encode = primary_key if index is None else index_key
+
+    def pairs(one: Any) -> Iterator[Any]:
+        try:
+            value = by(one) if isinstance(by, Function) else OPERATIONS["get_field"].function(one, name)
+        except MissingValue:
+            return
+        if value is None:
+            return
+        try:
+            key = encode(value)
+        except ReactDBError:
+            return
+        assert right.query is not None
+        for other in call.evaluator.read(right.then(GetAll((value,), (key,), index))):
+            yield {"left": one, "right": other}
+
+    if isinstance(left, Sequence):
+        if left.feed is not None:
+            return left.through(lambda: Flattened(pairs), lambda: iter(()))
+        found = flattened(call, left, pairs)
+        return replace(found, refusal=(EAGER, call.path), path=call.path)
+    return stream(lambda: (pair for one in call.elements(0) for pair in pairs(one)), call.path)
+
+
+@handles("difference")
+def difference(call: Call) -> Any:
+    source = call.values[0]
+    others = call.array(1)
+    unwanted = {collation.key_bytes(value) for value in others}
+
+    def test(element: Any) -> bool:
+        return collation.key_bytes(element) not in unwanted
+
+    if isinstance(source, Sequence):
+        return source.through(lambda: Filtered(test), lambda: call.evaluator.read(source))
+    return [element for element in call.elements(0) if test(element)]
+
+
+def is_grouped(value: Any) -> bool:
+    return isinstance(value, Grouped)
+
+
+def point_query(query: Query) -> bool:
+    return bool(query.steps) and isinstance(query.steps[0], Get)
+
+
+__all__ = ["forgiven"]

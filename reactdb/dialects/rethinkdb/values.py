@@ -1,0 +1,244 @@
+"""What a term can evaluate to, besides plain values: databases, tables, sequences, single documents, functions.
+
+    class             ReQL's type
+    ----------------  ---------------------------------------------------------------------------------------
+    Database          DB
+    Sequence          TABLE, TABLE_SLICE, SELECTION<STREAM>, SELECTION<ARRAY>, STREAM, by its `kind`
+    Single            SELECTION<OBJECT>: one document of a table, or null
+    Function          FUNCTION
+    Grouped           GROUPED_DATA
+    anything else     a datum
+
+Rule of this file: these hold; reading, writing and watching is done by whoever has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from reactdb.codec import pretty
+from reactdb.collation import type_name
+from reactdb.dialects.rethinkdb.terms import Path
+from reactdb.errors import MissingValue, QueryError, ReactDBError
+from reactdb.expression.markers import Grouped, Literal
+from reactdb.query import Query, Step
+
+if TYPE_CHECKING:
+    from reactdb.dialects.rethinkdb.functions import Function as Function
+    from reactdb.dialects.rethinkdb.streams import FeedPlan
+
+TABLE, TABLE_SLICE, SELECTION, ARRAY_SELECTION, STREAM = (
+    "TABLE", "TABLE_SLICE", "SELECTION", "ARRAY_SELECTION", "SEQUENCE",
+)  # fmt: skip
+
+_TYPES: Final = {
+    TABLE: "TABLE",
+    TABLE_SLICE: "TABLE_SLICE",
+    SELECTION: "SELECTION<STREAM>",
+    ARRAY_SELECTION: "SELECTION<ARRAY>",
+    STREAM: "STREAM",
+}
+EAGER = "Cannot call `changes` on an eager stream."
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table as the driver addresses it, and its name in the file."""
+
+    database: str
+    name: str
+
+    @property
+    def file_name(self) -> str:
+        return file_name(self.database, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+def file_name(database: str, table: str) -> str:
+    """Tables of `test`, where drivers look first, have plain names; others their database's name before them."""
+    return table if database == "test" else f"{database}.{table}"
+
+
+class Stage(Protocol):
+    """One step of a stream that may never end: takes an element, gives those that come of it."""
+
+    is_done: bool
+
+    def push(self, element: Any) -> Iterable[Any]: ...
+
+
+StageFactory = Callable[[], Stage]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Elements, which are read when they are needed.
+
+    One of three is where they come from: `query` (a native query), `source` (a function that gives an iterator), `feed`.
+
+    Attributes:
+        kind: One of TABLE, TABLE_SLICE, SELECTION, ARRAY_SELECTION, STREAM.
+        path: The term that made it.
+        table: Whose documents these are, so that they can be written.
+        stages: What happens to the elements of a feed.
+        refusal: Why `changes` is not possible: the sentence, and the path to blame (None: that of `changes`).
+        is_ordered: By an index.
+        is_limited: To the first so many.
+        is_endless: It never ends, without being a feed.
+        members: Of a union: the sequences.
+    """
+
+    kind: str
+    path: Path
+    table: TableName | None = None
+    query: Query | None = None
+    source: Callable[[], Iterator[Any]] | None = None
+    feed: FeedPlan | None = None
+    stages: tuple[StageFactory, ...] = ()
+    refusal: tuple[str, Path | None] | None = None
+    is_ordered: bool = False
+    is_limited: bool = False
+    is_endless: bool = False
+    members: tuple[Sequence, ...] = field(default=())
+
+    def then(self, step: Step, kind: str | None = None, **changes: Any) -> Sequence:
+        """With one more step of the native query."""
+        assert self.query is not None
+        return replace(self, query=self.query.then(step), kind=kind or self.kind, **changes)
+
+    def refused(self, sentence: str, path: Path | None = None) -> Sequence:
+        """The same, where `changes` will fail; an earlier reason stays."""
+        return self if self.refusal is not None else replace(self, refusal=(sentence, path))
+
+    def through(self, stage: StageFactory, read: Callable[[], Iterator[Any]]) -> Sequence:
+        """With a step that the native query does not know. `read` gives this sequence's elements."""
+        if self.feed is not None:
+            return replace(self, kind=STREAM, stages=(*self.stages, stage))
+        made = stream(lambda: driven(read(), stage()), self.path, self.refusal or (EAGER, self.path))
+        return replace(made, is_endless=self.is_endless)
+
+
+def stream(
+    source: Callable[[], Iterator[Any]], path: Path, refusal: tuple[str, Path | None] | None = None
+) -> Sequence:
+    return Sequence(STREAM, path, source=source, refusal=refusal or (EAGER, path))
+
+
+def driven(elements: Iterator[Any], stage: Stage) -> Iterator[Any]:
+    """The elements that a stage makes of those."""
+    if stage.is_done:
+        return
+    for element in elements:
+        yield from stage.push(element)
+        if stage.is_done:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """One document of a table.
+
+    Attributes:
+        query: Selects it: `get`, or an order with a limit of one.
+        key: Its primary key's bytes; None where the query finds it each time.
+        read: Gives the document, or None.
+        error: What is raised when it is used.
+    """
+
+    table: TableName
+    path: Path
+    query: Query
+    read: Callable[[], Any]
+    key: bytes | None = None
+    is_first_of_order: bool = False
+    error: ReactDBError | None = None
+
+    def document(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.read()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Names
+
+
+def type_of(value: Any) -> str:
+    """What `type_of` says."""
+    if isinstance(value, Database):
+        return "DB"
+    if isinstance(value, Sequence):
+        return _TYPES[value.kind]
+    if isinstance(value, Single):
+        return "SELECTION<OBJECT>" if value.document() is not None else "NULL"
+    if isinstance(value, Grouped):
+        return "GROUPED_DATA"
+    if callable(value):
+        return "FUNCTION"
+    return type_name(value)
+
+
+def literal_type(value: Any) -> str:
+    """The type as errors name it."""
+    if isinstance(value, Database):
+        return "DATABASE"
+    if isinstance(value, Sequence):
+        return SELECTION if value.kind == ARRAY_SELECTION else value.kind
+    if isinstance(value, Single):
+        return "SINGLE_SELECTION"
+    if isinstance(value, Grouped):
+        return "GROUPED_DATA"
+    return "FUNCTION" if callable(value) else "DATUM"
+
+
+def shown(value: Any) -> str:
+    """The value as errors print it."""
+    if isinstance(value, Database):
+        return f'db("{value.name}")'
+    if isinstance(value, Sequence):
+        if value.kind == TABLE and value.table is not None:
+            return f'table("{value.table.name}")'
+        return "VALUE SEQUENCE" if value.table is None else f"SELECTION ON table({value.table.name})"
+    if isinstance(value, Single):
+        return pretty(value.document())
+    if isinstance(value, Grouped):
+        return "VALUE GROUPED_DATA"
+    return "VALUE FUNCTION" if callable(value) else cut(pretty(value))
+
+
+def cut(text: str, limit: int = 5_000) -> str:
+    """Text of an error message; RethinkDB shows no more than that of a value."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def expected(wanted: str, value: Any) -> ReactDBError:
+    """The error for a value of another type than wanted: about null, it says that something is missing."""
+    is_null = value is None
+    sentence = f"Expected type {wanted} but found {literal_type(value)}:\n{shown(value)}"
+    return (MissingValue if is_null else QueryError)(sentence)
+
+
+def expected_kind(wanted: str, value: Any) -> ReactDBError:
+    """The same among datums, which are told apart by their own types."""
+    return (MissingValue if value is None else QueryError)(
+        f"Expected type {wanted} but found {type_name(value)}."
+    )
+
+
+def stray_literal() -> QueryError:
+    return QueryError(
+        "Stray literal keyword found: literal is only legal inside of the object passed to merge or update and cannot nest "
+        "inside other literals."
+    )
+
+
+__all__ = ["Grouped", "Literal"]

@@ -1,0 +1,132 @@
+"""Values on the wire: JSON, with pseudotypes for what JSON does not have.
+
+    TIME      {"$reql_type$": "TIME", "epoch_time": seconds, "timezone": "+hh:mm"}      a datetime
+    BINARY    {"$reql_type$": "BINARY", "data": base64}                                bytes
+    GEOMETRY  stays the object that it is: it can be stored and read
+
+Native values that RethinkDB does not know are shown as what comes nearest: a Decimal or a timedelta as a number (of seconds),
+a UUID, a date and a time of day as their text, numbers that JSON cannot write as null.
+
+Rule of this file: both directions, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final
+from uuid import UUID
+
+from reactdb.collation import maxval, minval
+from reactdb.errors import QueryError
+from reactdb.expression.operations_time import read_zone, zone_text
+
+PSEUDOTYPE: Final = "$reql_type$"
+# ReQL's numbers are doubles: beyond this a whole number is not sure of its last digit.
+_EXACT_INTEGERS: Final = 2**53
+
+
+def read_number(value: int | float) -> int | float:
+    """A number as ReQL has it. A float without a fraction is the int that it equals."""
+    if isinstance(value, int):
+        if -_EXACT_INTEGERS <= value <= _EXACT_INTEGERS:
+            return value
+        try:
+            return float(value)
+        except OverflowError:
+            raise QueryError(f"Non-finite number: {'-' if value < 0 else ''}inf") from None
+    if not isfinite(value):
+        raise QueryError(f"Non-finite number: {value}")
+    if value.is_integer() and -_EXACT_INTEGERS <= value <= _EXACT_INTEGERS:
+        return int(value)
+    return value
+
+
+def read_pseudotype(value: Mapping[str, Any]) -> Any:
+    """The value of an object with a `$reql_type$`."""
+    kind = value[PSEUDOTYPE]
+    if kind == "TIME":
+        return _read_time(value)
+    if kind == "BINARY":
+        return _read_binary(value)
+    if kind == "GEOMETRY":
+        return dict(value)
+    raise QueryError(f"Unknown $reql_type$ `{kind}`.")
+
+
+def _read_time(value: Mapping[str, Any]) -> datetime:
+    seconds, zone = value.get("epoch_time"), value.get("timezone")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not isinstance(zone, str):
+        raise QueryError("Invalid time object constructed (`epoch_time` and `timezone` are needed).")
+    try:
+        # Through milliseconds: that is as exact as ReQL's times are.
+        return datetime.fromtimestamp(0, UTC).astimezone(read_zone(zone)) + timedelta(
+            milliseconds=round(seconds * 1_000)
+        )
+    except OverflowError:
+        raise QueryError("Error in time logic: Year is out of valid range: 1400..9999.") from None
+
+
+def _read_binary(value: Mapping[str, Any]) -> bytes:
+    data = value.get("data")
+    if not isinstance(data, str):
+        raise QueryError("Invalid binary pseudotype: lacking `data` key.")
+    try:
+        return b64decode(data, validate=True)
+    except (Base64Error, ValueError):
+        raise QueryError("Invalid binary pseudotype: `data` is not base64.") from None
+
+
+def rendered(value: Any) -> Any:
+    """The value as JSON says it, with sorted names as RethinkDB has them."""
+    kind = type(value)
+    if kind is str or kind is int or value is None or kind is bool:
+        return value
+    if isinstance(value, dict):
+        return {name: rendered(value[name]) for name in sorted(value)}
+    if isinstance(value, (list, tuple)):
+        return [rendered(inner) for inner in value]
+    if isinstance(value, float):
+        if not isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) <= _EXACT_INTEGERS else value
+    return _rendered_rarely(value)
+
+
+def _rendered_rarely(value: Any) -> Any:
+    if isinstance(value, (str, int)):
+        return value
+    if isinstance(value, datetime):
+        return {PSEUDOTYPE: "TIME", "epoch_time": _seconds(value), "timezone": zone_text(value)}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {PSEUDOTYPE: "BINARY", "data": b64encode(value).decode()}
+    if isinstance(value, Decimal):
+        return rendered(float(value))
+    if isinstance(value, timedelta):
+        return rendered(value.total_seconds())
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if value is minval or value is maxval:
+        raise QueryError(f"Cannot convert `r.{value!r}` to JSON.")
+    raise QueryError(f"Cannot convert a {type(value).__name__} to JSON.")
+
+
+def _seconds(moment: datetime) -> int | float:
+    seconds = round(moment.timestamp(), 3)
+    return int(seconds) if seconds.is_integer() else seconds
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def to_json(value: Any) -> bytes:
+    """A rendered value as the bytes of a frame."""
+    # A lone surrogate cannot be told in UTF-8; documents never hold one, messages about a bad request might.
+    return _encode(value).encode("utf-8", "replace")

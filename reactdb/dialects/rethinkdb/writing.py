@@ -1,0 +1,492 @@
+"""Terms: writes. Each statement is one commit; a document that cannot be written is counted and the others are.
+
+That is the difference from a native write, which raises and leaves nothing behind: here `errors` counts, `first_error` tells,
+and everything is checked before a statement of SQL is made for it.
+
+Rule of this file: handlers, and the loop over documents. What a write does to the log is the transaction's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from reactdb import codec, collation
+from reactdb.change import DELETE, REPLACE, UPDATE
+from reactdb.codec import pretty
+from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.errors import located
+from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
+from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
+from reactdb.dialects.rethinkdb.selecting import primary_key
+from reactdb.dialects.rethinkdb.values import Sequence, Single, TableName, cut, expected, stray_literal
+from reactdb.errors import InvalidDocument, InvalidKey, QueryError, ReactDBError
+from reactdb.expression.checks import truth
+from reactdb.expression.markers import Literal
+from reactdb.expression.operations_object import merged
+from reactdb.identifiers import new_key
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.transaction import WriteTransaction
+
+COUNTERS: Final = ("deleted", "errors", "inserted", "replaced", "skipped", "unchanged")
+NOT_ATOMIC: Final = "Could not prove argument deterministic.  Maybe you want to use the non_atomic flag?"
+BOUNDS_ON_DISK: Final = "`r.minval` and `r.maxval` cannot be written to disk."
+MAX_WARNED_KEYS: Final = 100_000
+MAX_ARRAY_ON_DISK: Final = 100_000
+
+
+class Summary:
+    """What a write statement answers: its counters, and its changes where they are asked for."""
+
+    def __init__(self, return_changes: bool | str) -> None:
+        self.counts = dict.fromkeys(COUNTERS, 0)
+        self.first_error: str | None = None
+        self.generated_keys: list[str] = []
+        self.changes: list[dict[str, Any]] | None = [] if return_changes else None
+        self.keeps_all = return_changes == "always"
+
+    def add(self, counter: str, old: bytes | None, new: bytes | None, error: str | None = None) -> None:
+        self.counts[counter] += 1
+        if error is not None and self.first_error is None:
+            self.first_error = error
+        if self.changes is None or not (self.keeps_all or counter in ("deleted", "inserted", "replaced")):
+            return
+        change: dict[str, Any] = {
+            "new_val": None if new is None else codec.decode(new),
+            "old_val": None if old is None else codec.decode(old),
+        }
+        if error is not None:
+            change["error"] = error
+        self.changes.append(change)
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = dict(self.counts)
+        if self.first_error is not None:
+            found["first_error"] = self.first_error
+        if self.generated_keys:
+            found["generated_keys"] = self.generated_keys
+        if self.changes is not None:
+            found["changes"] = self.changes
+        return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Options
+
+
+def return_changes(call: Call) -> bool | str:
+    if call.has_option("return_vals"):
+        raise QueryError("Error: encountered obsolete optarg `return_vals`.  Use `return_changes` instead.")
+    if not call.has_option("return_changes"):
+        return False
+    value = call.option("return_changes")
+    if isinstance(value, str):
+        if value != "always":
+            error = QueryError(
+                f"Invalid return_changes value `{value}` (options are `true`, `false`, and `'always'`)."
+            )
+            raise located(error, call.option_path("return_changes"))
+        return value
+    return truth(value)
+
+
+def durability(call: Call) -> str | None:
+    value = call.string_option("durability")
+    if value is None:
+        return call.evaluator.options.durability
+    if value not in ("hard", "soft"):
+        error = QueryError(f'Durability option `{value}` unrecognized (options are "hard" and "soft").')
+        raise located(error, call.option_path("durability"))
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Documents
+
+
+def message_of(error: ReactDBError) -> str:
+    return error.reason if isinstance(error, InvalidDocument) else str(error)
+
+
+def body_of(document: Any) -> bytes:
+    """The document encoded.
+
+    Raises:
+        QueryError: It cannot be stored; with ReQL's sentence where there is one.
+    """
+    try:
+        return codec.encode(document)
+    except InvalidDocument as error:
+        check_storable(document)
+        raise QueryError(error.reason) from None
+
+
+def check_storable(value: Any) -> None:
+    """Raise ReQL's sentence about what no document can hold."""
+    if isinstance(value, Literal):
+        raise stray_literal()
+    if value is collation.minval or value is collation.maxval:
+        raise QueryError(BOUNDS_ON_DISK)
+    if isinstance(value, dict):
+        for inner in value.values():
+            check_storable(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            check_storable(inner)
+
+
+def check_arrays(value: Any) -> None:
+    """Arrays on disk are bounded, whatever `array_limit` says."""
+    if isinstance(value, list):
+        if len(value) > MAX_ARRAY_ON_DISK:
+            raise QueryError("Array too large for disk writes (limit 100,000 elements).")
+        for inner in value:
+            check_arrays(inner)
+    elif isinstance(value, dict):
+        for inner in value.values():
+            check_arrays(inner)
+
+
+def check_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        check_storable(value)
+        raise QueryError(
+            f"Inserted value must be an OBJECT (got {collation.type_name(value)}):\n{cut(pretty(value))}"
+        )
+    return value
+
+
+class Statement:
+    """One write statement while it is carried out, inside its transaction."""
+
+    def __init__(
+        self, evaluator: Evaluator, transaction: WriteTransaction, table: TableInfo, summary: Summary, hook: Hook | None
+    ) -> None:
+        self.evaluator = evaluator
+        self.transaction = transaction
+        self.table = table
+        self.summary = summary
+        self.hook = hook
+
+    def change(self, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
+        """Put what `compute` makes of the old document in its place. An error of it is counted, and nothing is written."""
+        old = self.transaction.head(self.table, key)
+        old_body = None if old is None else old[1]
+        before = None if old_body is None else codec.decode(old_body)
+        try:
+            document = compute(before)
+            if document is SKIPPED:
+                self.summary.add("skipped", None, None)
+                return
+            if self.hook is not None:
+                document = self.hook(key, before if old_body is None else codec.decode(old_body), document)
+            body = None if document is None else self.checked(key, old_body, document)
+        except ReactDBError as error:
+            self.summary.add("errors", old_body, old_body, message_of(error))
+            return
+        if body is None:
+            if old is None:
+                self.summary.add("skipped", None, None)
+            else:
+                self.transaction.write(self.table, key, DELETE, old, None)
+                self.summary.add("deleted", old_body, None)
+        elif old is None:
+            self.transaction.insert(self.table, key, body)
+            self.summary.add("inserted", None, body)
+        elif codec.same_bytes(old[1], body):
+            self.summary.add("unchanged", old_body, old_body)
+        else:
+            self.transaction.write(self.table, key, kind, old, body)
+            self.summary.add("replaced", old_body, body)
+
+    def checked(self, key: bytes, old_body: bytes | None, document: Any) -> bytes:
+        """The new document encoded, after a look at its primary key."""
+        check_object(document)
+        name = self.table.primary_key
+        if name not in document:
+            raise QueryError(f"Inserted object must have primary key `{name}`:\n{cut(pretty(document))}")
+        check_storable(document)
+        if primary_key(document[name]) != key:
+            if old_body is None:
+                raise QueryError(f"Primary key `{name}` cannot be changed (null -> {pretty(document)})")
+            raise QueryError(
+                f"Primary key `{name}` cannot be changed (`{pretty(codec.decode(old_body))}` -> `{pretty(document)}`)."
+            )
+        if len(document) and self.evaluator.options.array_limit > MAX_ARRAY_ON_DISK:
+            check_arrays(document)
+        return body_of(document)
+
+
+SKIPPED: Final = object()
+
+
+def carry_out(
+    call: Call, table: TableName, work: Callable[[Statement], None], summary: Summary, *, is_pure: bool
+) -> dict[str, Any]:
+    """One commit. `is_pure`: nothing in it reads tables, so that it may be a part of another thread's commit."""
+    native = call.evaluator.native
+    tables.table_info(native, table)
+    chosen = durability(call)
+    hook = None if call.flag("ignore_write_hook") else hook_of(call.evaluator, table)
+
+    def one(transaction: WriteTransaction) -> None:
+        info = transaction.catalogue.live.get(table.file_name)
+        if info is None:
+            tables.table_info(native, table)
+            raise QueryError(f"Table `{table}` does not exist.")
+        work(Statement(call.evaluator, transaction, info, summary, hook))
+
+    native._write(one, chosen, is_pure and hook is None)
+    return summary.result()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# insert
+
+
+@handles("insert")
+def insert(call: Call) -> Any:
+    table = call.table()
+    assert table.table is not None
+    if table.query is None:
+        raise QueryError(f"The system table `{table.table}` doesn't support inserting.")
+    if call.has_option("upsert"):
+        raise QueryError("Error: encountered obsolete optarg `upsert`.  Use `conflict` instead.")
+    wanted = return_changes(call)
+    summary = Summary(wanted)
+    conflict = conflict_of(call)
+    name = tables.table_info(call.evaluator.native, table.table).primary_key
+    given = given_documents(call)
+    rows: list[tuple[bytes, Any] | tuple[None, tuple[Any, str]]] = []
+    for document in given:
+        rows.append(prepared(document, name, summary))
+
+    def work(statement: Statement) -> None:
+        for key, row in rows:
+            if key is None:
+                document, message = row
+                summary.add("errors", None, None, message)
+                continue
+            statement.change(key, lambda old, new=row: resolved(name, old, new, conflict), REPLACE)
+
+    return carry_out(call, table.table, work, summary, is_pure=not callable(conflict))
+
+
+def given_documents(call: Call) -> list[Any]:
+    value = call.values[1]
+    if isinstance(value, Sequence):
+        return list(call.elements(1))
+    datum = call.datum(1)
+    if isinstance(datum, list):
+        return datum
+    if not isinstance(datum, dict):
+        # One value that is no object is a mistake of the statement, in an array it is one of the document.
+        raise located(cannot_insert(datum), call.paths[1])
+    return [datum]
+
+
+def cannot_insert(value: Any) -> ReactDBError:
+    from reactdb.dialects.rethinkdb.evaluator import cannot_convert
+
+    return cannot_convert(value)
+
+
+def prepared(document: Any, name: str, summary: Summary) -> Any:
+    """(key, document), the document with a key where it had none; (None, (document, sentence)) of one that cannot be."""
+    try:
+        check_object(document)
+        if name not in document:
+            key = new_key()
+            document = {**document, name: key}
+            summary.generated_keys.append(key)
+        return primary_key(document[name]), document
+    except (QueryError, InvalidKey) as error:
+        return None, (document, str(error))
+
+
+def conflict_of(call: Call) -> Any:
+    """What is done where a key is taken: a word, or a function."""
+    term = call.term.options.get("conflict")
+    if term is None:
+        return "error"
+    value = call.evaluator.run(term, call.scope)
+    if isinstance(value, Function):
+        if not value.is_deterministic:
+            raise QueryError("The conflict function passed to `insert` must be deterministic.")
+        return value
+    if not isinstance(value, str):
+        from reactdb.dialects.rethinkdb.values import expected_kind
+
+        raise located(expected_kind("STRING", value), call.option_path("conflict"))
+    if value not in ("error", "replace", "update"):
+        error = QueryError(
+            f'Conflict option `{value}` unrecognized (options are "error", "replace" and "update").'
+        )
+        raise located(error, call.option_path("conflict"))
+    return value
+
+
+def resolved(name: str, old: Any, new: dict[str, Any], conflict: Any) -> Any:
+    """The document to store for `new` where `old` is."""
+    if old is None:
+        return new
+    if conflict == "error":
+        raise QueryError(f"Duplicate primary key `{name}`:\n{cut(pretty(old))}\n{cut(pretty(new))}")
+    if conflict == "replace":
+        return new
+    if conflict == "update":
+        return merged(old, new)
+    found = conflict(new[name], old, new)
+    if found is not None and not isinstance(found, dict):
+        raise QueryError(
+            f"Inserted value must be an OBJECT (got {collation.type_name(found)}):\n{cut(pretty(found))}"
+        )
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# update, replace, delete
+
+
+def addressed(call: Call) -> tuple[TableName, list[bytes]]:
+    """The table and the keys of what is to be written."""
+    value = call.values[0]
+    if isinstance(value, Single):
+        if value.error is not None:
+            raise value.error
+        if value.key is not None:
+            return value.table, [value.key]
+        document = value.document()
+        if document is None:
+            return value.table, []
+        return value.table, [key_of(call, value.table, document)]
+    if not isinstance(value, Sequence) or value.table is None:
+        raise located(expected("SELECTION", value), call.paths[0])
+    if value.query is None and value.table.database == tables.SYSTEM:
+        raise QueryError(f"The system table `{value.table}` cannot be written.")
+    return value.table, [key_of(call, value.table, document) for document in call.elements(0)]
+
+
+def key_of(call: Call, table: TableName, document: dict[str, Any]) -> bytes:
+    name = tables.table_info(call.evaluator.native, table).primary_key
+    return collation.primary_key_bytes(document[name])
+
+
+def check_atomic(call: Call) -> bool:
+    """Whether the function reads nothing but its document. If not, it must have been asked for so."""
+    is_pure = is_deterministic(call.term.arguments[1])
+    if not is_pure and not call.flag("non_atomic"):
+        raise located(QueryError(NOT_ATOMIC), call.path)
+    return is_pure
+
+
+def function_or_value(call: Call, place: int) -> Callable[[Any], Any]:
+    value = call.values[place]
+    if isinstance(value, Function):
+        return value
+    datum = call.datum(place)
+    return lambda _document: datum
+
+
+@handles("update")
+def update(call: Call) -> Any:
+    summary = Summary(return_changes(call))
+    is_pure = check_atomic(call)
+    patch = function_or_value(call, 1)
+    table, keys = addressed(call)
+
+    def compute(old: Any) -> Any:
+        if old is None:
+            return SKIPPED
+        given = patch(old)
+        if isinstance(given, Literal):
+            raise stray_literal()
+        return merged(old, check_patch(given))
+
+    def work(statement: Statement) -> None:
+        for key in keys:
+            statement.change(key, compute, UPDATE)
+
+    return carry_out(call, table, work, summary, is_pure=is_pure)
+
+
+def check_patch(value: Any) -> Any:
+    return check_object(value)
+
+
+@handles("replace")
+def replace(call: Call) -> Any:
+    summary = Summary(return_changes(call))
+    is_pure = check_atomic(call)
+    new = function_or_value(call, 1)
+    table, keys = addressed(call)
+
+    def work(statement: Statement) -> None:
+        for key in keys:
+            statement.change(key, new, REPLACE)
+
+    return carry_out(call, table, work, summary, is_pure=is_pure)
+
+
+@handles("delete")
+def delete(call: Call) -> Any:
+    summary = Summary(return_changes(call))
+    table, keys = addressed(call)
+
+    def work(statement: Statement) -> None:
+        for key in keys:
+            statement.change(key, lambda _old: None, DELETE)
+
+    return carry_out(call, table, work, summary, is_pure=True)
+
+
+@handles("for_each")
+def for_each(call: Call) -> Any:
+    """A write for each element; the answers are added up."""
+    function = call.function(1)
+    total: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
+    for element in call.elements(0):
+        results = function(element)
+        for result in results if isinstance(results, list) else [results]:
+            if not isinstance(result, dict) or "errors" not in result:
+                raise located(
+                    QueryError("FOR_EACH expects one or more basic write queries.  Expected type OBJECT."), call.path
+                )
+            add_up(total, result)
+    return total
+
+
+def add_up(total: dict[str, Any], result: dict[str, Any]) -> None:
+    for name, value in result.items():
+        if name == "first_error":
+            total.setdefault(name, value)
+        elif isinstance(value, list):
+            total[name] = [*total.get(name, []), *value]
+        elif isinstance(value, (int, float)):
+            total[name] = total.get(name, 0) + value
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Write hooks
+
+Hook = Callable[[bytes, Any, Any], Any]
+
+
+def hook_of(evaluator: Evaluator, table: TableName) -> Hook | None:
+    """The table's write hook as a function of (key, old, new); None for most tables, which have none."""
+    from reactdb.dialects.rethinkdb.administering import stored_hook
+
+    function = stored_hook(evaluator, table)
+    if function is None:
+        return None
+
+    def hook(key: bytes, old: Any, new: Any) -> Any:
+        context = {"primary_key": collation.key_value(key), "timestamp": evaluator.now}
+        found = function(context, old, new)
+        if new is None and found is not None:
+            raise QueryError("A write hook function must not turn a deletion into a replacement/insertion.")
+        if new is not None and found is None:
+            raise QueryError("A write hook function must not turn a replacement/insertion into a deletion.")
+        return found
+
+    return hook
