@@ -1,48 +1,35 @@
-"""Documents and their bytes: the one place where a value is checked, packed, unpacked, frozen and printed.
+"""Documents and their bytes: the one place where a value is checked, packed and unpacked.
 
 A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of
-those, and what the table below adds. The bytes are MessagePack, written and read with one fixed set of
-options, and these extension types, whose numbers and layouts are part of the file format and never change
-(all big-endian):
-
-    ext  value                 layout
-    ---  --------------------  ----------------------------------------------------------------------------
-    1    int beyond 64 bits    two's complement, as few bytes as hold the sign; at most 1,024
-    2    Decimal               its text in ASCII: sign, digits and exponent as given, trailing zeros included
-    3    UUID                  16 bytes
-    4    date                  u32, days; 0001-01-01 is 1
-    5    time                  u64, microseconds since midnight; without a time zone
-    6    timedelta             i32 days, u32 seconds, u32 microseconds, normalised as Python does
-    7    datetime              i64, microseconds since 1970-01-01 UTC; then, unless it is zero, the offset
-                               from UTC as i32 seconds. Comes back with a fixed offset
+those, and Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read
+with one fixed set of options; what MessagePack lacks is written as the extension types of `extension_types`.
 
 What comes back equals what was given, and encodes to the same bytes. Some spellings become the common one
 on the way in: a tuple is a list; a subclass of a type above is that type; bytearray and memoryview are
 bytes; a named time zone is its offset at that moment. NaN, the infinities and -0.0 are kept bit for bit.
 What could not come back equal is refused by `InvalidDocument`, which says where: keys that are not str,
 text with lone surrogates, datetimes without a time zone, times with one, sets, other objects, and
-everything beyond the limits below.
+everything beyond the limits, here and in `scalars`.
 
 Rule of this file: bytes that were not written by `encode` raise `CorruptDatabase`, never something stranger.
 """
 
 from __future__ import annotations
 
-import json
-import struct
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Context, Decimal
-from typing import Any, Final, Never, cast
-from uuid import UUID
+from typing import Any, Final
 from zlib import adler32
 
 import msgpack
 
 from reactdb.errors import CorruptDatabase, InvalidDocument
+from reactdb.extension_types import EXTENSION_WRITERS, read_extension
+from reactdb.frozen import FrozenDict, FrozenList, freeze, thaw
+from reactdb.printing import pretty
+from reactdb.scalars import MAX_DECIMAL_DIGITS, MAX_DECIMAL_EXPONENT, MAX_INT_BITS, Refused
 
+# Also names of the files that this one stands on: to the rest of the house they are one module.
 __all__ = [
     "MAX_DECIMAL_DIGITS",
     "MAX_DECIMAL_EXPONENT",
@@ -68,15 +55,6 @@ MAX_DEPTH: Final = 100
 
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 """Of the encoded document. Under SQLite's bound for a blob, and what one change may cost a feed's reader."""
-
-MAX_INT_BITS: Final = 8_191
-"""1,024 bytes with the sign. That is 2,466 digits; Python prints up to 4,300."""
-
-MAX_DECIMAL_DIGITS: Final = 4_096
-MAX_DECIMAL_EXPONENT: Final = 2_000_000
-"""Twice what Python's default context can compute with: any result of decimal arithmetic may be stored."""
-
-_INT, _DECIMAL, _UUID, _DATE, _TIME, _TIMEDELTA, _DATETIME = range(1, 8)
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -202,7 +180,7 @@ class _Scan:
             elif kind is dict or kind is FrozenDict:
                 "".join(value)
                 self.look_at(value.values(), depth - 1)
-            elif kind in _TO_EXT:
+            elif kind in EXTENSION_WRITERS:
                 self.extended = True
             else:
                 self.unusual = True
@@ -279,10 +257,6 @@ def _normalise(value: Any, path: _Path) -> Any:
     raise Refused(_why_not(value))
 
 
-class Refused(ValueError):
-    """Why a value, wherever it stands, is not one of ours; whoever knows where makes it a public error."""
-
-
 def _text(value: str) -> str:
     plain = str.__str__(value)
     try:
@@ -292,129 +266,23 @@ def _text(value: str) -> str:
     return plain
 
 
-def _int(value: int) -> Any:
-    plain = int.__int__(value)
-    if -(2**63) <= plain < 2**64:
-        return plain
-    check_int(plain)
-    return msgpack.ExtType(_INT, _int_bytes(plain))
-
-
-def check_int(value: int) -> None:
-    if value.bit_length() > MAX_INT_BITS:
-        raise Refused(f"an int of {value.bit_length():,} bits; the limit is {MAX_INT_BITS:,}")
-
-
-def _int_bytes(value: int) -> bytes:
-    # One bit for the sign; ~value because -2**63 needs no more bits than 2**63 - 1.
-    bits = (value if value >= 0 else ~value).bit_length() + 1
-    return value.to_bytes((bits + 7) // 8, "big", signed=True)
-
-
-def _decimal(value: Decimal) -> Any:
-    plain = Decimal(value)
-    check_decimal(plain)
-    return msgpack.ExtType(_DECIMAL, _decimal_text(plain).encode())
-
-
-# Not str(): whether that writes E or e is up to the context of the thread.
-_decimal_text = Context(capitals=1).to_sci_string
-
-
-def check_decimal(value: Decimal) -> None:
-    _sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise Refused(f"a Decimal is a finite number; {value!s:.20} is not")
-    if len(digits) > MAX_DECIMAL_DIGITS:
-        raise Refused(f"a Decimal of {len(digits):,} digits; the limit is {MAX_DECIMAL_DIGITS:,}")
-    if abs(exponent) > MAX_DECIMAL_EXPONENT:
-        raise Refused(f"a Decimal with exponent {exponent:,}; the limit is ±{MAX_DECIMAL_EXPONENT:,}")
-
-
-def _datetime(value: datetime) -> Any:
-    instant, offset_seconds = instant_and_offset(value)
-    data = _PACK_ZONED(instant, offset_seconds) if offset_seconds else _PACK_INSTANT(instant)
-    return msgpack.ExtType(_DATETIME, data)
-
-
-def instant_and_offset(value: datetime) -> tuple[int, int]:
-    """Microseconds since 1970-01-01 UTC, and the offset in seconds; `Refused` if there is no such thing."""
-    if value.tzinfo is UTC and type(value) is datetime:  # what most are, and all are after decoding
-        return microseconds_of(value - _EPOCH), 0
-    if getattr(value, "nanosecond", 0):
-        raise Refused("a datetime is exact to the microsecond; this one has nanoseconds")
-    try:
-        offset = value.utcoffset()
-    except Exception as error:  # the caller's own tzinfo
-        raise Refused(f"the datetime's time zone failed: {error!r}") from None
-    if not isinstance(offset, timedelta):
-        raise Refused("a datetime without a time zone names no moment; set tzinfo, e.g. timezone.utc")
-    if offset.microseconds:
-        raise Refused("a datetime's offset from UTC is whole seconds")
-    # Not `value - _EPOCH`: that asks the time zone a second time, which costs as much as all the rest.
-    instant = microseconds_of(value.replace(tzinfo=None) - _NAIVE_EPOCH - offset)
-    if not _MIN_INSTANT <= instant <= _MAX_INSTANT:
-        raise Refused("the datetime is outside the years 1 to 9999 in UTC")
-    return instant, offset.days * 86_400 + offset.seconds
-
-
-def _time(value: time) -> Any:
-    return msgpack.ExtType(_TIME, _PACK_TIME(microseconds_since_midnight(value)))
-
-
-def microseconds_since_midnight(value: time) -> int:
-    if value.tzinfo is not None:
-        raise Refused("a time of day has no time zone here, since its offset may depend on the date")
-    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
-
-
-def _timedelta(value: timedelta) -> Any:
-    if getattr(value, "nanoseconds", 0):
-        raise Refused("a timedelta is exact to the microsecond; this one has nanoseconds")
-    return msgpack.ExtType(_TIMEDELTA, _PACK_TIMEDELTA(value.days, value.seconds, value.microseconds))
-
-
-def microseconds_of(duration: timedelta) -> int:
-    return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
-
-
-_NAIVE_EPOCH: Final = datetime(1970, 1, 1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MIN_INSTANT: Final = microseconds_of(datetime.min - _NAIVE_EPOCH)
-_MAX_INSTANT: Final = microseconds_of(datetime.max - _NAIVE_EPOCH)
-
-_PACK_INSTANT = struct.Struct(">q").pack
-_PACK_ZONED = struct.Struct(">qi").pack
-_PACK_TIME = struct.Struct(">Q").pack
-_PACK_DATE = struct.Struct(">I").pack
-_PACK_TIMEDELTA = struct.Struct(">iII").pack
-
-# In this order: a datetime is also a date. (bool cannot be subclassed and is done before.)
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
-    (int, _int),
+    # In this order: a datetime is also a date. (bool cannot be subclassed and is done before.)
     (str, _text),
     (float, float.__float__),
-    (datetime, _datetime),
-    (Decimal, _decimal),
-    (UUID, lambda value: msgpack.ExtType(_UUID, value.bytes)),
-    (date, lambda value: msgpack.ExtType(_DATE, _PACK_DATE(value.toordinal()))),
-    (time, _time),
-    (timedelta, _timedelta),
+    *EXTENSION_WRITERS.items(),
     ((bytes, bytearray), lambda value: bytes(memoryview(value))),
     (memoryview, memoryview.tobytes),
 )
 
 
-_TO_EXT: dict[type, Callable[[Any], Any]] = {
-    base: convert
-    for base, convert in _CONVERSIONS
-    if base in (int, datetime, Decimal, UUID, date, time, timedelta) and isinstance(base, type)
-}
+# Bound once: Python calls a method of an imported name more slowly than one of its own.
+_extension_writer = EXTENSION_WRITERS.get
 
 
 def _to_ext(value: Any) -> Any:
     # An int comes here only when it is beyond what the packer can write.
-    convert = _TO_EXT.get(type(value))
+    convert = _extension_writer(type(value))
     if convert is None:
         raise Refused(_why_not(value))
     return convert(value)
@@ -432,7 +300,7 @@ def _shortly(value: object) -> str:
 
 
 def _why_not(value: object) -> str:
-    # A class may bring its own sentence: the bounds of `collation` do.
+    # A class may bring its own sentence: the bounds of a range do.
     reason = getattr(type(value), "refused_as_value", None)
     if isinstance(reason, str):
         return reason
@@ -452,7 +320,7 @@ def decode(data: bytes) -> dict[str, Any]:
         CorruptDatabase: Not a document's bytes.
     """
     try:
-        document = _unpack(data, ext_hook=_from_ext)
+        document = _unpack(data, ext_hook=read_extension)
     except _UNPACK_ERRORS as error:
         raise _corrupt(error) from error
     # What the unpacker lets pass and we do not: keys of bytes and MessagePack's own timestamps. Both show
@@ -471,7 +339,7 @@ def decode_frozen(data: bytes) -> FrozenDict:
         CorruptDatabase: Not a document's bytes.
     """
     try:
-        document = _unpack(data, object_hook=FrozenDict, list_hook=FrozenList, ext_hook=_from_ext)
+        document = _unpack(data, object_hook=FrozenDict, list_hook=FrozenList, ext_hook=read_extension)
     except _UNPACK_ERRORS as error:
         raise _corrupt(error) from error
     if 0xFF in data or 0xC4 in data or 0xC5 in data or 0xC6 in data:
@@ -488,7 +356,7 @@ def decode_value(data: bytes) -> Any:
         CorruptDatabase: Not a value's bytes.
     """
     try:
-        value = _unpack(data, ext_hook=_from_ext)
+        value = _unpack(data, ext_hook=read_extension)
     except _UNPACK_ERRORS as error:
         raise _corrupt(error) from error
     if 0xFF in data or 0xC4 in data or 0xC5 in data or 0xC6 in data:
@@ -520,163 +388,6 @@ def _check_unpacked(value: Any) -> None:
             _check_unpacked(inner)
     elif type(value) is msgpack.Timestamp:
         raise CorruptDatabase("these bytes are not a value: unknown extension type -1")
-
-
-def _from_ext(code: int, data: bytes) -> Any:
-    try:
-        read = _READERS[code]
-    except KeyError:
-        raise ValueError(f"unknown extension type {code}") from None
-    try:
-        return read(data)
-    except (struct.error, UnicodeDecodeError, ArithmeticError, ValueError) as error:
-        raise ValueError(f"extension type {code} with {bytes(data[:40])!r}: {error}") from None
-
-
-def _read_int(data: bytes) -> int:
-    value = int.from_bytes(data, "big", signed=True)
-    if -(2**63) <= value < 2**64 or value.bit_length() > MAX_INT_BITS or _int_bytes(value) != data:
-        raise ValueError("not the shortest form of a big int")
-    return value
-
-
-def _read_decimal(data: bytes) -> Decimal:
-    text = data.decode("ascii")
-    value = Decimal(text)
-    if not value.is_finite() or _decimal_text(value) != text:
-        raise ValueError("not a Decimal's own text")
-    return value
-
-
-def _read_uuid(data: bytes) -> UUID:
-    return UUID(bytes=data)
-
-
-def _read_date(data: bytes) -> date:
-    (days,) = struct.unpack(">I", data)
-    return date.fromordinal(days)
-
-
-def _read_time(data: bytes) -> time:
-    (microseconds,) = struct.unpack(">Q", data)
-    return time_of_day(microseconds)
-
-
-def time_of_day(microseconds: int) -> time:
-    """The time so many microseconds after midnight; ValueError beyond the day."""
-    seconds, microsecond = divmod(microseconds, 1_000_000)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    return time(hour, minute, second, microsecond)
-
-
-def _read_timedelta(data: bytes) -> timedelta:
-    days, seconds, microseconds = struct.unpack(">iII", data)
-    if seconds >= 86_400 or microseconds >= 1_000_000:
-        raise ValueError("not normalised")
-    return timedelta(days, seconds, microseconds)
-
-
-def _read_datetime(data: bytes) -> datetime:
-    if len(data) == 8:
-        (instant,) = struct.unpack(">q", data)
-        return _EPOCH + timedelta(microseconds=instant)
-    instant, seconds = struct.unpack(">qi", data)
-    if not seconds:
-        raise ValueError("an offset of zero is not written")
-    if not _MIN_INSTANT <= instant <= _MAX_INSTANT:
-        raise ValueError("outside the years 1 to 9999 in UTC")
-    offset = timedelta(seconds=seconds)
-    wall = _NAIVE_EPOCH + (timedelta(microseconds=instant) + offset)
-    return wall.replace(tzinfo=timezone(offset))
-
-
-_READERS: dict[int, Callable[[bytes], Any]] = {
-    _INT: _read_int,
-    _DECIMAL: _read_decimal,
-    _UUID: _read_uuid,
-    _DATE: _read_date,
-    _TIME: _read_time,
-    _TIMEDELTA: _read_timedelta,
-    _DATETIME: _read_datetime,
-}
-
-
-# -----------------------------------------------------------------------------------------------------------
-# Documents that many readers share
-
-_SHARED: Final = "this document is shared by all readers of the feed; change a copy: reactdb.thaw(document)"
-
-
-def _refuse(*_args: object, **_options: object) -> Never:
-    raise TypeError(_SHARED)
-
-
-class FrozenDict(dict[str, Any]):
-    """A dict that can only be read. It equals a plain dict, and copying, in any way, makes a plain one.
-
-    `copy()` copies one level; `reactdb.thaw`, `copy.deepcopy` and `pickle` all levels.
-    """
-
-    __slots__ = ()
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
-    def copy(self) -> dict[str, Any]:
-        return dict(self)
-
-    __copy__ = copy
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
-        return cast(dict[str, Any], thaw(self))
-
-    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        return dict, (dict(self),)
-
-    @classmethod
-    def fromkeys(cls, keys: Iterable[str], value: Any = None) -> dict[str, Any]:  # type: ignore[override]
-        return dict.fromkeys(keys, value)
-
-
-class FrozenList(list[Any]):
-    """A list that can only be read. It equals a plain list, and copying, in any way, makes a plain one."""
-
-    __slots__ = ()
-
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
-
-    def copy(self) -> list[Any]:
-        return list(self)
-
-    __copy__ = copy
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
-        return cast(list[Any], thaw(self))
-
-    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        return list, (list(self),)
-
-
-def thaw(value: Any) -> Any:
-    """A copy of the value, or of a document, in plain dicts and lists that may be changed."""
-    if isinstance(value, dict):
-        return {key: thaw(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [thaw(inner) for inner in value]
-    return value
-
-
-def freeze(value: Any) -> Any:
-    """A read-only copy of a value whose leaves are already as a document holds them."""
-    if type(value) is FrozenDict or type(value) is FrozenList:
-        return value
-    if isinstance(value, dict):
-        return FrozenDict({key: freeze(inner) for key, inner in value.items()})
-    if isinstance(value, (list, tuple)):
-        return FrozenList([freeze(inner) for inner in value])
-    return value
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -711,78 +422,3 @@ def _with_sorted_keys(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_sorted_keys(inner) for inner in value]
     return value
-
-
-# -----------------------------------------------------------------------------------------------------------
-# Printing
-
-
-def pretty(value: Any) -> str:
-    """The value as ReQL prints it in messages: JSON with tabs and sorted keys, `{\\n\\t"id":\\t1\\n}`.
-
-    ReQL has one type of number: 1.0 is printed as `1`. What JSON cannot say is a pseudotype, as on ReQL's
-    wire.
-    """
-    return _pretty(value, "\n")
-
-
-def _pretty(value: Any, newline: str) -> str:
-    if isinstance(value, dict):
-        if not value:
-            return "{}"
-        inward = newline + "\t"
-        items = [f"{_json(str(key))}:\t{_pretty(value[key], inward)}" for key in sorted(value)]
-        return "{" + inward + ("," + inward).join(items) + newline + "}"
-    if isinstance(value, (list, tuple)):
-        if not value:
-            return "[]"
-        inward = newline + "\t"
-        return "[" + inward + ("," + inward).join([_pretty(inner, inward) for inner in value]) + newline + "]"
-    if value is None or isinstance(value, (bool, str)):
-        return _json(value)
-    if isinstance(value, float):
-        # An exact integer is printed as one, as far as all of its digits mean something.
-        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(float(value))
-    if isinstance(value, (int, Decimal)):
-        return _number_text(value)
-    return _pretty_pseudotype(value, newline)
-
-
-_json = json.JSONEncoder(ensure_ascii=False).encode
-
-
-def _number_text(value: int | Decimal) -> str:
-    if isinstance(value, int):
-        return int.__repr__(value) if value.bit_length() <= MAX_INT_BITS else hex(value)
-    return _decimal_text(value)
-
-
-def _seconds_of(duration: timedelta) -> Decimal | int:
-    seconds, fraction = divmod(microseconds_of(duration), 1_000_000)
-    if not fraction:
-        return seconds
-    return Decimal(f"{Decimal(f'{microseconds_of(duration)}E-6'):f}".rstrip("0"))
-
-
-def _pretty_pseudotype(value: Any, newline: str) -> str:
-    if isinstance(value, datetime):
-        offset = value.utcoffset() or timedelta(0)
-        # Rounded to a millisecond, as ReQL keeps its times.
-        seconds = round(microseconds_of(value.replace(tzinfo=None) - _NAIVE_EPOCH - offset) / 1_000_000, 3)
-        zone = value.strftime("%z") or "+0000"
-        shown: dict[str, Any] = {"TIME": None, "epoch_time": seconds, "timezone": f"{zone[:3]}:{zone[3:5]}"}
-    elif isinstance(value, (bytes, bytearray, memoryview)):
-        shown = {"BINARY": None, "data": b64encode(value).decode()}
-    elif isinstance(value, UUID):
-        shown = {"UUID": None, "uuid": str(value)}
-    elif isinstance(value, date):
-        shown = {"DATE": None, "date": value.isoformat()}
-    elif isinstance(value, time):
-        shown = {"LOCALTIME": None, "time": value.isoformat()}
-    elif isinstance(value, timedelta):
-        shown = {"DURATION": None, "seconds": _seconds_of(value)}
-    else:
-        return repr(value)
-    name = next(iter(shown))
-    del shown[name]
-    return _pretty({"$reql_type$": name, **shown}, newline)

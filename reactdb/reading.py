@@ -1,22 +1,22 @@
 """Reading: what a query gives, from one snapshot.
 
-A query is read in two parts. The access path is how documents leave the file: by keys, by a range of keys or of an index, in
-index order. The other steps are ordinary list work on decoded documents. `access` chooses the path and says what is left.
+A query is read in two parts: `access` chooses how documents leave the file and says which steps are left; those are ordinary
+list work on decoded documents, and are here.
 
-Rule of this file: a better access path changes the cost of an answer, never the answer (law 6). It reads through `Snapshot`
-and knows neither SQL nor feeds.
+Rule of this file: one function a step, from documents to documents. It knows neither the file nor feeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from reactdb import codec, collation
-from reactdb.errors import IndexNotFound, MissingValue, QueryError, TableNotFound, UsageError
-from reactdb.expression import as_function, implied_ranges, sort_documents
+from reactdb.access import access, find_table
+from reactdb.errors import MissingValue, QueryError, UsageError
+from reactdb.expression import Constant, Expression, as_function, sort_documents
+from reactdb.expression.tree import walk
 from reactdb.query import (
     Aggregate,
     Between,
@@ -24,7 +24,6 @@ from reactdb.query import (
     Distinct,
     Filter,
     Get,
-    GetAll,
     Group,
     HasFields,
     Limit,
@@ -35,11 +34,7 @@ from reactdb.query import (
     Step,
     Union,
 )
-from reactdb.store.catalogue import IndexInfo, TableInfo
-from reactdb.store.snapshot import Entry, Row, Snapshot
-
-# Index places that are read at a time while a limit waits for enough documents that pass its filters.
-PAGE_PLACES = 512
+from reactdb.store.snapshot import Snapshot
 
 
 def run(query: Query, snapshot: Snapshot) -> Any:
@@ -54,7 +49,8 @@ def run(query: Query, snapshot: Snapshot) -> Any:
         get = query.steps[0]
         assert isinstance(get, Get)
         body = snapshot.get(table, get.key_bytes)
-        return apply_to_one(None if body is None else codec.decode(body), query.steps[1:])
+        found = apply_to_one(None if body is None else codec.decode(body), query.steps[1:])
+        return codec.thaw(found) if shows_constants(query) else found
     if (
         not path.rest
         and path.is_whole_table
@@ -67,262 +63,18 @@ def run(query: Query, snapshot: Snapshot) -> Any:
         documents = apply(step, documents, snapshot)
     if path.aggregate is not None:
         return aggregate(path.aggregate, documents)
-    return grouped(documents) if isinstance(documents, dict) else list(documents)
+    found = grouped(documents) if isinstance(documents, dict) else list(documents)
+    return codec.thaw(found) if shows_constants(query) else found
 
 
-def find_table(name: str, snapshot: Snapshot) -> TableInfo:
-    table = snapshot.table(name)
-    if table is None:
-        raise TableNotFound(name)
-    return table
-
-
-def find_index(name: str, table: TableInfo) -> IndexInfo:
-    index = table.indexes.get(name)
-    if index is None:
-        raise IndexNotFound(name, table.name)
-    return index
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Access paths
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Where an access path begins and ends, in key bytes: start <= bytes < stop; and its direction."""
-
-    start: bytes = b""
-    stop: bytes = b"\xff"
-    reverse: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How documents leave the file, and the steps that are left to do.
-
-    Attributes:
-        index: The index that is walked; None for the primary key.
-        keys: For `get_all`: the keys' bytes, in the order asked for, repeated as asked for.
-        range: For everything else.
-        rest: The steps after.
-        aggregate: The last step, where it makes one value of all.
-        reason: In words, for `explain()`.
-        is_point: One key of the primary key.
-        is_detour: The index is only a shortcut: documents come out in primary key order all the same.
-    """
-
-    table: TableInfo
-    index: IndexInfo | None
-    keys: tuple[bytes, ...] | None
-    range: Range
-    rest: tuple[Step, ...]
-    aggregate: Aggregate | None
-    reason: str
-    is_point: bool = False
-    is_detour: bool = False
-
-    @property
-    def is_whole_table(self) -> bool:
-        return (
-            self.index is None
-            and self.keys is None
-            and self.range.start == b""
-            and self.range.stop == b"\xff"
-        )
-
-    def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-        """The documents, decoded one by one as they are asked for."""
-        for place in self.places(snapshot):
-            yield codec.decode(place.body)
-
-    def places(self, snapshot: Snapshot) -> Iterator[Row | Entry]:
-        """The places in the file, in order. Read in pages where a limit may end the walk early."""
-        if self.keys is not None:
-            for key in self.keys:
-                if self.index is None:
-                    body = snapshot.get(self.table, key)
-                    if body is not None:
-                        yield Row(key, body)
-                else:
-                    yield from snapshot.entries(self.index, key, key + b"\x00")
-            return
-        if self.is_detour:
-            places: list[Row | Entry] = [*self._page(snapshot, self.range.start, self.range.stop, -1)]
-            yield from sorted(places, key=lambda place: place.key)
-            return
-        limit = self._rows_needed()
-        if limit is None or limit > PAGE_PLACES * 8:
-            yield from self._page(snapshot, self.range.start, self.range.stop, -1)
-            return
-        yield from self._pages(snapshot, max(limit, 1))
-
-    def _rows_needed(self) -> int | None:
-        """How many documents the steps after can use at most, or None where nothing bounds it."""
-        skipped = 0
-        for step in self.rest:
-            if isinstance(step, Skip):
-                skipped += step.count
-            elif isinstance(step, Limit):
-                return skipped + step.count
-            elif not isinstance(step, (Filter, HasFields, Map)):
-                return None
-        return None
-
-    def _page(self, snapshot: Snapshot, start: bytes, stop: bytes, limit: int) -> list[Row] | list[Entry]:
-        if self.index is None:
-            return snapshot.rows(self.table, start, stop, reverse=self.range.reverse, limit=limit)
-        return snapshot.entries(self.index, start, stop, reverse=self.range.reverse, limit=limit)
-
-    def _pages(self, snapshot: Snapshot, first: int) -> Iterator[Row | Entry]:
-        """The walk in growing pages. A page that ends among equal index values is read again from that value on."""
-        start, stop, size = self.range.start, self.range.stop, first
-        told: set[tuple[bytes, ...] | bytes] = set()
-        while True:
-            page = self._page(snapshot, start, stop, size)
-            for place in page:
-                name = (
-                    place.key
-                    if isinstance(place, Row)
-                    else (place.value, place.key, bytes(str(place.tag), "ascii"))
-                )
-                if name not in told:
-                    told.add(name)
-                    yield place
-            if len(page) < size:
-                return
-            last = page[-1]
-            edge = last.key if isinstance(last, Row) else last.value
-            if self.range.reverse:
-                stop = edge + b"\x00"
-            else:
-                start = edge
-            size = min(size * 4, PAGE_PLACES * 16) if page[0] is not last else size * 4
-
-
-def access(query: Query, table: TableInfo) -> Access:
-    """Choose the access path of a query.
-
-    Raises:
-        IndexNotFound: The query names an index that is not there.
-        QueryError: ReQL's sentence for an order or a range that contradicts an earlier one.
-    """
-    steps = query.steps
-    last = steps[-1] if steps and isinstance(steps[-1], Aggregate) else None
-    if last is not None:
-        steps = steps[:-1]
-        if last.index is not None:
-            find_index_or_primary(last.index, table)
-            steps = (*steps, OrderBy((), last.index, last.kind == "max"), Limit(1))
-    check_indexed_steps(steps, table)
-    first = steps[0] if steps else None
-    if isinstance(first, Get):
-        return Access(table, None, None, Range(), steps[1:], last, "get: one key", is_point=True)
-    if isinstance(first, GetAll):
-        index = index_named(first.index, table)
-        return Access(
-            table,
-            index,
-            first.keys_bytes,
-            Range(),
-            steps[1:],
-            last,
-            f"get_all: {len(first.keys)} keys of {shown(index)}",
-        )
-    place = 0
-    index = None
-    span = Range()
-    reason = "every document"
-    if isinstance(first, Between):
-        index = index_named(first.index, table)
-        span = Range(first.start, first.stop)
-        reason = f"a range of {shown(index)}"
-        place = 1
-    following = steps[place] if place < len(steps) else None
-    if (
-        isinstance(following, OrderBy)
-        and not following.keys
-        and (following.index is not None or first is None or place)
-    ):
-        name = following.index
-        if name is None or name == table.primary_key:
-            wanted, is_usable = None, index is None
-        else:
-            wanted = find_index(name, table)
-            is_usable = place == 0 or index is wanted
-        if is_usable:
-            span = Range(span.start, span.stop, following.index_descending)
-            return Access(
-                table, wanted, None, span, steps[place + 1 :], last, f"{reason}, in order of {shown(wanted)}"
-            )
-    if place == 0:
-        found = index_for_filters(steps, table)
-        if found is not None:
-            index, span = found
-            # The filters stay: the range only shrinks what they are asked about. Key order is restored, because an
-            # answer must not depend on which indexes there are.
-            reason = f"a range of {shown(index)}, implied by the filter"
-            return Access(table, index, None, span, steps, last, reason, is_detour=True)
-    return Access(table, index, None, span, steps[place:], last, reason)
-
-
-def shown(index: IndexInfo | None) -> str:
-    return "the primary key" if index is None else f"index `{index.name}`"
-
-
-def index_named(name: str | None, table: TableInfo) -> IndexInfo | None:
-    return None if name is None or name == table.primary_key else find_index(name, table)
-
-
-def find_index_or_primary(name: str, table: TableInfo) -> IndexInfo | None:
-    return index_named(name, table)
-
-
-def check_indexed_steps(steps: tuple[Step, ...], table: TableInfo) -> None:
-    """ReQL's rules: a range and an indexed order come first, once, and on one index."""
-    between: str | None = None
-    has_between = has_order = is_transformed = False
-    for step in steps:
-        if isinstance(step, Between):
-            if has_between:
-                raise QueryError("Cannot perform multiple BETWEENs on the same table.")
-            if is_transformed:
-                raise QueryError("Expected type TABLE_SLICE but found SELECTION.")
-            has_between, between = True, step.index or table.primary_key
-            index_named(step.index, table)
-        elif isinstance(step, OrderBy) and step.index is not None:
-            if has_order:
-                raise QueryError("Cannot perform multiple indexed ORDER_BYs on the same table.")
-            if is_transformed:
-                raise QueryError(
-                    "Indexed order_by can only be performed on a TABLE or TABLE_SLICE. Make sure order_by comes before any "
-                    "transformations (such as map) or filters."
-                )
-            if has_between and between != step.index:
-                raise QueryError(
-                    f"Cannot order by index `{step.index}` after calling BETWEEN on index `{between}`."
-                )
-            index_named(step.index, table)
-            has_order = True
-        else:
-            if isinstance(step, GetAll):
-                index_named(step.index, table)
-            is_transformed = True
-
-
-def index_for_filters(steps: tuple[Step, ...], table: TableInfo) -> tuple[IndexInfo, Range] | None:
-    """An index range that holds every document that the leading filters let pass, or None."""
-    for step in steps:
-        if not isinstance(step, Filter):
-            return None
-        expression = step.predicate.expression
-        if expression is None or step.predicate.default is not False:
-            continue
-        for path, start, stop in implied_ranges(expression):
-            for index in table.indexes.values():
-                if not index.multi and index.expression.key == path.key:
-                    return index, Range(start, stop)
-    return None
+def shows_constants(query: Query) -> bool:
+    """Whether lists or dicts of the query's own may be in the answer. They are frozen; an answer is its reader's to change."""
+    return any(
+        isinstance(node, Constant) and isinstance(node.value, (dict, list))
+        for step in query.steps
+        if isinstance(step, (Map, ConcatMap)) and isinstance(step.function, Expression)
+        for node in walk(step.function.node)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------

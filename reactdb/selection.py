@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reactdb import collation
+from reactdb.access import access, find_table
 from reactdb.change import Change
 from reactdb.errors import InvalidOption, QueryError, TableNotFound, UsageError
 from reactdb.expression import (
@@ -44,7 +45,7 @@ from reactdb.query import (
     Step,
     Union,
 )
-from reactdb.reading import access, find_table, run
+from reactdb.reading import run
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
 from reactdb.writing import Tally, delete, replace, update

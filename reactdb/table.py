@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from reactdb import codec, collation
+from reactdb.access import find_table
 from reactdb.errors import IndexExists, IndexNotFound, InvalidKey, InvalidOption, MissingValue, QueryError
 from reactdb.expression import Expression, compile_value, expr, row, to_data
 from reactdb.query import Get, GetAll
-from reactdb.reading import find_table
 from reactdb.selection import PointSelection, Selection, live_table
 from reactdb.store.catalogue import check_name
 from reactdb.store.transaction import WriteTransaction

@@ -104,24 +104,28 @@ _KINDS: dict[str, st.SearchStrategy[Any]] = {
         ]
     ),
 }
+
+
 # What each operation works for: a kind of value for each argument, or F and G for a function of one and of two.
+def _each(names: str, *kinds: str) -> dict[str, list[str]]:
+    return {name: list(kinds) for name in names.split()}
+
+
 _SENSIBLE = {
-    **dict.fromkeys(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "default"], ["vv", "nn", "ns", "ii"]),
-    **dict.fromkeys(["not", "type_of", "to_json_string", "funcall"], ["v"]),
-    **dict.fromkeys(["floor", "ceil", "round"], ["n"]),
-    **dict.fromkeys(["mod", "bit_and", "bit_or", "bit_xor", "bit_sal", "bit_sar"], ["ii"]),
-    **dict.fromkeys(
-        ["year", "month", "day", "day_of_week", "day_of_year", "hours", "minutes", "seconds"], ["t"]
-    ),
-    **dict.fromkeys(["date", "time_of_day", "timezone", "to_epoch_time", "to_iso8601"], ["t"]),
-    **dict.fromkeys(["set_union", "set_intersection", "set_difference", "difference", "union"], ["aa"]),
-    **dict.fromkeys(["append", "prepend", "set_insert", "contains", "offsets_of", "count"], ["av", "aF"]),
-    **dict.fromkeys(["nth", "skip", "limit", "bracket", "delete_at"], ["ai"]),
-    **dict.fromkeys(["sum", "avg", "min", "max"], ["N", "Ok", "aF", "Nv"]),
-    **dict.fromkeys(["is_empty", "distinct", "keys", "values"], ["a", "o"]),
-    **dict.fromkeys(["pluck", "without", "has_fields", "with_fields"], ["op", "opp", "Op"]),
-    **dict.fromkeys(["map", "filter", "concat_map"], ["aF", "OF"]),
-    **dict.fromkeys(["inner_join", "outer_join"], ["aaG"]),
+    **_each("eq ne lt le gt ge and or default", "vv", "nn", "ns", "ii"),
+    **_each("not type_of to_json_string funcall", "v"),
+    **_each("floor ceil round", "n"),
+    **_each("mod bit_and bit_or bit_xor bit_sal bit_sar", "ii"),
+    **_each("year month day day_of_week day_of_year hours minutes seconds", "t"),
+    **_each("date time_of_day timezone to_epoch_time to_iso8601", "t"),
+    **_each("set_union set_intersection set_difference difference union", "aa"),
+    **_each("append prepend set_insert contains offsets_of count", "av", "aF"),
+    **_each("nth skip limit bracket delete_at", "ai"),
+    **_each("sum avg min max", "N", "Ok", "aF", "Nv"),
+    **_each("is_empty distinct keys values", "a", "o"),
+    **_each("pluck without has_fields with_fields", "op", "opp", "Op"),
+    **_each("map filter concat_map", "aF", "OF"),
+    **_each("inner_join outer_join", "aaG"),
     "add": ["nn", "nnn", "ss", "aa", "tn"],
     "sub": ["nn", "tt", "tn"],
     "mul": ["nn", "ai", "nnn"],
@@ -150,7 +154,7 @@ _SENSIBLE = {
     "fold": ["avG"],
     "order_by": ["Ok", "aF", "OkF"],
     "group": ["Ok", "aF"],
-    "ungroup": ["a"],
+    "ungroup": ["a", "g"],
     "make_array": ["vv"],
     "make_obj": [""],
     "in_timezone": ["tz"],
@@ -167,6 +171,14 @@ def nodes(draw: st.DrawFn, depth: int = 4, scope: tuple[int, ...] = (), kind: st
     if kind in "FG":
         parameters = tuple(new_variable() for _ in range("FG".index(kind) + 1))
         return Function(parameters, draw(nodes(depth - 1, (*scope, *parameters))))
+    if kind == "g":
+        arguments = tuple(
+            draw(nodes(depth - 1, scope, one)) for one in draw(st.sampled_from(["Ok", "aF", "Okk"]))
+        )
+        groups = call_node("group", arguments)
+        return draw(
+            st.sampled_from([groups, call_node("count", (groups,)), call_node("is_empty", (groups,))])
+        )
     choice = draw(st.sampled_from("cffrvooooooo" if depth > 0 else "cffrv"))
     if choice == "c" or (kind != "v" and draw(st.integers(0, 3))):
         return constant(draw(_KINDS[kind]))

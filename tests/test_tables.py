@@ -619,3 +619,37 @@ def test_asc_is_the_default_order(games):
     games.insert([{"id": n, "a": -n} for n in range(3)])
 
     assert games.order_by("a").run() == games.order_by(asc("a")).run()
+
+
+def test_constants_in_an_answer_are_the_readers_to_change(games):
+    games.insert({"id": 1})
+    found = games.merge({"tags": ["new"]}).run()[0]
+    found["tags"].append("mine")
+
+    assert ["new"] == games.merge({"tags": ["new"]}).run()[0]["tags"]
+
+
+def test_a_filter_that_may_fail_is_not_hidden_by_an_index(games):
+    """Law 6: with or without an index, the same answer or the same error."""
+    games.index_create("b", row["a"]["b"])
+    games.insert([{"id": 1, "a": {"b": 1}}, {"id": 2, "a": 5}])
+
+    with pytest.raises(reactdb.QueryError):
+        games.filter(row["a"]["b"] == 1).run()
+
+
+def test_an_or_of_equalities_uses_the_index(games):
+    games.index_create("a")
+    games.insert([{"id": n, "a": n % 7} for n in range(30)])
+    selection = games.filter((row["a"] == 2) | (row["a"] == 5))
+
+    assert "2 ranges of index `a`, implied by the filter" == selection.explain()["access"]
+    assert [d for d in games.run() if d["a"] in (2, 5)] == selection.run()
+
+
+def test_a_filter_on_the_primary_key_reads_a_range(games):
+    games.insert([{"id": n} for n in range(10)])
+    selection = games.filter((row["id"] > 3) & (row["id"] <= 5))
+
+    assert "a range of the primary key, implied by the filter" == selection.explain()["access"]
+    assert [{"id": 4}, {"id": 5}] == selection.run()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -53,13 +52,12 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, _, words) in sorted(COMMANDS.items())])
 
-    def main(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any
-    ) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        run: Any = super().main
         if not standalone_mode:
-            return super().main(args, *rest, standalone_mode=False, **extra)
+            return run(*args, standalone_mode=False, **options)
         try:
-            result = super().main(args, *rest, standalone_mode=False, **extra)
+            result = run(*args, standalone_mode=False, **options)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "reactdb"
             fail(f"{error.format_message()} Try `{where} --help`.", error.exit_code)
@@ -86,7 +84,9 @@ def print_version(context: click.Context, parameter: click.Parameter, is_asked: 
     from reactdb import __version__
     from reactdb.store import sqlite
 
-    click.echo(f"reactdb {__version__}, SQLite {'.'.join(map(str, sqlite.VERSION))}, Python {sys.version.split()[0]}")
+    click.echo(
+        f"reactdb {__version__}, SQLite {'.'.join(map(str, sqlite.VERSION))}, Python {sys.version.split()[0]}"
+    )
     context.exit()
 
 

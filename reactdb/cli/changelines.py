@@ -13,7 +13,7 @@ import click
 
 from reactdb.change import Change
 from reactdb.cli.files import instant, timestamp
-from reactdb.cli.jsonform import dumps, to_json
+from reactdb.cli.jsonform import readable, to_json
 from reactdb.cli.terminal import cut, safe
 from reactdb.codec import same
 
@@ -58,8 +58,8 @@ def as_line(change: Change, *, with_table: bool = False) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as JSON on one line, cut where it is long."""
-    return cut(safe(dumps(value)), LONGEST_VALUE)
+    """A value on one line for people, cut where it is long."""
+    return cut(safe(readable(value)), LONGEST_VALUE)
 
 
 def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:

@@ -13,8 +13,12 @@ from reactdb.cli.terminal import plural, size
 
 @click.command()
 @file_argument
-@click.option("--keep", type=click.IntRange(min=0), help="Keep the newest so many changes; 0 keeps no history.")
-@click.option("--keep-days", type=click.FloatRange(min=0, max=100_000), help="Keep the changes of so many days.")
+@click.option(
+    "--keep", type=click.IntRange(min=0), help="Keep the newest so many changes; 0 keeps no history."
+)
+@click.option(
+    "--keep-days", type=click.FloatRange(min=0, max=100_000), help="Keep the changes of so many days."
+)
 @click.option(
     "--vacuum/--no-vacuum",
     default=False,
@@ -43,6 +47,8 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
         return
     click.echo(f"removed {plural(removed['entries'], 'entry')} and {plural(removed['tables'], 'table')}")
     click.echo(f"log   {before.log_entries:,} -> {plural(after.log_entries, 'entry')}")
-    click.echo(f"file  {size(before.file_bytes)} -> {size(after.file_bytes)}, {size(after.free_bytes)} of it free")
+    click.echo(
+        f"file  {size(before.file_bytes)} -> {size(after.file_bytes)}, {size(after.free_bytes)} of it free"
+    )
     click.echo(f"WAL   {size(before.wal_bytes)} -> {size(after.wal_bytes)}")
     click.echo(f"the log can be read since seq {removed['oldest']}")

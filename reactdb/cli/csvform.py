@@ -135,7 +135,9 @@ TYPES: Final[dict[str, Callable[[str], Any]]] = {
 """What a column can be declared as. An empty cell is ABSENT in all of them."""
 
 
-def read_row(names: Sequence[str], readers: Sequence[Callable[[str], Any]], cells: Sequence[str]) -> dict[str, Any]:
+def read_row(
+    names: Sequence[str], readers: Sequence[Callable[[str], Any]], cells: Sequence[str]
+) -> dict[str, Any]:
     """The document of a row.
 
     Raises:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -42,11 +43,17 @@ class Deleted(NamedTuple):
 @file_argument
 @table_argument
 @click.argument("target", metavar="[TARGET]", default="-")
-@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by TARGET's ending, or jsonl]")
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by TARGET's ending, or jsonl]"
+)
 @click.option("--since", type=SEQ, help="Only what changed past this seq; deletions too.")
 @click.option("--at", type=SEQ, help="As it was when this seq was the newest.")
-@click.option("--changes", is_flag=True, help="Every change of the log instead of documents, as `tail --json` has them.")
-@click.option("--strings", is_flag=True, help="CSV: no quotes for strings that look like numbers; types are lost.")
+@click.option(
+    "--changes", is_flag=True, help="Every change of the log instead of documents, as `tail --json` has them."
+)
+@click.option(
+    "--strings", is_flag=True, help="CSV: no quotes for strings that look like numbers; types are lost."
+)
 @json_option("The summary as one JSON object, on standard error.")
 def export(
     file: str,
@@ -93,16 +100,18 @@ def export(
         write_line({"table": table, **counts, "seq": seq}, err=True)
     else:
         words = " and ".join(plural(count, word.removesuffix("s")) for word, count in counts.items() if count)
-        click.echo(f"exported {words or 'nothing'} of {table} as of seq {seq}; --since {seq} goes on from here", err=True)
+        click.echo(
+            f"exported {words or 'nothing'} of {table} as of seq {seq}; --since {seq} goes on from here",
+            err=True,
+        )
 
 
 @contextmanager
 def opened(target: str) -> Iterator[BinaryIO]:
     """Where to write: standard output for `-`; otherwise a new file that takes the name when it is complete."""
     if target == "-":
-        stream = click.get_binary_stream("stdout")
-        yield stream
-        stream.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
         return
     if os.path.exists(target) and not os.path.isfile(target):
         # A pipe or a device with a name: it must stay what it is.
@@ -178,7 +187,9 @@ def write_csv(
     """Twice through the table: once for its columns, once for its documents."""
     from reactdb.cli import csvform
 
-    names = list(dict.fromkeys([primary_key, *(name for document in documents(then, table) for name in document)]))
+    names = list(
+        dict.fromkeys([primary_key, *(name for document in documents(then, table) for name in document)])
+    )
     cell: Callable[[Any], str] = csvform.write_text if strings else csvform.write_cell
     text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=False)
     writer = csv.writer(text, lineterminator="\n")

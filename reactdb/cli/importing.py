@@ -16,6 +16,7 @@ import csv
 import hashlib
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -27,7 +28,14 @@ import click
 from reactdb.cli.exporting import FORMATS, Deleted
 from reactdb.cli.files import file_argument, json_option, open_database, refuse_database, table_argument
 from reactdb.cli.terminal import Progress, plural
-from reactdb.errors import CannotOpen, InvalidDocument, TableNotFound, UsageError
+from reactdb.errors import (
+    DuplicateKey,
+    InvalidDocument,
+    InvalidKey,
+    QueryError,
+    TableNotFound,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from reactdb.database import Database
@@ -35,17 +43,16 @@ if TYPE_CHECKING:
 POSITION = re.compile(r"import (.*) line (\d+) ([0-9a-f]{16})", re.DOTALL)
 # An origin has room for 256 characters.
 LONGEST_NAME = 150
-# A cell may hold a document's largest value.
+# Several times what the largest document needs as text: a source without line ends must not fill the memory.
+LONGEST_LINE_BYTES = 128 * 1024 * 1024
 LARGEST_CELL = 64 * 1024 * 1024
-INTERRUPTED = 130
 SEARCH_CHANGES = 2_000
 
 
 class Item(NamedTuple):
-    """What the source says at a line (a CSV row may end some lines later: at `last_line`)."""
+    """What the source says, and the line where that begins (a CSV row may end some lines later)."""
 
     line: int
-    last_line: int
     what: dict[str, Any] | Deleted
 
 
@@ -57,6 +64,12 @@ class BadLine(Exception):
         self.line = line
 
 
+class Interrupted(click.ClickException):
+    """Ctrl-C, with something to say."""
+
+    exit_code = 130
+
+
 class Position(NamedTuple):
     """How far an earlier import came: its last line, what the lines up to it hash to, and the seq of its last change."""
 
@@ -66,10 +79,17 @@ class Position(NamedTuple):
 
 
 class Lines:
-    """The lines of a source as text, counted and hashed as they are read."""
+    """The lines of a source as text, counted and hashed as they are read.
 
-    def __init__(self, stream: BinaryIO) -> None:
+    Those up to `start` were imported before; they must be the same as then.
+
+    Raises:
+        ClickException: They are not. BadLine: A line is not UTF-8.
+    """
+
+    def __init__(self, stream: BinaryIO, start: Position | None) -> None:
         self._stream = stream
+        self._start = start
         self._hash = hashlib.sha256()
         self.number = 0
         self.position = 0
@@ -78,12 +98,20 @@ class Lines:
         return self
 
     def __next__(self) -> str:
-        data = self._stream.readline()
+        data = self._stream.readline(LONGEST_LINE_BYTES)
         if not data:
+            if self.is_behind_start:
+                raise self._other(f"it ends at line {self.number}")
             raise StopIteration
-        self._hash.update(data)
+        # A last line without its end is the same line when others follow it later.
+        self._hash.update(data if data.endswith(b"\n") else data + b"\n")
         self.position += len(data)
         self.number += 1
+        if len(data) == LONGEST_LINE_BYTES and not data.endswith(b"\n"):
+            raise BadLine(self.number, f"longer than {LONGEST_LINE_BYTES:,} bytes")
+        start = self._start
+        if start is not None and self.number == start.line and self.fingerprint() != start.fingerprint:
+            raise self._other("it has changed")
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -91,15 +119,33 @@ class Lines:
         # A byte order mark is how Excel says that a CSV is UTF-8.
         return text.removeprefix("\ufeff") if self.number == 1 else text
 
+    @property
+    def is_behind_start(self) -> bool:
+        """Whether the lines read so far were all imported before, with more of them to come."""
+        return self._start is not None and self.number < self._start.line
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the last line that was read was imported before."""
+        return self._start is not None and self.number <= self._start.line
+
     def fingerprint(self) -> str:
         return self._hash.hexdigest()[:16]
+
+    def _other(self, how: str) -> click.ClickException:
+        assert self._start is not None
+        return click.ClickException(
+            f"the source is not what was imported up to line {self._start.line} at seq {self._start.seq}: {how}"
+        )
 
 
 @click.command("import")
 @file_argument
 @table_argument
 @click.argument("source", metavar="[SOURCE]", default="-")
-@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by SOURCE's ending, or jsonl]")
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by SOURCE's ending, or jsonl]"
+)
 @click.option("--create", is_flag=True, help="Make the table, and the file, where they are missing.")
 @click.option("--primary-key", help="Of the table that --create makes.  [default: id]")
 @click.option(
@@ -109,10 +155,20 @@ class Lines:
     show_default=True,
     help="Where a key is taken: stop, replace the document, or merge into it.",
 )
-@click.option("--batch", type=click.IntRange(min=1, max=100_000), default=1000, show_default=True, help="Documents a commit.")
-@click.option("--resume", is_flag=True, help="Go on after the last line that an import of this SOURCE stored.")
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1, max=100_000),
+    default=1000,
+    show_default=True,
+    help="Documents a commit.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on after the last line that an import of this SOURCE stored."
+)
 @click.option("--strings", is_flag=True, help="CSV: every cell is a string.")
-@click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="CSV: what a column holds. Can be repeated.")
+@click.option(
+    "--type", "types", multiple=True, metavar="COLUMN=TYPE", help="CSV: what a column holds. Can be repeated."
+)
 @json_option("The summary as one JSON object.")
 def import_(
     file: str,
@@ -146,32 +202,39 @@ def import_(
     if source != "-":
         refuse_database(file, source)
     with opened(source) as (stream, total), open_database(file, write=True, create=create) as database:
-        if create:
+        exists = table in database.table_list()
+        if create and (primary_key is not None or not exists):
             database.table_create(table, primary_key or "id", exist_ok=True)
-        elif table not in database.table_list():
+        elif not exists:
             raise TableNotFound(table)
-        lines = Lines(stream)
         name = name_of(source)
-        start = skip(database, table, name, source) if resume else None
+        start = position_to_resume(database, table, name) if resume else None
+        lines = Lines(stream, start)
         counts: Counter[str] = Counter()
         with Progress("documents", total) as progress:
             try:
-                items = read(lines, chosen, strings, declared, start)
+                items = read(lines, chosen, strings, declared)
                 for group in batches(items, batch):
-                    origin = f"import {name} line {group[-1].last_line} {lines.fingerprint()}"
+                    origin = f"import {name} line {lines.number} {lines.fingerprint()}"
                     counts.update(write(database, table, group, conflict, origin))
                     progress.tell(done(counts), lines.position)
             except BadLine as error:
                 where = "standard input" if source == "-" else source
                 raise click.ClickException(f"{where}, line {error.line}: {error}{so_far(counts)}") from None
             except KeyboardInterrupt:
-                stopped = click.ClickException(f"interrupted{so_far(counts)}")
-                stopped.exit_code = INTERRUPTED
-                raise stopped from None
+                raise Interrupted(f"interrupted{so_far(counts)}") from None
         seq = database.seq
     figures = {name: counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped")}
     if as_json:
-        write_line({"table": table, **figures, "lines": lines.number, "resumed_after": start and start.line, "seq": seq})
+        write_line(
+            {
+                "table": table,
+                **figures,
+                "lines": lines.number,
+                "resumed_after": start and start.line,
+                "seq": seq,
+            }
+        )
         return
     told = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count) or "nothing to do"
     after = f" after line {start.line:,}" if start is not None else ""
@@ -207,13 +270,9 @@ def declared_types(types: Iterable[str]) -> dict[str, str]:
 def opened(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
     """The source as bytes, and how many they are where that is known."""
     if source == "-":
-        yield click.get_binary_stream("stdin"), None
+        yield sys.stdin.buffer, None
         return
-    try:
-        stream = open(source, "rb")
-    except OSError as error:
-        raise CannotOpen(source, error.strerror or str(error)) from error
-    with stream:
+    with open(source, "rb") as stream:
         # A pipe with a name has no size.
         yield stream, os.fstat(stream.fileno()).st_size or None
 
@@ -222,26 +281,23 @@ def opened(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
 # Reading
 
 
-def read(lines: Lines, form: str, strings: bool, declared: dict[str, str], start: Position | None) -> Iterator[Item]:
+def read(lines: Lines, form: str, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
     """What the source says, past the position where an earlier import stopped.
 
     Raises:
         BadLine: As the reading comes to it.
     """
     if form == "csv":
-        yield from read_csv(lines, strings, declared, start)
+        yield from read_csv(lines, strings, declared)
     else:
-        yield from read_json(lines, start)
+        yield from read_json(lines)
 
 
-def read_json(lines: Lines, start: Position | None) -> Iterator[Item]:
+def read_json(lines: Lines) -> Iterator[Item]:
     from reactdb.cli.jsonform import deleted_key, from_json, parse
 
     for text in lines:
-        if start is not None and lines.number <= start.line:
-            check_start(lines, start)
-            continue
-        if not text.strip():
+        if lines.is_known or not text.strip():
             continue
         try:
             parsed = parse(text)
@@ -251,11 +307,10 @@ def read_json(lines: Lines, start: Position | None) -> Iterator[Item]:
             raise BadLine(lines.number, in_words(error)) from None
         if not isinstance(value, (dict, Deleted)):
             raise BadLine(lines.number, f"a line is one JSON object, not {type(value).__name__}")
-        yield Item(lines.number, lines.number, value)
-    check_end(lines, start)
+        yield Item(lines.number, value)
 
 
-def read_csv(lines: Lines, strings: bool, declared: dict[str, str], start: Position | None) -> Iterator[Item]:
+def read_csv(lines: Lines, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
     from reactdb.cli.csvform import TYPES, read_header, read_row
 
     csv.field_size_limit(LARGEST_CELL)
@@ -281,33 +336,16 @@ def read_csv(lines: Lines, strings: bool, declared: dict[str, str], start: Posit
                 usual = "string" if strings else "auto"
                 readers = [TYPES[declared.get(name, usual)] for name in names]
                 continue
-            if start is not None and lines.number <= start.line:
-                check_start(lines, start)
+            if lines.is_known:
                 continue
-            yield Item(first, lines.number, read_row(names, readers, cells))
+            yield Item(first, read_row(names, readers, cells))
         except InvalidDocument as error:
             raise BadLine(first, in_words(error)) from None
-    check_end(lines, start)
 
 
-def in_words(error: InvalidDocument) -> str:
-    """The reason, and the path where there is one."""
-    return str(error) if error.path else error.reason
-
-
-def check_start(lines: Lines, start: Position) -> None:
-    if lines.number == start.line and lines.fingerprint() != start.fingerprint:
-        raise click.ClickException(
-            f"up to line {start.line} the source is not what was imported at seq {start.seq}: import it without --resume"
-        )
-
-
-def check_end(lines: Lines, start: Position | None) -> None:
-    if start is not None and lines.number < start.line:
-        raise click.ClickException(
-            f"the source ends at line {lines.number}, but {start.line} lines were imported at seq {start.seq}:"
-            " import it without --resume"
-        )
+def in_words(error: Exception) -> str:
+    """What is wrong, without the path of the whole document."""
+    return error.reason if isinstance(error, InvalidDocument) and not error.path else str(error)
 
 
 def batches(items: Iterator[Item], most: int) -> Iterator[list[Item]]:
@@ -343,8 +381,8 @@ def write(database: Database, table: str, group: list[Item], conflict: str, orig
                 else:
                     documents = [item.what for item in some]
                     counts.update(numbers(target.insert(documents, conflict=conflict)))  # type: ignore[arg-type]
-    except UsageError as error:
-        raise BadLine(culprit(database, table, group, conflict, error), str(error)) from error
+    except (InvalidDocument, InvalidKey, DuplicateKey, QueryError) as error:
+        raise culprit(database, table, group, conflict) or BadLine(group[0].line, str(error)) from error
     return counts
 
 
@@ -352,10 +390,9 @@ def numbers(result: dict[str, Any]) -> dict[str, int]:
     return {name: count for name, count in result.items() if isinstance(count, int)}
 
 
-def culprit(database: Database, table: str, group: list[Item], conflict: str, error: UsageError) -> int:
-    """The line that a batch was refused for: the first that would be refused alone, or as the second of its key."""
+def culprit(database: Database, table: str, group: list[Item], conflict: str) -> BadLine | None:
+    """What a batch was refused for, found by storing it one by one, which is then taken back."""
     target = database.table(table)
-    primary_key = target.primary_key
     try:
         with database.transaction():
             for item in group:
@@ -364,11 +401,11 @@ def culprit(database: Database, table: str, group: list[Item], conflict: str, er
                         target.get(item.what.key).delete()
                     else:
                         target.insert(item.what, conflict=conflict)  # type: ignore[arg-type]
-                except UsageError:
-                    return item.line
-            raise LookupError(primary_key)
-    except LookupError:
-        return group[0].line
+                except UsageError as error:
+                    raise BadLine(item.line, in_words(error)) from error
+            raise BadLine(group[0].line, "")
+    except BadLine as found:
+        return found if str(found) else None
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -380,7 +417,7 @@ def name_of(source: str) -> str:
     return os.path.basename(source)[-LONGEST_NAME:] if source != "-" else "-"
 
 
-def skip(database: Database, table: str, name: str, source: str) -> Position:
+def position_to_resume(database: Database, table: str, name: str) -> Position:
     """Where the newest import of a source of this name into this table stopped.
 
     Raises:
@@ -388,9 +425,8 @@ def skip(database: Database, table: str, name: str, source: str) -> Position:
     """
     found = last_position(database, table, name)
     if found is None:
-        raise click.ClickException(
-            f"the log knows of no import of {'standard input' if source == '-' else name} into table `{table}`"
-        )
+        shown = "standard input" if name == "-" else name
+        raise click.ClickException(f"the log knows of no import of {shown} into table `{table}`")
     return found
 
 

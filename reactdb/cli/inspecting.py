@@ -90,7 +90,13 @@ def table_lines(tables: tuple[TableFigures, ...] | list[TableFigures]) -> Iterat
         yield from columns(
             ["index", "of table", "multi", "entries", "expression"],
             [
-                [index.name, name, "yes" if index.multi else "no", f"{index.entries:,}", safe(index.expression)]
+                [
+                    index.name,
+                    name,
+                    "yes" if index.multi else "no",
+                    f"{index.entries:,}",
+                    safe(index.expression),
+                ]
                 for name, index in indexes
             ],
             [False, False, False, True],
@@ -120,4 +126,6 @@ def _inspect_document(file: str, table: str, key: str, as_json: bool) -> None:
         newest: Any = history[-1]
         words = "deleted" if newest.new_val is None else "the newest is"
         versions = plural(len(history), "entry")
-        click.echo(f"{versions}; {words} seq {newest.seq}" if newest.new_val is not None else f"{versions}; {words}")
+        click.echo(
+            f"{versions}; {words} seq {newest.seq}" if newest.new_val is not None else f"{versions}; {words}"
+        )

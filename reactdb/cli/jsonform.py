@@ -91,7 +91,9 @@ def _write_float(value: float) -> Any:
 
 def _write_datetime(value: datetime) -> Any:
     microseconds = (value - _EPOCH) // _MICROSECOND
-    seconds: int | float = microseconds // 1_000_000 if microseconds % 1_000_000 == 0 else microseconds / 1_000_000
+    seconds: int | float = (
+        microseconds // 1_000_000 if microseconds % 1_000_000 == 0 else microseconds / 1_000_000
+    )
     minutes, odd = divmod(value.utcoffset() or timedelta(), timedelta(minutes=1))
     if odd or _microseconds(seconds) != microseconds:
         return {OURS: "datetime", "value": value.isoformat()}
@@ -125,6 +127,37 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
     time: _own("time", time.isoformat),
     timedelta: _write_duration,
 }
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# For people
+
+
+def readable(value: Any) -> str:
+    """The value on one line for people: JSON, but for the types that it has no word for, which are just their text."""
+    text = _text_of(value)
+    return encode(_with_texts(value)) if text is None else text
+
+
+def _text_of(value: Any) -> str | None:
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if (isinstance(value, float) and not math.isfinite(value)) or isinstance(
+        value, (Decimal, UUID, date, time, timedelta)
+    ):
+        return str(value)
+    return None
+
+
+def _with_texts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_texts(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_texts(part) for part in value]
+    text = _text_of(value)
+    return value if text is None else text
 
 
 # ---------------------------------------------------------------------------------------------------------------

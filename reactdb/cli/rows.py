@@ -61,10 +61,10 @@ def as_columns(found: Iterable[dict[str, Any]], primary_key: str, screen: int) -
 
 
 def cell(value: Any) -> str:
-    """A value for a column: strings as they are, the rest as JSON."""
-    from reactdb.cli.jsonform import dumps
+    """A value for a column: strings as they are, the rest as `readable` has it."""
+    from reactdb.cli.jsonform import readable
 
-    return cut(safe(value if isinstance(value, str) else dumps(value)), WIDEST_CELL)
+    return cut(safe(value if isinstance(value, str) else readable(value)), WIDEST_CELL)
 
 
 def is_number(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reactdb.cli.files import SEQ, file_argument, json_option, open_database
+from reactdb.errors import TableNotFound
 
 if TYPE_CHECKING:
     from reactdb.change import Change
@@ -24,8 +25,12 @@ BELL_EVENTS = 100
 @click.command()
 @file_argument
 @click.argument("table", metavar="[TABLE]", required=False)
-@click.option("--since", type=SEQ, help="Only changes past this seq.  [default: all; with --follow, from now on]")
-@click.option("--follow", "-f", "is_following", is_flag=True, help="Go on until Ctrl-C, also with what others write.")
+@click.option(
+    "--since", type=SEQ, help="Only changes past this seq.  [default: all; with --follow, from now on]"
+)
+@click.option(
+    "--follow", "-f", "is_following", is_flag=True, help="Go on until Ctrl-C, also with what others write."
+)
 @json_option("One JSON object a line.")
 def tail(file: str, table: str | None, since: int | None, is_following: bool, as_json: bool) -> None:
     """Print the changes of a table, or of all tables.
@@ -66,12 +71,25 @@ def follow(database: Database, table: str | None, since: int | None) -> Iterator
     with source.changes(include_seq=True, changefeed_queue_size=BELL_EVENTS).cursor() as bell:
         position = database.seq if since is None else since
         head = database.seq
-        yield from database.log(position, head, table)
+        yield from between(database, position, head, table)
         position = max(position, head)
         for event in bell:
             # Without a seq it says that rings were dropped.
             if event.get("seq", position + 1) <= position:
                 continue
             head = database.seq
-            yield from database.log(position, head, table)
+            yield from between(database, position, head, table)
             position = head
+
+
+def between(database: Database, since: int, until: int, table: str | None) -> Iterator[Change]:
+    """The changes with since < seq <= until. Of a table that was dropped meanwhile too; then that is said.
+
+    Raises:
+        TableNotFound: When its last changes have been told.
+    """
+    try:
+        yield from database.log(since, until, table)
+    except TableNotFound:
+        yield from (change for change in database.log(since, until) if change.table == table)
+        raise

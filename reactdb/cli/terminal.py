@@ -72,12 +72,12 @@ def size(count: int) -> str:
     """A number of bytes as `12.3 MB`."""
     if count < 1000:
         return f"{count} B"
-    amount = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):
+    units = ["kB", "MB", "GB", "TB"]
+    amount = count / 1000
+    while amount >= 999.95 and len(units) > 1:
         amount /= 1000
-        if amount < 999.95:
-            break
-    return f"{amount:.1f} {unit}"
+        del units[0]
+    return f"{amount:.1f} {units[0]}"
 
 
 def plural(count: int, word: str) -> str:
@@ -126,7 +126,9 @@ class Progress:
         if not self._is_shown or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + REDRAW_EVERY_S
-        click.echo("\r\x1b[K" + self._line(count, count if position is None else position), nl=False, err=True)
+        click.echo(
+            "\r\x1b[K" + self._line(count, count if position is None else position), nl=False, err=True
+        )
 
     def _line(self, count: int, position: int) -> str:
         text = f"{count:,} {self._word}"

@@ -15,8 +15,7 @@ Rule of this folder: it knows values, not tables. It imports `errors`, `codec` a
 """
 
 from reactdb.collation import maxval, minval
-
-from . import (  # noqa: F401  # They fill the registry.
+from reactdb.expression import (  # noqa: F401  # They fill the registry.
     operations_array,
     operations_logic,
     operations_number,
@@ -26,7 +25,7 @@ from . import (  # noqa: F401  # They fill the registry.
     operations_time,
     operations_type,
 )
-from .analyse import (
+from reactdb.expression.analyse import (
     Conjunct,
     FieldPath,
     conjuncts,
@@ -38,18 +37,18 @@ from .analyse import (
     route_of,
     routing_keys,
 )
-from .api import compile_predicate, compile_value, evaluate
-from .build import Expression, call, call_node, expr, function_node, pattern_function, row
-from .checks import array_limit
-from .key_range import KeyRange
-from .markers import Literal
-from .namespace import Namespace, as_order_key, asc, branch, desc, literal, r
-from .order import OrderKey, sort_documents
-from .predicate import Predicate, as_predicate, has_fields_predicate
-from .registry import OPERATIONS, Operation
-from .stored import from_data, to_data
-from .tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
-from .update import as_function, as_patch, as_update, merge_document
+from reactdb.expression.api import compile_predicate, compile_value, evaluate
+from reactdb.expression.build import Expression, call, call_node, expr, function_node, pattern_function, row
+from reactdb.expression.checks import array_limit
+from reactdb.expression.key_range import KeyRange
+from reactdb.expression.markers import Grouped, Literal
+from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
+from reactdb.expression.order import OrderKey, sort_documents
+from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate
+from reactdb.expression.registry import OPERATIONS, Operation
+from reactdb.expression.stored import from_data, to_data
+from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
+from reactdb.expression.update import as_function, as_patch, as_update, merge_document
 
 __all__ = [
     "MAX_TREE_DEPTH",
@@ -60,6 +59,7 @@ __all__ = [
     "Expression",
     "FieldPath",
     "Function",
+    "Grouped",
     "KeyRange",
     "Literal",
     "Namespace",

@@ -16,13 +16,12 @@ from typing import Any, Final
 
 from reactdb.collation import key_bytes, maxval, minval
 from reactdb.errors import InvalidKey, QueryError
-
-from .build import Expression
-from .evaluate import is_spliced, run
-from .key_range import KeyRange
-from .predicate import Predicate
-from .registry import OPERATIONS
-from .tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
+from reactdb.expression.build import Expression
+from reactdb.expression.evaluate import is_spliced, run
+from reactdb.expression.key_range import KeyRange
+from reactdb.expression.predicate import Predicate
+from reactdb.expression.registry import OPERATIONS
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
 
 FieldPath = tuple[str, ...]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .build import expr
-from .compile import value_function, with_fixed_now
-from .evaluate import check_literals, run
-from .predicate import as_predicate
+from reactdb.expression.build import expr
+from reactdb.expression.compile import value_function, with_fixed_now
+from reactdb.expression.evaluate import check_literals, run
+from reactdb.expression.predicate import as_predicate
 
 
 def compile_value(value: Any) -> Callable[[Any], Any]:

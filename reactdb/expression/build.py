@@ -20,15 +20,25 @@ from typing import Any, NoReturn
 
 from reactdb.collation import Bound
 from reactdb.errors import InvalidDocument, QueryError
-
-from .build_objects import ObjectMethods
-from .build_sequences import SequenceMethods
-from .build_values import ValueMethods
-from .compile import value_function
-from .order import OrderKey
-from .registry import find
-from .show import shown_node
-from .tree import Call, Constant, Function, Node, Row, Variable, constant, new_variable, node_key, with_row_as
+from reactdb.expression.build_objects import ObjectMethods
+from reactdb.expression.build_sequences import SequenceMethods
+from reactdb.expression.build_values import ValueMethods
+from reactdb.expression.compile import value_function
+from reactdb.expression.order import OrderKey
+from reactdb.expression.registry import find
+from reactdb.expression.show import shown_node
+from reactdb.expression.tree import (
+    Call,
+    Constant,
+    Function,
+    Node,
+    Row,
+    Variable,
+    constant,
+    new_variable,
+    node_key,
+    with_row_as,
+)
 
 # Left-nested, these say the same as one call with all arguments; flat, a chain of hundreds is not a deep tree.
 _FLATTENED = frozenset(("and", "or", "add", "sub", "mul", "div"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .build import Expression
+    from reactdb.expression.build import Expression
 
 
 class Methods:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .build_base import Methods
+from reactdb.expression.build_base import Methods
 
 if TYPE_CHECKING:
-    from .build import Expression
+    from reactdb.expression.build import Expression
 
 
 class SequenceMethods(Methods):

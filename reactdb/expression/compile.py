@@ -26,12 +26,11 @@ from types import CodeType
 from typing import Any, Final, cast
 
 from reactdb.errors import MissingValue
-
-from .checks import truth
-from .evaluate import check_literals, is_spliced, run
-from .operations_logic import EmptyError
-from .registry import OPERATIONS, Operation
-from .tree import Call, Constant, Function, Node, Row, Variable, rebuilt, walk
+from reactdb.expression.checks import truth
+from reactdb.expression.evaluate import check_literals, is_spliced, run
+from reactdb.expression.operations_logic import EmptyError
+from reactdb.expression.registry import OPERATIONS, Operation
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, rebuilt, walk
 
 _MAX_INDENT: Final = 12
 """Nested blocks of generated code; what is deeper is left to `evaluate`."""
@@ -166,8 +165,6 @@ class _Writer:
     def value(self, node: Node) -> str:
         """Write what evaluates the node; the expression that then holds its value, which may be used repeatedly."""
         if isinstance(node, Constant):
-            if node.value is None or node.value is True or node.value is False:
-                return str(node.value)
             return self.bind(node.value)
         if isinstance(node, Row):
             return "row"

@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactdb.errors import QueryError
-
-from .checks import array
-from .markers import Grouped
-from .registry import OPERATIONS, Operation
-from .tree import Call, Constant, Function, Node, Row, Variable
+from reactdb.expression.checks import array
+from reactdb.expression.markers import Grouped
+from reactdb.expression.registry import OPERATIONS, Operation
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable
 
 Variables = Mapping[int, Any]
 

@@ -30,6 +30,9 @@ class Literal:
     def __init__(self, value: Any = absent) -> None:
         self.value = value
 
+    def __repr__(self) -> str:
+        return "literal()" if self.value is absent else f"literal({self.value!r})"
+
 
 @final
 class Grouped:
@@ -42,3 +45,6 @@ class Grouped:
 
     def __init__(self, groups: list[tuple[Any, Any]]) -> None:
         self.groups = groups
+
+    def __repr__(self) -> str:
+        return "GROUPED DATA"

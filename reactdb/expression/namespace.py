@@ -13,9 +13,8 @@ from typing import Any
 
 from reactdb.collation import Bound, maxval, minval
 from reactdb.errors import QueryError
-
-from .build import Expression, call, expr, row
-from .order import OrderKey
+from reactdb.expression.build import Expression, call, expr, row
+from reactdb.expression.order import OrderKey
 
 Key = str | Expression | OrderKey | Callable[[Expression], Any]
 
@@ -47,9 +46,9 @@ def desc(key: Key) -> OrderKey:
     return OrderKey(as_order_key(key).expression, descending=True)
 
 
-def branch(test: Any, value: Any, *others: Any) -> Expression:
-    """`value` if the test is true; else the same with the others: test, value, ..., otherwise."""
-    return call("branch", test, value, *others)
+def branch(test: Any, *values: Any) -> Expression:
+    """`branch(test, value, otherwise)`: one of the two. More pairs of a test and a value may stand before `otherwise`."""
+    return call("branch", test, *values)
 
 
 def literal(*value: Any) -> Expression:
@@ -92,6 +91,14 @@ class Namespace:
         if not arguments:
             raise QueryError("Expected 1 or more arguments but found 0.")
         return call("funcall", arguments[-1], *arguments[:-1])
+
+    def and_(self, *values: Any) -> Expression:
+        """The first value that is null or false, or the last one."""
+        return call("and", *values)
+
+    def or_(self, *values: Any) -> Expression:
+        """The first value that is neither null nor false, or the last one."""
+        return call("or", *values)
 
     def object(self, *names_and_values: Any) -> Expression:
         """An object of names and values, given in turn."""

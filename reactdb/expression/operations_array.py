@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.errors import MissingValue, QueryError
-
-from .checks import array, checked_array, integer, kind, place, sequence
-from .registry import operation
+from reactdb.expression.checks import array, checked_array, integer, kind, place, sequence
+from reactdb.expression.registry import operation
 
 
 @operation("append", 2)

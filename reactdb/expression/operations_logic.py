@@ -13,9 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 from reactdb.errors import MissingValue, QueryError, RaisedError
-
-from .checks import equal, order, string, truth
-from .registry import operation
+from reactdb.expression.checks import equal, order, string, truth
+from reactdb.expression.registry import operation
 
 Later = Callable[[], Any]
 

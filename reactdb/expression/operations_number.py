@@ -18,8 +18,7 @@ from typing import Any, Final
 
 from reactdb.codec import MAX_INT_BITS
 from reactdb.errors import QueryError, ResourceLimit
-
-from .checks import (
+from reactdb.expression.checks import (
     array,
     check_array_size,
     checked_number,
@@ -30,7 +29,7 @@ from .checks import (
     number,
     string,
 )
-from .registry import operation
+from reactdb.expression.registry import operation
 
 _DECIMAL: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
 _MAX_BIT_INTEGER: Final = 2**53

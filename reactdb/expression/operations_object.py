@@ -14,11 +14,20 @@ from typing import Any
 
 from reactdb.codec import pretty
 from reactdb.errors import MissingValue, QueryError
-
-from .checks import checked_array, equal, expected, fail, integer, kind, shown, string, truth
-from .markers import Literal, absent
-from .paths import has, project, read_paths, unproject
-from .registry import operation
+from reactdb.expression.checks import (
+    checked_array,
+    equal,
+    expected,
+    fail,
+    integer,
+    kind,
+    shown,
+    string,
+    truth,
+)
+from reactdb.expression.markers import Literal, absent
+from reactdb.expression.paths import has, project, read_paths, unproject
+from reactdb.expression.registry import operation
 
 
 def missing_field(name: str, document: dict[str, Any]) -> MissingValue:

@@ -15,8 +15,7 @@ from itertools import product
 from typing import Any
 
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
-
-from .checks import (
+from reactdb.expression.checks import (
     array,
     array_limit,
     check_array_size,
@@ -30,12 +29,12 @@ from .checks import (
     sequence,
     truth,
 )
-from .markers import Grouped
-from .operations_array import distinct_by_key
-from .operations_logic import EmptyError
-from .operations_number import add, div
-from .operations_object import bracket, filter_match, get_field, merged
-from .registry import operation
+from reactdb.expression.markers import Grouped
+from reactdb.expression.operations_array import distinct_by_key
+from reactdb.expression.operations_logic import EmptyError
+from reactdb.expression.operations_number import add, div
+from reactdb.expression.operations_object import bracket, filter_match, get_field, merged
+from reactdb.expression.registry import operation
 
 Later = Callable[[], Any]
 

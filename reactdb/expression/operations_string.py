@@ -14,17 +14,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from reactdb.errors import QueryError
-
-from .checks import array_limit, checked_array, integer, string
-from .pattern import Pattern, read_pattern
-from .registry import operation
+from reactdb.expression.checks import array_limit, checked_array, integer, string
+from reactdb.expression.pattern import Pattern, read_pattern
+from reactdb.expression.registry import operation
 
 _UPPER: Final = {code: code - 32 for code in range(97, 123)}
 _LOWER: Final = {code: code + 32 for code in range(65, 91)}
 
 # What Unicode calls White_Space. Python's `split` also takes the ASCII separators 1C to 1F.
 _SPACE: Final = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-_SPACES: Final = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACES: Final = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
 
 
 @operation("upcase", 1)
@@ -50,17 +51,16 @@ def match(text: Any, pattern: Any) -> dict[str, Any] | None:
 
 
 def _match(pattern: Pattern, text: str) -> dict[str, Any] | None:
-    found = pattern.search(text)
-    if found is None:
+    spans = pattern.search(text)
+    if spans is None:
         return None
-    groups = [_group(found, number) for number in range(1, pattern.compiled.groups + 1)]
-    return {"str": found[0], "start": found.start(), "end": found.end(), "groups": groups}
+    match_, *groups = [_found(text, start, end) for start, end in spans]
+    assert match_ is not None
+    return {**match_, "groups": groups}
 
 
-def _group(found: re.Match[str], number: int) -> dict[str, Any] | None:
-    if found[number] is None:
-        return None
-    return {"str": found[number], "start": found.start(number), "end": found.end(number)}
+def _found(text: str, start: int, end: int) -> dict[str, Any] | None:
+    return None if start < 0 else {"str": text[start:end], "start": start, "end": end}
 
 
 @operation("split", 1, 3)

@@ -12,10 +12,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 
 from reactdb.errors import QueryError
-
-from .checks import fail, integer, kind, number, string
-from .operations_array import is_closed
-from .registry import operation
+from reactdb.expression.checks import fail, integer, kind, number, string
+from reactdb.expression.operations_array import is_closed
+from reactdb.expression.registry import operation
 
 _ZONE: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 

@@ -15,8 +15,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
 
 from reactdb.errors import QueryError
-
-from .checks import (
+from reactdb.expression.checks import (
     checked_number,
     fail,
     integer,
@@ -28,10 +27,10 @@ from .checks import (
     string,
     truth,
 )
-from .markers import Grouped
-from .operations_object import collected
-from .operations_time import zone_text
-from .registry import operation
+from reactdb.expression.markers import Grouped
+from reactdb.expression.operations_object import collected
+from reactdb.expression.operations_time import zone_text
+from reactdb.expression.registry import operation
 
 _UUID_SPACE: Final = UUID("91461c99-f89d-49d2-af96-d8e2e14e9b58")
 _DECIMAL_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

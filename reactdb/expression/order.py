@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.errors import MissingValue
-
-from .checks import place
+from reactdb.expression.checks import place
 
 if TYPE_CHECKING:
-    from .build import Expression
+    from reactdb.expression.build import Expression
 
 Document = TypeVar("Document")
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from reactdb.codec import pretty
 from reactdb.errors import QueryError
-
-from .markers import absent
+from reactdb.expression.markers import absent
 
 Path = str | tuple[Any, ...] | dict[str, Any]
 

@@ -2,20 +2,21 @@
 
 ReQL has RE2, which is linear whatever the pattern. Python's `re` tries one way after the other: `(a+)+$` on forty
 letters takes longer than anybody waits, and a feed runs its condition for every change. So a pattern is read before it
-is used, and its cost is bounded by what its parts may try:
+is used, and its cost is bounded by the ways that its parts may match from one place, n being the length of the text:
 
-    one character, a set, an anchor         1 way
-    a, then b                               the ways of a, times those of b
-    a|b                                     the ways of a, plus those of b; the larger ones if the first character decides
-    a repeated up to k times, a has 1 way   k ways; n, the length of the text, if there is no limit
-    a repeated, a has several ways          as many as all those choices make together: refused beyond `MAX_CHOICES`
+    one character, a set, an anchor             1
+    a, then b                                   the ways of a, times those of b
+    a|b                                         the sum of both; the larger if their first characters differ
+    a up to k times, where a has 1 way          k; n if there is no limit
+    a several times, where a has several ways   not bounded
 
-That makes c * n**k tries at each of n places, where k counts the unlimited repetitions that may follow one another.
-The text may be so long that c * n**(k + 1) stays below `MAX_TRIES`, about a second; a longer one is refused.
+With c * n**k ways at each of n places, `re` is used while c * n**(k + 1) is at most `MAX_TRIES`, which is well below a
+second. What is above that, or not bounded, is matched by an automaton: linear as RE2, slower than `re` usually is, and
+with a bound of its own. `ResourceLimit` is only raised beyond that one.
 
-What RE2 does not have is refused with its sentence: references to groups, looking ahead and behind. As in RE2, `\\d`,
-`\\w` and `\\s` are ASCII, and `$` is the end of the text only. Unlike ReQL's, positions count characters, not
-UTF-8 bytes: they fit `slice`, as a reader would expect.
+What RE2 does not have is refused: references to groups, looking ahead and behind, possessive repetition. As in RE2,
+`\\d`, `\\w` and `\\s` are ASCII, and `$` is the end of the text only. Unlike ReQL's, positions count characters and not
+bytes of UTF-8: so they fit `slice`, as a reader would expect.
 
 Rule of this file: nothing is matched before its cost is known.
 """
@@ -24,11 +25,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import QueryError, ResourceLimit
+from reactdb.expression.automaton import Automaton, Spans
 
 # The parser and the compiler of `re` have no public names; this is where they have been since Python 3.11.
 _parser: Any = import_module("re._parser")
@@ -36,8 +38,8 @@ _compiler: Any = import_module("re._compiler")
 _names: Any = import_module("re._constants")
 
 MAX_PATTERN_CHARACTERS: Final = 1_000
-MAX_CHOICES: Final = 10_000
-MAX_TRIES: Final = 100_000_000
+MAX_POWER: Final = 6
+MAX_TRIES: Final = 20_000_000
 
 _ASCII_SETS: Final[dict[str, list[tuple[int, int]]]] = {
     "CATEGORY_DIGIT": [(48, 57)],
@@ -46,21 +48,32 @@ _ASCII_SETS: Final[dict[str, list[tuple[int, int]]]] = {
 }
 
 
-@dataclass(slots=True, frozen=True)
 class Pattern:
-    """A pattern that may be used, on texts of up to `max_characters`."""
+    """A pattern, and the way to match it within bounds."""
 
-    text: str
-    compiled: re.Pattern[str]
-    max_characters: int
+    def __init__(self, text: str, tree: Any) -> None:
+        self._text = text
+        self._tree = tree
+        self._compiled: re.Pattern[str] = _compiler.compile(tree, tree.state.flags)
+        ways = _ways_of_sequence(tree)
+        self._max_characters = (
+            -1 if ways is None else int((MAX_TRIES / ways.factor) ** (1 / (ways.power + 1)))
+        )
 
-    def search(self, subject: str) -> re.Match[str] | None:
-        if len(subject) > self.max_characters:
-            raise ResourceLimit(
-                f"The regexp `{self.text}` is too costly for a string of {len(subject)} characters "
-                f"(more than {self.max_characters})."
-            )
-        return self.compiled.search(subject)
+    @cached_property
+    def _automaton(self) -> Automaton:
+        return Automaton(self._text, self._tree)
+
+    def search(self, subject: str) -> Spans | None:
+        """Where the first match and its groups begin and end, (-1, -1) for a group without part in it; or None.
+
+        Raises:
+            ResourceLimit: The pattern is too large, or the string is too long for it.
+        """
+        if len(subject) > self._max_characters:
+            return self._automaton.search(subject)
+        found = self._compiled.search(subject)
+        return None if found is None else list(found.regs)
 
 
 @lru_cache(maxsize=256)
@@ -69,22 +82,18 @@ def read_pattern(text: str) -> Pattern:
 
     Raises:
         QueryError: It is not one, in RE2's syntax as far as Python's `re` shares it.
-        ResourceLimit: It could cost more than `match` may.
+        ResourceLimit: It is too large.
     """
     if len(text) > MAX_PATTERN_CHARACTERS:
-        raise ResourceLimit(
-            f"Error in regexp: pattern too large (more than {MAX_PATTERN_CHARACTERS} characters)."
-        )
+        raise ResourceLimit(f"The regexp is too large: more than {MAX_PATTERN_CHARACTERS} characters.")
     try:
         tree = _parser.parse(text)
         _as_re2(text, tree, bool(tree.state.flags & re.MULTILINE))
-        ways = _ways_of_sequence(text, tree)
-        compiled: re.Pattern[str] = _compiler.compile(tree, tree.state.flags)
+        return Pattern(text, tree)
     except (re.error, OverflowError) as error:
         raise _syntax_error(text, error) from None
     except RecursionError:
-        raise ResourceLimit("Error in regexp: nested too deeply.") from None
-    return Pattern(text, compiled, _max_characters(ways))
+        raise ResourceLimit("The regexp is too large: nested too deeply.") from None
 
 
 def _syntax_error(text: str, error: Exception) -> QueryError:
@@ -97,23 +106,19 @@ def _syntax_error(text: str, error: Exception) -> QueryError:
     return QueryError(f"Error in regexp `{text}` (portion `{portion}`): {reason}")
 
 
-def _max_characters(ways: _Ways) -> int:
-    room = MAX_TRIES / ways.factor
-    return int(room ** (1 / (ways.power + 1)))
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # RE2's meaning of what `re` reads differently
 
 
 def _as_re2(text: str, tree: Any, multiline: bool) -> None:
-    """Exchange, in place, what means something else in RE2, and refuse what it does not have."""
+    """Exchange the items of the tree that mean something else in RE2, and refuse what it does not have."""
     for position, (code, argument) in enumerate(tree):
         name = str(code)
         if name == "AT" and argument == _names.AT_END and not multiline:
             tree[position] = (code, _names.AT_END_STRING)
         elif name == "IN":
-            argument[:] = [part for item in argument for part in _ascii(item)]
+            # A new list: the parser shares its own among all patterns, also those of `re`.
+            tree[position] = (code, [part for item in argument for part in _ascii(item)])
         elif name in ("GROUPREF", "GROUPREF_EXISTS"):
             raise QueryError(
                 f"Error in regexp `{text}` (portion `\\{_number(argument)}`): invalid escape sequence"
@@ -126,10 +131,10 @@ def _as_re2(text: str, tree: Any, multiline: bool) -> None:
         elif name == "BRANCH":
             for alternative in argument[1]:
                 _as_re2(text, alternative, multiline)
-        elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
             _as_re2(text, argument[2], multiline)
-        elif name == "ATOMIC_GROUP":
-            _as_re2(text, argument, multiline)
+        elif name in ("POSSESSIVE_REPEAT", "ATOMIC_GROUP"):
+            raise QueryError(f"Error in regexp `{text}` (portion `+`): bad repetition operator")
 
 
 def _number(argument: Any) -> Any:
@@ -181,58 +186,59 @@ class _Ways:
 _ONE: Final = _Ways(1, 0)
 
 
-def _ways_of_sequence(text: str, tree: Any) -> _Ways:
-    ways = _ONE
+def _ways_of_sequence(tree: Any) -> _Ways | None:
+    """How many ways there are for a sequence to match; None if no bound is known."""
+    total = _ONE
     for code, argument in tree:
-        ways = ways.then(_ways_of(text, str(code), argument))
-    if ways.factor > MAX_CHOICES or ways.power > 8:
-        _refuse(text)
-    return ways
+        ways = _ways_of(str(code), argument)
+        if ways is None:
+            return None
+        total = total.then(ways)
+        if total.power > MAX_POWER:
+            return None
+    return total
 
 
-def _ways_of(text: str, name: str, argument: Any) -> _Ways:
+def _ways_of(name: str, argument: Any) -> _Ways | None:
     if name == "SUBPATTERN":
-        return _ways_of_sequence(text, argument[3])
-    if name == "ATOMIC_GROUP":
-        return _ways_of_sequence(text, argument)
+        return _ways_of_sequence(argument[3])
     if name == "BRANCH":
-        return _ways_of_branch(text, argument[1])
-    if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-        return _ways_of_repeat(text, *argument)
+        return _ways_of_branch(argument[1])
+    if name in ("MAX_REPEAT", "MIN_REPEAT"):
+        return _ways_of_repeat(*argument)
     return _ONE
 
 
-def _ways_of_branch(text: str, alternatives: list[Any]) -> _Ways:
-    ways = [_ways_of_sequence(text, alternative) for alternative in alternatives]
+def _ways_of_branch(alternatives: list[Any]) -> _Ways | None:
+    total: _Ways | None = None
+    largest = _ONE
+    for alternative in alternatives:
+        ways = _ways_of_sequence(alternative)
+        if ways is None:
+            return None
+        total = ways if total is None else total.or_else(ways)
+        largest = max(largest, ways, key=lambda one: (one.power, one.factor))
     firsts = [_first_characters(alternative) for alternative in alternatives]
     known = [characters for characters in firsts if characters is not None]
     if len(known) == len(firsts) and len(frozenset().union(*known)) == sum(map(len, known)):
         # No two alternatives begin alike, so at most one of them gets beyond its first character.
-        return max(ways, key=lambda one: (one.power, one.factor))
-    total = ways[0]
-    for other in ways[1:]:
-        total = total.or_else(other)
+        return largest
     return total
 
 
-def _ways_of_repeat(text: str, low: int, high: int, inner: Any) -> _Ways:
-    unlimited = high is _names.MAXREPEAT or high >= 1_000
-    ways = _ways_of_sequence(text, inner)
-    if ways == _ONE:
-        if inner.getwidth()[0] == 0 and unlimited:
-            # What may match nothing could be repeated without getting anywhere.
-            _refuse(text)
-        return _Ways(1, 1) if unlimited else _Ways(high - low + 1, 0)
-    if high <= 1:
-        # One time, or one way more: not at all.
-        return ways if low == high else ways.or_else(_Ways(1, ways.power))
-    if unlimited or ways.power * high > 8:
-        _refuse(text)
-    return _Ways(sum(ways.factor**times for times in range(low, high + 1)), ways.power * high)
+def _ways_of_repeat(low: int, high: Any, inner: Any) -> _Ways | None:
+    ways = _ways_of_sequence(inner)
+    if ways is None or (ways != _ONE and high != 1) or (inner.getwidth()[0] == 0 and high != 1):
+        # Of what matches nothing, or in several ways, even a few repetitions are a great many ways.
+        return None
+    if high == 1:
+        # Once, or also not at all.
+        return ways if low == 1 else ways.or_else(_ONE)
+    return _Ways(1, 1) if high is _names.MAXREPEAT else _Ways(high - low + 1, 0)
 
 
 def _first_characters(tree: Any) -> frozenset[str] | None:
-    """The characters that a match of the sequence can begin with, in lower case; None if that is not easily said."""
+    """What a match of the sequence can begin with, in lower case; None if that is not easily said."""
     if not len(tree):
         return None
     code, argument = tree[0]
@@ -244,10 +250,3 @@ def _first_characters(tree: Any) -> frozenset[str] | None:
     if name in ("MAX_REPEAT", "MIN_REPEAT") and argument[0] > 0:
         return _first_characters(argument[2])
     return None
-
-
-def _refuse(text: str) -> None:
-    raise ResourceLimit(
-        f"The regexp `{text}` is too costly: a repetition of what can match in several ways. "
-        "Write each repeated part so that it matches in one way only."
-    )

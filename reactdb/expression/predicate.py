@@ -15,10 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb.errors import QueryError
-
-from .build import Expression, call_node, expr, is_pattern
-from .compile import truth_function, with_fixed_now
-from .tree import Constant, Node, Row
+from reactdb.expression.build import Expression, call_node, expr, is_pattern
+from reactdb.expression.compile import truth_function, with_fixed_now
+from reactdb.expression.tree import Constant, Node, Row
 
 Document = dict[str, Any]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .tree import Call, Constant, Function, Node, Row, Variable
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable
 
 _INFIX: Final = {
     "eq": "==",

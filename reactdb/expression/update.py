@@ -13,12 +13,11 @@ from typing import Any
 
 from reactdb.codec import pretty
 from reactdb.errors import QueryError
-
-from .build import Expression, expr
-from .checks import kind
-from .compile import value_function
-from .operations_object import merged
-from .tree import Call
+from reactdb.expression.build import Expression, expr
+from reactdb.expression.checks import kind
+from reactdb.expression.compile import value_function
+from reactdb.expression.operations_object import merged
+from reactdb.expression.tree import Call
 
 Document = dict[str, Any]
 

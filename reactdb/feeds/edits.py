@@ -41,7 +41,9 @@ class Edit(NamedTuple):
     entering: Element | None
 
 
-def edits(before: Sequence[Element], after: Sequence[Element], same: Callable[[Any, Any], bool]) -> list[Edit]:
+def edits(
+    before: Sequence[Element], after: Sequence[Element], same: Callable[[Any, Any], bool]
+) -> list[Edit]:
     """What turns `before` into `after`, in as few items as can be. `same` compares values."""
 
     def is_unchanged(old: Element, new: Element) -> bool:
@@ -82,7 +84,9 @@ class _Script:
         gone = [identity for identity in self.current if identity not in self.rank]
         arrived = [element.identity for element in self.new if element.identity not in self.old]
         moved = [
-            identity for identity in self.current if identity in self.rank and self.rank[identity] not in settled
+            identity
+            for identity in self.current
+            if identity in self.rank and self.rank[identity] not in settled
         ]
         altered = [
             self.new[rank].identity

@@ -13,10 +13,11 @@ Rule of this file: what a step raises is raised. Whether that ends a feed or lea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from reactdb import codec
-from reactdb.errors import InvalidDocument
+from reactdb import codec, collation
+from reactdb.errors import InvalidDocument, MissingValue
 from reactdb.expression import Expression, OrderKey, as_function
 from reactdb.query import Filter, HasFields, Map, OrderBy, Step
 
@@ -28,6 +29,14 @@ _TURNED = bytes(255 - byte for byte in range(256))
 def turned(place: bytes) -> bytes:
     """Bytes that sort the other way round, among places that were turned round."""
     return place.translate(_TURNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked(Step):
+    """For min and max: in order of an expression (None: of the whole value), without what has no value of it."""
+
+    expression: Any
+    is_max: bool
 
 
 class Boxed(NamedTuple):
@@ -49,12 +58,24 @@ class Pipeline:
         only_values: Values are the documents themselves.
     """
 
-    __slots__ = ("_operations", "boxed", "drop_null", "is_identity", "only_tests", "only_values", "steps", "tests")
+    __slots__ = (
+        "_operations",
+        "_prefix",
+        "boxed",
+        "drop_null",
+        "is_identity",
+        "only_tests",
+        "only_values",
+        "steps",
+        "tests",
+    )
 
-    def __init__(self, steps: Sequence[Step], *, boxed: bool = False) -> None:
-        """`boxed`: for an aggregate, which counts what is null; elsewhere a null result is no result."""
+    def __init__(self, steps: Sequence[Step], prefix: bytes | None = None) -> None:
+        """`prefix`: the values go into an aggregate, boxed, with their places behind these bytes. There null counts;
+        elsewhere a null result is no result."""
         self.steps = tuple(steps)
-        self.boxed = boxed
+        self.boxed = boxed = prefix is not None
+        self._prefix = prefix or b""
         self._operations = [_operation(step) for step in steps]
         self.tests = [step.predicate.test for step in steps if isinstance(step, (Filter, HasFields))]
         self.only_tests = not boxed and len(self.tests) == len(self._operations)
@@ -69,14 +90,15 @@ class Pipeline:
                 if not test(document):
                     return None
             return document, place
-        found: tuple[Any, bytes] | None = (document, place)
+        value = document
         for operation in self._operations:
-            found = operation(*found)
+            found = operation(value, place)
             if found is None:
                 return None
-        if self.drop_null and found[0] is None:
+            value, place = found
+        if self.drop_null and value is None:
             return None
-        return (Boxed(*found), found[1]) if self.boxed else found
+        return (Boxed(value, self._prefix + place) if self.boxed else value), place
 
     def quietly(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
         """The same, where a document that cannot be computed is not in the result."""
@@ -91,7 +113,9 @@ def _operation(step: Step) -> Operation:
         return _test(step.predicate.test)
     if isinstance(step, Map):
         return _map(value_function(step.function))
-    assert isinstance(step, OrderBy) and step.index is None
+    if isinstance(step, Ranked):
+        return _ranked(step)
+    assert isinstance(step, OrderBy)
     return _order(step.keys)
 
 
@@ -108,6 +132,19 @@ def _order(keys: Sequence[OrderKey]) -> Operation:
         return value, b"".join([_sort_bytes(key, value) for key in keys]) + place
 
     return order
+
+
+def _ranked(step: Ranked) -> Operation:
+    function = None if step.expression is None else as_function(step.expression)
+
+    def rank(value: Any, place: bytes) -> tuple[Any, bytes] | None:
+        try:
+            found = collation.key_bytes(value if function is None else function(value))
+        except MissingValue:
+            return None
+        return value, (turned(found) if step.is_max else found) + place
+
+    return rank
 
 
 def _sort_bytes(key: OrderKey, value: Any) -> bytes:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reactdb import collation
+from reactdb.access import Access
 from reactdb.errors import MissingValue
 from reactdb.expression import (
     Expression,
@@ -31,7 +32,6 @@ from reactdb.expression import (
 from reactdb.feeds.pipeline import turned
 from reactdb.feeds.view import OneKey, OneValue, Route, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step
-from reactdb.reading import Access
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
 
@@ -50,7 +50,17 @@ class Source:
         is_everything: Every document of the table does.
     """
 
-    __slots__ = ("_access", "_positions", "index", "is_everything", "is_reversed", "needs_document", "start", "stop", "table")
+    __slots__ = (
+        "_access",
+        "_positions",
+        "index",
+        "is_everything",
+        "is_reversed",
+        "needs_document",
+        "start",
+        "stop",
+        "table",
+    )
 
     def __init__(self, access: Access) -> None:
         self.table: TableInfo = access.table
@@ -123,7 +133,7 @@ class Source:
         access = self._access
         if access.is_detour and not self._has_index(snapshot):
             # The shortcut was dropped since; the documents are still there.
-            access = replace(access, index=None, range=replace(access.range, start=b"", stop=b"\xff"), is_detour=False)
+            access = replace(access, index=None, detour=None)
         if wanted is not None:
             access = replace(access, rest=(Limit(wanted),))
         for found in access.places(snapshot):

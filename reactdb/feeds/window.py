@@ -20,7 +20,7 @@ from typing import Any
 from reactdb import codec
 from reactdb.change import Change
 from reactdb.feeds.edits import edits
-from reactdb.feeds.pipeline import Pipeline, same_value
+from reactdb.feeds.pipeline import Pipeline, Ranked, same_value
 from reactdb.feeds.source import Source
 from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader
 from reactdb.query import OrderBy
@@ -67,7 +67,7 @@ class WindowView:
         self.start = start
         self.stop = stop if stop is None else max(start, stop)
         self.kind = "order" if stop is None else "limit"
-        self.is_sorted_here = any(isinstance(step, OrderBy) for step in pipeline.steps)
+        self.is_sorted_here = any(isinstance(step, (OrderBy, Ranked)) for step in pipeline.steps)
         self._has_copies = source.keys is not None or (source.index is not None and source.index.multi)
         self.places: list[bytes] = []
         self.slots: list[Slot] = []
@@ -86,7 +86,8 @@ class WindowView:
         return () if index is None else ((self.source.table.id, index.name),)
 
     def routes(self) -> Sequence[Route]:
-        return self.source.routes(self.pipeline.steps)
+        # Nothing ever enters a window without room.
+        return () if self.stop == self.start else self.source.routes(self.pipeline.steps)
 
     @property
     def documents_held(self) -> int:
@@ -106,7 +107,8 @@ class WindowView:
 
     def seed(self, snapshot: Snapshot) -> None:
         self._spare = self._least_spare
-        self._fill(snapshot)
+        if self.stop != self.start:
+            self._fill(snapshot)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return self.items()
@@ -173,7 +175,11 @@ class WindowView:
         if not old and not new:
             return ()
         bound = self.bound
-        if bound is not None and all(place > bound for place, _ in old) and all(place > bound for place, _ in new):
+        if (
+            bound is not None
+            and all(place > bound for place, _ in old)
+            and all(place > bound for place, _ in new)
+        ):
             return ()
         if len(old) > 1 or len(new) > 1:
             return self._advance_copies(change, old, new, reader)
@@ -190,7 +196,7 @@ class WindowView:
             places = self.source.places(change.key_bytes, None)
             return [(place, Slot((change.key_bytes, copy), None, body)) for copy, place in enumerate(places)]
         document = change.new_val if is_new else change.old_val
-        found = []
+        found: list[tuple[bytes, Slot]] = []
         for place in self.source.places(change.key_bytes, document):
             result = pipeline.quietly(document, place)
             if result is not None:
@@ -276,7 +282,8 @@ class WindowView:
             return Delta(change, None, entering.value, None, new_offset, entering.identity)
         if entering is None:
             return Delta(change, leaving.value, None, old_offset, None, leaving.identity)
-        is_move = same_value(leaving.value, entering.value)
+        # Two documents, or two states of one, are never the same; what was made of them may be.
+        is_move = not self.pipeline.only_values and same_value(leaving.value, entering.value)
         if is_move and old_offset == new_offset:
             return None
         return Delta(
@@ -287,7 +294,11 @@ class WindowView:
     # Documents with several places
 
     def _advance_copies(
-        self, change: Change, old: list[tuple[bytes, Slot]], new: list[tuple[bytes, Slot]], reader: StateReader
+        self,
+        change: Change,
+        old: list[tuple[bytes, Slot]],
+        new: list[tuple[bytes, Slot]],
+        reader: StateReader,
     ) -> list[Delta]:
         if self.bound is None or self.stop is None or len(self.slots) - len(old) >= self.stop:
             # No refill can come in between, and a refill would see all of the places moved already.
@@ -310,27 +321,23 @@ class WindowView:
         return found
 
     def _advance_in_turn(
-        self, change: Change, old: list[tuple[bytes, Slot]], new: list[tuple[bytes, Slot]], reader: StateReader
+        self,
+        change: Change,
+        old: list[tuple[bytes, Slot]],
+        new: list[tuple[bytes, Slot]],
+        reader: StateReader,
     ) -> list[Delta]:
-        found = []
-        taken = {place for place, _ in old}
-        # Where a place is only filled anew it must be emptied first: pairs of one place come together.
-        kept = [place for place, _ in new if place in taken]
-        olds = [entry for entry in old if entry[0] not in kept]
-        news = [entry for entry in new if entry[0] not in kept]
-        by_place = dict(old)
-        pairs: list[tuple[tuple[bytes, Slot] | None, tuple[bytes, Slot] | None]] = [
-            ((entry[0], by_place[entry[0]]), entry) for entry in new if entry[0] in kept
-        ]
-        for number in range(max(len(olds), len(news))):
-            pairs.append(
-                (olds[number] if number < len(olds) else None, news[number] if number < len(news) else None)
-            )
-        for before, after in pairs:
-            delta = self._move(change, before, after, reader)
-            if delta is not None:
-                found.append(delta)
-        return found
+        """Pair by pair: a place that is only filled anew, then the others in order."""
+        before, after = dict(old), dict(new)
+        kept = [place for place in after if place in before]
+        gone = [entry for entry in old if entry[0] not in after]
+        come = [entry for entry in new if entry[0] not in before]
+        deltas = [self._move(change, (place, before[place]), (place, after[place]), reader) for place in kept]
+        for number in range(max(len(gone), len(come))):
+            leaving = gone[number] if number < len(gone) else None
+            entering = come[number] if number < len(come) else None
+            deltas.append(self._move(change, leaving, entering, reader))
+        return [delta for delta in deltas if delta is not None]
 
 
 def _place_of(entry: tuple[bytes, Slot]) -> bytes:

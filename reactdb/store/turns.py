@@ -4,30 +4,43 @@ Threads that wait for the writer wait for its disk flush. So whoever has the tur
 writes of those who queue behind it: they share one flush, and each still succeeds or fails for itself (a savepoint each).
 This is LevelDB's writer queue (google/leveldb, db/db_impl.cc, `DBImpl::Write`), with the write itself left to the caller.
 
+Ctrl-C may strike in any line, also in those that end a turn. So every ticket has a lock that its thread holds, by `with`, as
+long as it has to do with the queue: that one is let go of whatever happens, and a ticket whose lock is free is dead. Nobody
+waits for the dead longer than `LOOK_S`.
+
 Thread safety: everything here may be called from any thread. `_mutex` is held for a few lines only, never while waiting.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from reactdb.errors import DatabaseBusy
 
 # Writes that one commit may carry for others. Bounds how long the first of them waits for the last.
 MAX_GROUP = 128
+# Seconds after which one who waits looks whether those before it are still alive.
+LOOK_S = 0.5
 
 
 class Ticket:
-    """One thread's place in the queue. `work` is what another may carry out for it, None for a whole turn of its own."""
+    """One thread's place in the queue. `work` is what another may carry out for it, None for a whole turn of its own.
 
-    __slots__ = ("_wake", "error", "is_done", "is_hard", "is_taken", "result", "work")
+    Attributes:
+        held: Held by its thread from before it queues until it has nothing more to do with the queue.
+        is_taken: Another thread carries out the work, within its own commit.
+        is_done: It did, with `result` or `error`.
+    """
 
-    def __init__(self, work: Callable[[Any], Any] | None, is_hard: bool) -> None:
+    __slots__ = ("_wake", "error", "held", "is_done", "is_taken", "result", "work")
+
+    def __init__(self, work: Callable[[Any], Any] | None) -> None:
         self.work = work
-        self.is_hard = is_hard
+        self.held = threading.Lock()
         self.is_taken = False
         self.is_done = False
         self.result: Any = None
@@ -44,7 +57,8 @@ class Ticket:
 
     def wake(self) -> None:
         assert self._wake is not None
-        self._wake.release()
+        if self._wake.locked():
+            self._wake.release()
 
 
 class Turns:
@@ -53,7 +67,6 @@ class Turns:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._queue: deque[Ticket] = deque()
-        self.owner: int | None = None
 
     @property
     def waiting(self) -> int:
@@ -61,66 +74,94 @@ class Turns:
         return len(self._queue)
 
     def take(self, ticket: Ticket, timeout_s: float) -> bool:
-        """Wait for the turn. True: it is ours, and `release` must follow. False: somebody did the work; see the ticket.
+        """Wait for the turn. True: it is ours. False: somebody did the work; see the ticket.
+
+        The caller holds `ticket.held`, and calls `release` in any case, also where this raises.
 
         Raises:
             DatabaseBusy: Not our turn within `timeout_s`, and the work was not done.
         """
         with self._mutex:
-            self._queue.append(ticket)
-            if self._queue[0] is ticket:
-                self.owner = threading.get_ident()
+            self._bury()
+            if not self._queue:
+                self._queue.append(ticket)
                 return True
             ticket.prepare_to_wait()
+            self._queue.append(ticket)
         try:
-            woken = ticket.wait(timeout_s)
+            woken = self._wait(ticket, timeout_s)
         except BaseException:
-            # Ctrl-C while waiting: the turn may have become ours in this very moment, and nobody else would end it.
-            if self._leave(ticket) and not ticket.is_done:
-                self.release()
+            # Ctrl-C while waiting. Where the work is being done by another, what becomes of it is known in a moment.
+            self._leave(ticket)
             raise
         if not woken and not self._leave(ticket):
             raise DatabaseBusy(f"another thread held the write lock for {timeout_s:g} s; nothing was written")
-        if ticket.is_done:
-            return False
-        self.owner = threading.get_ident()
-        return True
+        return not ticket.is_done
+
+    def _wait(self, ticket: Ticket, timeout_s: float) -> bool:
+        """Wait until it is our turn or the work is done. Whether it came to that."""
+        end = time.monotonic() + timeout_s
+        while True:
+            left = end - time.monotonic()
+            if ticket.wait(max(0.0, min(left, LOOK_S))) or ticket.is_done:
+                return True
+            with self._mutex:
+                self._bury()
+                if self._queue and self._queue[0] is ticket:
+                    return True
+            if left <= LOOK_S:
+                return False
 
     def _leave(self, ticket: Ticket) -> bool:
-        """Give up waiting. True where that came too late: the turn is ours, or the work is done or being done."""
+        """Give up waiting. True where that came too late: the turn is ours, or the work is done."""
         with self._mutex:
             if not ticket.is_taken and not ticket.is_done and self._queue and self._queue[0] is not ticket:
                 self._queue.remove(ticket)
                 return False
         if ticket.is_taken and not ticket.is_done:
-            # In somebody's transaction already: what becomes of it is known in a moment.
-            ticket.wait(3600.0)
+            # In somebody's transaction already.
+            self._wait(ticket, 3600.0)
         return True
 
     def companions(self, most: int = MAX_GROUP) -> list[Ticket]:
-        """The small writes that queue directly behind the one whose turn it is, marked as taken. Called by the owner."""
+        """The small writes that queue directly behind the one whose turn it is, marked as taken. Called in turn."""
         with self._mutex:
             if len(self._queue) < 2:
                 return []
             found = []
             for place in range(1, min(len(self._queue), most + 1)):
                 ticket = self._queue[place]
-                if ticket.work is None or ticket.is_taken:
+                if ticket.work is None or ticket.is_taken or not ticket.held.locked():
                     break
                 ticket.is_taken = True
                 found.append(ticket)
             return found
 
-    def release(self) -> None:
-        """End the turn: wake those whose work was done, then the next."""
-        self.owner = None
+    def give_back(self, tickets: Sequence[Ticket]) -> None:
+        """What was done for these was taken back: each does its own work, when its turn comes."""
         with self._mutex:
+            for ticket in tickets:
+                ticket.result = ticket.error = None
+                ticket.is_taken = False
+
+    def release(self, ticket: Ticket) -> None:
+        """End the turn: wake those whose work was done, then the next. Nothing happens where it was not its turn."""
+        with self._mutex:
+            if not self._queue or self._queue[0] is not ticket:
+                return
             self._queue.popleft()
-            done = []
-            while self._queue and self._queue[0].is_done:
-                done.append(self._queue.popleft())
+            done = self._bury()
             following = self._queue[0] if self._queue else None
-        for ticket in done:
-            ticket.wake()
+        for other in done:
+            other.wake()
         if following is not None:
             following.wake()
+
+    def _bury(self) -> list[Ticket]:
+        """Take from the head of the queue whose work is done, and the dead. Gives those who wait to hear of it."""
+        done = []
+        while self._queue and (self._queue[0].is_done or not self._queue[0].held.locked()):
+            ticket = self._queue.popleft()
+            if ticket.is_done:
+                done.append(ticket)
+        return done

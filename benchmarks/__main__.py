@@ -1,0 +1,82 @@
+"""`python -m benchmarks`: run workloads, print the table, and the marks with pass or miss.
+
+python -m benchmarks                            everything, about four minutes
+python -m benchmarks --workload W1 W10-get      these (W1 is every W1-something too)
+python -m benchmarks --quick                    a hundredth of the size, once: does it run?
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import machine, marks, peers, report, workloads
+from benchmarks.harness import BASE, Workload, measure
+
+QUICK_SCALE = 0.01
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", nargs="+", default=[], metavar="NAME", help="default: all")
+    parser.add_argument(
+        "--peer",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"beside {BASE}; default: all that are installed",
+    )
+    parser.add_argument("--repeat", type=int, metavar="N", help="default: 5, with --quick 1")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample here")
+    parser.add_argument("--markdown", action="store_true", help="print the table as the README has it")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the size: not a measurement")
+    parser.add_argument("--list", action="store_true", help="name the workloads and peers, and run nothing")
+    given = parser.parse_args(arguments)
+
+    known, missing = peers.load()
+    try:
+        chosen = workloads.chosen(given.workload)
+    except KeyError as error:
+        parser.error(f"there is no workload {error}; --list names them")
+    for name in given.peer:
+        if name not in {peer.name for peer in known}:
+            parser.error(f"there is no peer {name!r}, or it is not installed; --list names them")
+    if given.list:
+        print_lists(chosen, known, missing)
+        return 0
+    repeat = given.repeat if given.repeat is not None else 1 if given.quick else 5
+    if repeat < 1:
+        parser.error("--repeat is a number from 1")
+
+    for reason in missing:
+        print("left out:", reason, file=sys.stderr)
+    taking_part = [peer for peer in known if not given.peer or peer.name == BASE or peer.name in given.peer]
+    scale = QUICK_SCALE if given.quick else 1.0
+    outcomes = measure(chosen, taking_part, repeat=repeat, scale=scale)
+    found = marks.verdicts(outcomes)
+    what, how = machine.describe(), {"repeat": repeat, "scale": scale}
+    if given.json is not None:
+        given.json.write_text(json.dumps(report.data(what, how, outcomes, found), indent=1) + "\n")
+    if given.markdown:
+        print(report.markdown(outcomes, found))
+    else:
+        print(report.text(what, how, outcomes, found))
+    return 0
+
+
+def print_lists(chosen: Sequence[Workload], known: Sequence[peers.Peer], missing: Sequence[str]) -> None:
+    for workload in chosen:
+        print(f"{workload.name:<16}{workload.title}; {workload.unit}")
+    print()
+    print("peers:", ", ".join(peer.name for peer in known))
+    for reason in missing:
+        print("left out:", reason)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

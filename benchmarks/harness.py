@@ -1,0 +1,232 @@
+"""Harness: runs workloads with their peers in turn, several times, and sums up what it took.
+
+The peers take turns within every repeat, and begin with another one each time, so that a machine that grows slower for a
+while does so for all of them. A ratio is formed within a repeat, between neighbours in time, and only then is the
+median taken. CPU is user and system time of the whole process, threads included; wall is what the clock on it says.
+
+Rule of this file: it knows neither databases nor workloads nor what a good figure is.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from benchmarks.documents import Document
+from benchmarks.peers import PLAIN, Durability, Layout, NotOffered, Peer, Store
+
+BASE: Final = "raw"
+"""The peer that ratios are to."""
+
+Figures = dict[str, float]
+"""What one run of a workload gives: "cpu" and "wall" per operation in the workload's unit, or "size"."""
+
+Fill = Callable[[Store], object]
+
+
+class Stopwatch:
+    """Adds up CPU and wall seconds over the `with` blocks that it is entered for."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+        self.wall_s = 0.0
+
+    def __enter__(self) -> Stopwatch:
+        self._wall_s, self._cpu_s = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        self.cpu_s += cpu_s - self._cpu_s
+        self.wall_s += wall_s - self._wall_s
+
+    def per(self, operations: int) -> Figures:
+        """Microseconds for each of so many operations."""
+        return {"cpu": self.cpu_s * 1e6 / operations, "wall": self.wall_s * 1e6 / operations}
+
+
+class Bench:
+    """What a workload gets for one run with one peer: a folder of its own, and how large to be.
+
+    Attributes:
+        peer: Who runs it.
+        scale: 1.0 in earnest; less for a quick look.
+    """
+
+    def __init__(self, peer: Peer, scale: float, folder: Path) -> None:
+        self.peer = peer
+        self.scale = scale
+        self._folder = folder
+        self._runs = 0
+
+    def count(self, in_earnest: int, least: int = 16) -> int:
+        """How many operations at this scale."""
+        return max(least, round(in_earnest * self.scale))
+
+    @contextmanager
+    def empty(self, durability: Durability = "soft", layout: Layout = PLAIN) -> Iterator[Store]:
+        """A new database, closed and removed afterwards."""
+        folder = self._new_folder()
+        yield from self._opened(folder, layout, durability)
+
+    @contextmanager
+    def filled(
+        self,
+        name: str,
+        fill: Fill,
+        durability: Durability = "soft",
+        layout: Layout = PLAIN,
+    ) -> Iterator[Store]:
+        """A database as `fill` leaves it; made once under this name, and copied for each run."""
+        folder = self.copy(name, fill, layout)
+        yield from self._opened(folder, layout, durability)
+
+    def copy(self, name: str, fill: Fill, layout: Layout = PLAIN) -> Path:
+        """The folder of such a copy, closed. It goes with the whole run."""
+        template = self._folder / f"template-{name}"
+        if not template.exists():
+            making = self._new_folder()
+            store = self.peer.open(making, layout, "soft")
+            try:
+                fill(store)
+            finally:
+                store.close()
+            making.rename(template)
+        folder = self._new_folder(make=False)
+        shutil.copytree(template, folder)
+        return folder
+
+    def _opened(self, folder: Path, layout: Layout, durability: Durability) -> Iterator[Store]:
+        store = self.peer.open(folder, layout, durability)
+        try:
+            yield store
+        finally:
+            store.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _new_folder(self, *, make: bool = True) -> Path:
+        self._runs += 1
+        folder = self._folder / f"run-{self._runs}"
+        if make:
+            folder.mkdir(parents=True)
+        return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One question, and the function that answers it. See `workloads`.
+
+    Attributes:
+        name: W1, W1-shuffled, ...
+        unit: Of its figures.
+        run: One run with one peer.
+    """
+
+    name: str
+    unit: str
+    run: Callable[[Bench], Figures]
+
+    @property
+    def title(self) -> str:
+        return (self.run.__doc__ or self.name).strip().partition("\n")[0].rstrip(".")
+
+
+@dataclass(slots=True)
+class Summary:
+    """One peer's figures for one workload, one sample a repeat.
+
+    Attributes:
+        samples: Metric to the figures, in the workload's unit.
+        ratios: Metric to base divided by this peer, in the same repeats: 2.0 is twice as fast (or half as large).
+    """
+
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    ratios: dict[str, list[float]] = field(default_factory=dict)
+
+    def middle(self, metric: str) -> float:
+        return median(self.samples[metric])
+
+    def spread(self, metric: str) -> float:
+        """How far the samples lie apart, as a share of their median."""
+        samples = self.samples[metric]
+        middle = median(samples)
+        return (max(samples) - min(samples)) / middle if middle else 0.0
+
+    def ratio(self, metric: str) -> float | None:
+        found = self.ratios.get(metric)
+        return median(found) if found else None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A workload with the summaries of the peers that have it, in the order of the peers."""
+
+    workload: Workload
+    peers: dict[str, Summary]
+
+    def winner(self, metric: str) -> str | None:
+        """The peer with the least median. None among fewer than two."""
+        found = {
+            name: summary.middle(metric) for name, summary in self.peers.items() if metric in summary.samples
+        }
+        return min(found, key=lambda name: found[name]) if len(found) > 1 else None
+
+
+def measure(
+    workloads: Sequence[Workload], peers: Sequence[Peer], *, repeat: int, scale: float
+) -> list[Outcome]:
+    """Run every workload `repeat` times with every peer. Progress goes to standard error."""
+    outcomes = []
+    for workload in workloads:
+        print(f"{workload.name}: {workload.title}", end=" ", file=sys.stderr, flush=True)
+        # In the folder for temporary files: TMPDIR chooses the disk.
+        with tempfile.TemporaryDirectory(prefix="reactdb-benchmarks-") as folder:
+            benches = [Bench(peer, scale, Path(folder) / peer.name) for peer in peers]
+            outcomes.append(run_in_turns(workload, benches, repeat))
+        print(file=sys.stderr)
+    return outcomes
+
+
+def run_in_turns(workload: Workload, benches: Sequence[Bench], repeat: int) -> Outcome:
+    summaries: dict[str, Summary] = {bench.peer.name: Summary() for bench in benches}
+    for turn in range(repeat):
+        first = turn % len(benches)
+        figures: dict[str, Figures] = {}
+        for bench in [*benches[first:], *benches[:first]]:
+            gc.collect()
+            try:
+                figures[bench.peer.name] = workload.run(bench)
+            except NotOffered:
+                summaries.pop(bench.peer.name, None)
+        take_in(figures, summaries)
+        print(".", end="", file=sys.stderr, flush=True)
+    return Outcome(workload, {name: summary for name, summary in summaries.items() if summary.samples})
+
+
+def take_in(figures: dict[str, Figures], summaries: dict[str, Summary]) -> None:
+    """Add one repeat's figures, and their ratios to the base of the same repeat."""
+    base = figures.get(BASE, {})
+    for name, found in figures.items():
+        for metric, figure in found.items():
+            summaries[name].samples.setdefault(metric, []).append(figure)
+            if metric in base and figure > 0:
+                summaries[name].ratios.setdefault(metric, []).append(base[metric] / figure)
+
+
+def expect(expected: object, actual: object) -> None:
+    """A workload's look at its own result: who does nothing is always fastest."""
+    if expected != actual:
+        raise AssertionError(f"the workload gave {actual!r} instead of {expected!r}")
+
+
+def scores(documents: Sequence[Document]) -> int:
+    return sum(document["score"] for document in documents)

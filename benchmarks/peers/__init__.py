@@ -1,0 +1,123 @@
+"""Peers: the databases that run the workloads, each in a file of its own.
+
+A module in this folder that names its peers in `PEERS` takes part; one that cannot be imported, because its package is
+not installed, is left out. `raw` comes first: every ratio is to it.
+
+Rule of this folder: a store does what its docstring says, in the way that a careful programmer who knows that database
+would write it, loops included. What it cannot do, it leaves to `Store`, which says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Literal
+
+from benchmarks.documents import Document
+
+Durability = Literal["soft", "hard"]
+Key = str | int
+
+
+class NotOffered(Exception):
+    """This peer cannot do that. The workload is left out for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a database has to be ready for.
+
+    Attributes:
+        integer_keys: Every key is an int; otherwise a str.
+        indexed: There is an index on `score`.
+    """
+
+    integer_keys: bool = False
+    indexed: bool = False
+
+
+PLAIN = Layout()
+
+
+class Store:
+    """An open database with one table of documents. `id` is the key; an `each` is a commit for each, an `all` one commit."""
+
+    def insert_all(self, documents: Sequence[Document]) -> None:
+        """Add documents whose keys are free, as one commit."""
+        raise NotOffered
+
+    def insert_each(self, documents: Sequence[Document]) -> None:
+        """Add documents whose keys are free, in a commit each."""
+        raise NotOffered
+
+    def insert_from_threads(self, batches: Sequence[Sequence[Document]]) -> None:
+        """`insert_each` of each batch in a thread of its own, all at once. Every commit is done when this returns."""
+        raise NotOffered
+
+    def add_to_each(self, keys: Sequence[Key]) -> None:
+        """Read a document, add 1 to its score, write it: in a commit each."""
+        raise NotOffered
+
+    def add_to_all(self, keys: Sequence[Key]) -> None:
+        """The same as one commit. A later one sees what an earlier one wrote."""
+        raise NotOffered
+
+    def get_each(self, keys: Sequence[Key]) -> int:
+        """Read each document by its key; the sum of the scores."""
+        raise NotOffered
+
+    def get_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """Read the documents with low <= score < high by the index, in its order; how many they were."""
+        raise NotOffered
+
+    def scan(self) -> int:
+        """Read every document; the sum of the scores."""
+        raise NotOffered
+
+    def replay(self, *, decode: bool) -> int:
+        """Read every change of the log, oldest first, each with the document before and after; how many they were.
+
+        Args:
+            decode: Unpack both documents, instead of only passing their bytes by.
+        """
+        raise NotOffered
+
+    def close(self) -> None:
+        """Leave nothing behind that is not in the file."""
+
+
+class Peer:
+    """One way to keep documents.
+
+    Attributes:
+        name: As the tables have it.
+        imports: The statement that a program begins with to use it; None where there is none in Python.
+        imports_to_open: The same, and everything that opening a database imports.
+    """
+
+    name: str
+    imports: str | None = None
+    imports_to_open: str | None = None
+
+    def open(self, folder: Path, layout: Layout, durability: Durability) -> Store:
+        """Open the database in this folder; make it where there is none."""
+        raise NotImplementedError
+
+
+def load() -> tuple[list[Peer], list[str]]:
+    """The peers, raw first, and the modules that were left out with the reason why."""
+    found: list[Peer] = []
+    missing: list[str] = []
+    for module in iter_modules(__path__):
+        try:
+            found.extend(import_module(f"{__name__}.{module.name}").PEERS)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] in ("benchmarks", "reactdb"):
+                # Ours to mend, not somebody's package that is not installed.
+                raise
+            missing.append(f"{module.name}: {error}")
+    found.sort(key=lambda peer: (peer.name != "raw", peer.name))
+    return found, missing

@@ -1,0 +1,81 @@
+"""reactdb through its public API, all features on, no feed open. Nothing here that its users could not write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import reactdb
+from benchmarks.documents import Document
+from benchmarks.peers import Durability, Key, Layout, Peer, Store
+from benchmarks.peers.raw import in_threads
+from reactdb import row
+
+FILE = "reactdb.db"
+
+
+class ReactStore(Store):
+    def __init__(self, folder: Path, layout: Layout, durability: Durability) -> None:
+        path = folder / FILE
+        is_new = not path.exists()
+        self.database = reactdb.connect(path, durability=durability)
+        self.players = self.database.table("players")
+        if is_new:
+            self.database.table_create("players")
+            if layout.indexed:
+                self.players.index_create("score")
+
+    def insert_all(self, documents: Sequence[Document]) -> None:
+        self.players.insert(documents)
+
+    def insert_each(self, documents: Sequence[Document]) -> None:
+        insert = self.players.insert
+        for document in documents:
+            insert(document)
+
+    def insert_from_threads(self, batches: Sequence[Sequence[Document]]) -> None:
+        in_threads(self.insert_each, batches)
+
+    def add_to_each(self, keys: Sequence[Key]) -> None:
+        get, patch = self.players.get, {"score": row["score"] + 1}
+        for key in keys:
+            get(key).update(patch)
+
+    def add_to_all(self, keys: Sequence[Key]) -> None:
+        with self.database.transaction():
+            self.add_to_each(keys)
+
+    def get_each(self, keys: Sequence[Key]) -> int:
+        get = self.players.get
+        return sum(get(key).run()["score"] for key in keys)
+
+    def get_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        between, order = self.players.between, "score"
+        return sum(len(between(low, high, index=order).order_by(index=order).run()) for low, high in ranges)
+
+    def scan(self) -> int:
+        return sum(document["score"] for document in self.players)
+
+    def replay(self, *, decode: bool) -> int:
+        count = 0
+        for change in self.database.log():
+            if decode:
+                before, after = change.old_val, change.new_val
+                assert before is not after
+            count += 1
+        return count
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class React(Peer):
+    name = "reactdb"
+    imports = "import reactdb"
+    imports_to_open = "import reactdb; reactdb.connect"
+
+    def open(self, folder: Path, layout: Layout, durability: Durability) -> Store:
+        return ReactStore(folder, layout, durability)
+
+
+PEERS: tuple[Peer, ...] = (React(),)

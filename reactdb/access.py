@@ -1,0 +1,322 @@
+"""Access: how a query's documents leave the file: by keys, by a range of keys or of an index, in index order.
+
+Rule of this file: a better access path changes the cost of an answer, never the answer (law 6). So a filter that was looked up
+in an index is still tested, documents come in the order in which a scan would give them, and no index is used where it would
+hide a document whose filter fails with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from reactdb import codec
+from reactdb.errors import IndexNotFound, QueryError, TableNotFound
+from reactdb.expression import KeyRange, Predicate, index_ranges, may_fail, row
+from reactdb.query import (
+    Aggregate,
+    Between,
+    Filter,
+    Get,
+    GetAll,
+    HasFields,
+    Limit,
+    Map,
+    OrderBy,
+    Query,
+    Skip,
+    Step,
+)
+from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.snapshot import Entry, Row, Snapshot
+
+# Index places that are read at a time while a limit waits for enough documents that pass its filters.
+PAGE_PLACES = 512
+# Ranges that one filter may be looked up in: beyond that, a scan is likely to be as quick.
+MOST_RANGES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Where an access path begins and ends, in key bytes: start <= bytes < stop; and its direction."""
+
+    start: bytes = b""
+    stop: bytes = b"\xff"
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How documents leave the file, and the steps that are left to do.
+
+    Attributes:
+        index: The index that is walked; None for the primary key.
+        keys: For `get_all`: the keys' bytes, in the order asked for, repeated as asked for.
+        range: For everything else.
+        detour: Ranges of the index that hold everything the filters let pass. The index is only a shortcut then: documents
+            come out in primary key order all the same.
+        rest: The steps after.
+        aggregate: The last step, where it makes one value of all.
+        reason: In words, for `explain()`.
+        is_point: One key of the primary key.
+    """
+
+    table: TableInfo
+    index: IndexInfo | None
+    keys: tuple[bytes, ...] | None
+    range: Range
+    rest: tuple[Step, ...]
+    aggregate: Aggregate | None
+    reason: str
+    is_point: bool = False
+    detour: tuple[Range, ...] | None = None
+
+    @property
+    def is_detour(self) -> bool:
+        return self.detour is not None
+
+    @property
+    def is_whole_table(self) -> bool:
+        return (
+            self.index is None
+            and self.keys is None
+            and self.range.start == b""
+            and self.range.stop == b"\xff"
+        )
+
+    def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+        """The documents, decoded one by one as they are asked for."""
+        for place in self.places(snapshot):
+            yield codec.decode(place.body)
+
+    def places(self, snapshot: Snapshot) -> Iterator[Row | Entry]:
+        """The places in the file, in order. Read in pages where a limit may end the walk early."""
+        if self.keys is not None:
+            for key in self.keys:
+                if self.index is None:
+                    body = snapshot.get(self.table, key)
+                    if body is not None:
+                        yield Row(key, body)
+                else:
+                    yield from snapshot.entries(self.index, key, key + b"\x00")
+            return
+        if self.detour is not None:
+            yield from self._detour_places(snapshot, self.detour)
+            return
+        limit = self._rows_needed()
+        if limit is None or limit > PAGE_PLACES * 8:
+            yield from self._page(snapshot, self.range.start, self.range.stop, -1)
+            return
+        yield from self._pages(snapshot, max(limit, 1))
+
+    def _detour_places(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
+        found: dict[bytes, Row | Entry] = {}
+        for one in ranges:
+            for place in self._page(snapshot, one.start, one.stop, -1):
+                found[place.key] = place
+        for key in sorted(found):
+            yield found[key]
+
+    def _rows_needed(self) -> int | None:
+        """How many documents the steps after can use at most, or None where nothing bounds it."""
+        skipped = 0
+        for step in self.rest:
+            if isinstance(step, Skip):
+                skipped += step.count
+            elif isinstance(step, Limit):
+                return skipped + step.count
+            elif not isinstance(step, (Filter, HasFields, Map)):
+                return None
+        return None
+
+    def _page(self, snapshot: Snapshot, start: bytes, stop: bytes, limit: int) -> list[Row] | list[Entry]:
+        if self.index is None:
+            return snapshot.rows(self.table, start, stop, reverse=self.range.reverse, limit=limit)
+        return snapshot.entries(self.index, start, stop, reverse=self.range.reverse, limit=limit)
+
+    def _pages(self, snapshot: Snapshot, first: int) -> Iterator[Row | Entry]:
+        """The walk in growing pages. A page that ends among equal index values is read again from that value on."""
+        start, stop, size = self.range.start, self.range.stop, first
+        told: set[tuple[bytes, ...] | bytes] = set()
+        while True:
+            page = self._page(snapshot, start, stop, size)
+            for place in page:
+                name = (
+                    place.key
+                    if isinstance(place, Row)
+                    else (place.value, place.key, bytes(str(place.tag), "ascii"))
+                )
+                if name not in told:
+                    told.add(name)
+                    yield place
+            if len(page) < size:
+                return
+            last = page[-1]
+            edge = last.key if isinstance(last, Row) else last.value
+            if self.range.reverse:
+                stop = edge + b"\x00"
+            else:
+                start = edge
+            size = min(size * 4, PAGE_PLACES * 16) if page[0] is not last else size * 4
+
+
+def access(query: Query, table: TableInfo) -> Access:
+    """Choose the access path of a query.
+
+    Raises:
+        IndexNotFound: The query names an index that is not there.
+        QueryError: ReQL's sentence for an order or a range that contradicts an earlier one.
+    """
+    steps = query.steps
+    last = steps[-1] if steps and isinstance(steps[-1], Aggregate) else None
+    if last is not None:
+        steps = steps[:-1]
+        if last.index is not None:
+            find_index_or_primary(last.index, table)
+            steps = (*steps, OrderBy((), last.index, last.kind == "max"), Limit(1))
+    check_indexed_steps(steps, table)
+    first = steps[0] if steps else None
+    if isinstance(first, Get):
+        return Access(table, None, None, Range(), steps[1:], last, "get: one key", is_point=True)
+    if isinstance(first, GetAll):
+        index = index_named(first.index, table)
+        return Access(
+            table,
+            index,
+            first.keys_bytes,
+            Range(),
+            steps[1:],
+            last,
+            f"get_all: {len(first.keys)} keys of {shown(index)}",
+        )
+    place = 0
+    index = None
+    span = Range()
+    reason = "every document"
+    if isinstance(first, Between):
+        index = index_named(first.index, table)
+        span = Range(first.start, first.stop)
+        reason = f"a range of {shown(index)}"
+        place = 1
+    following = steps[place] if place < len(steps) else None
+    if (
+        isinstance(following, OrderBy)
+        and not following.keys
+        and (following.index is not None or first is None or place)
+    ):
+        name = following.index
+        if name is None or name == table.primary_key:
+            wanted, is_usable = None, index is None
+        else:
+            wanted = find_index(name, table)
+            is_usable = place == 0 or index is wanted
+        if is_usable:
+            span = Range(span.start, span.stop, following.index_descending)
+            return Access(
+                table, wanted, None, span, steps[place + 1 :], last, f"{reason}, in order of {shown(wanted)}"
+            )
+    if place == 0:
+        found = index_for_filters(steps, table)
+        if found is not None:
+            index, ranges = found
+            reason = f"{len(ranges)} ranges" if len(ranges) != 1 else "a range"
+            reason = f"{reason} of {shown(index)}, implied by the filter"
+            if index is None:
+                return Access(table, None, None, ranges[0], steps, last, reason)
+            return Access(table, index, None, Range(), steps, last, reason, detour=ranges)
+    return Access(table, index, None, span, steps[place:], last, reason)
+
+
+def shown(index: IndexInfo | None) -> str:
+    return "the primary key" if index is None else f"index `{index.name}`"
+
+
+def index_named(name: str | None, table: TableInfo) -> IndexInfo | None:
+    return None if name is None or name == table.primary_key else find_index(name, table)
+
+
+def find_index_or_primary(name: str, table: TableInfo) -> IndexInfo | None:
+    return index_named(name, table)
+
+
+def check_indexed_steps(steps: tuple[Step, ...], table: TableInfo) -> None:
+    """ReQL's rules: a range and an indexed order come first, once, and on one index."""
+    between: str | None = None
+    has_between = has_order = is_transformed = False
+    for step in steps:
+        if isinstance(step, Between):
+            if has_between:
+                raise QueryError("Cannot perform multiple BETWEENs on the same table.")
+            if is_transformed:
+                raise QueryError("Expected type TABLE_SLICE but found SELECTION.")
+            has_between, between = True, step.index or table.primary_key
+            index_named(step.index, table)
+        elif isinstance(step, OrderBy) and step.index is not None:
+            if has_order:
+                raise QueryError("Cannot perform multiple indexed ORDER_BYs on the same table.")
+            if is_transformed:
+                raise QueryError(
+                    "Indexed order_by can only be performed on a TABLE or TABLE_SLICE. Make sure order_by comes before any "
+                    "transformations (such as map) or filters."
+                )
+            if has_between and between != step.index:
+                raise QueryError(
+                    f"Cannot order by index `{step.index}` after calling BETWEEN on index `{between}`."
+                )
+            index_named(step.index, table)
+            has_order = True
+        else:
+            if isinstance(step, GetAll):
+                index_named(step.index, table)
+            is_transformed = True
+
+
+def index_for_filters(
+    steps: tuple[Step, ...], table: TableInfo
+) -> tuple[IndexInfo | None, tuple[Range, ...]] | None:
+    """An index (None: the primary key) and ranges of it that hold every document that the leading filters let pass; or None.
+
+    A filter that may fail with an error ends the search: on a document that the index does not show, it would have.
+    """
+    best: tuple[IndexInfo | None, tuple[KeyRange, ...]] | None = None
+    for step in steps:
+        if not isinstance(step, Filter) or may_fail(step.predicate):
+            break
+        for index, ranges in looked_up(step.predicate, table):
+            if len(ranges) <= MOST_RANGES and (best is None or cost(ranges) < cost(best[1])):
+                best = index, ranges
+    if best is None:
+        return None
+    return best[0], tuple(Range(one.start, one.stop) for one in best[1])
+
+
+def looked_up(
+    predicate: Predicate, table: TableInfo
+) -> Iterator[tuple[IndexInfo | None, tuple[KeyRange, ...]]]:
+    found = index_ranges(predicate, row[table.primary_key])
+    if found is not None and len(found) == 1:
+        yield None, found
+    for index in table.indexes.values():
+        found = index_ranges(predicate, index.expression, multi=index.multi)
+        if found is not None:
+            yield index, found
+
+
+def cost(ranges: tuple[KeyRange, ...]) -> tuple[bool, int]:
+    """Less is likely to find fewer documents: points before ranges, few before many."""
+    return (not all(one.is_point for one in ranges), len(ranges))
+
+
+def find_table(name: str, snapshot: Snapshot) -> TableInfo:
+    table = snapshot.table(name)
+    if table is None:
+        raise TableNotFound(name)
+    return table
+
+
+def find_index(name: str, table: TableInfo) -> IndexInfo:
+    index = table.indexes.get(name)
+    if index is None:
+        raise IndexNotFound(name, table.name)
+    return index

@@ -1,0 +1,256 @@
+"""Aggregates kept up to date: AggregateView for one value, GroupView for one a group, both over any other view.
+
+The view below reports what enters and what leaves its result, as boxed values; an accumulator adds the one and takes away the
+other. One change is told as one step of each value that it moved.
+
+Rule of this file: what a value does to a sum is in `accumulators`; here it is only carried there and the result told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from reactdb import collation
+from reactdb.change import Change
+from reactdb.errors import MissingValue
+from reactdb.feeds.accumulators import Accumulator
+from reactdb.feeds.pipeline import Boxed, same_value, value_function
+from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader, View
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+
+class DerivedView:
+    """What views over another view have in common: they read what it reads and hear of what it hears of."""
+
+    is_stateful = True
+
+    def __init__(self, below: View) -> None:
+        self.below = below
+
+    def tables(self) -> Sequence[TableInfo]:
+        return self.below.tables()
+
+    def indexes(self) -> Sequence[tuple[int, str]]:
+        return self.below.indexes()
+
+    def routes(self) -> Sequence[Route]:
+        return self.below.routes()
+
+    def describe(self) -> dict[str, Any]:
+        return {**self.below.describe(), "over": self.below.kind}
+
+    def _boxes(self, snapshot: Snapshot) -> Iterable[Any]:
+        self.below.seed(snapshot)
+        return [initial.value for initial in self.below.result(snapshot)]
+
+
+class AggregateView(DerivedView):
+    """One value of all."""
+
+    def __init__(self, below: View, make: Callable[[], Accumulator], name: str) -> None:
+        super().__init__(below)
+        self.kind = name
+        self._make = make
+        self._accumulator = make()
+        self._told: Any = None
+
+    @property
+    def documents_held(self) -> int:
+        return self.below.documents_held + self._accumulator.documents_held
+
+    def seed(self, snapshot: Snapshot) -> None:
+        accumulator = self._make()
+        for box in self._boxes(snapshot):
+            accumulator.add(box)
+        self._accumulator = accumulator
+        self._told = accumulator.result
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return [Initial(self._told)]
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        deltas = self.below.advance(change, reader)
+        if not deltas:
+            return ()
+        for delta in deltas:
+            old, new = boxes(delta)
+            move(self._accumulator, old, self._accumulator, new)
+        old_val, self._told = self._told, self._accumulator.result
+        if old_val is self._told or (old_val is not None and same_value(old_val, self._told)):
+            return ()
+        return (Delta(change, old_val, self._told, identity="value"),)
+
+
+class GroupView(DerivedView):
+    """One value a group; or, without an aggregate, the documents with the group that they are in."""
+
+    kind = "group"
+
+    def __init__(self, below: View, expression: Any, make: Callable[[], Accumulator] | None) -> None:
+        super().__init__(below)
+        self._function = value_function(expression)
+        self._make = make
+        self._groups: dict[bytes, Group] = {}
+        self.is_stateful = below.is_stateful or make is not None
+
+    @property
+    def documents_held(self) -> int:
+        held = sum(group.accumulator.documents_held for group in self._groups.values())
+        return self.below.documents_held + held
+
+    def seed(self, snapshot: Snapshot) -> None:
+        self._groups = {}
+        if self._make is None:
+            self.below.seed(snapshot)
+            return
+        for box in self._boxes(snapshot):
+            group = self._group_of(self._value(box))
+            group.size += 1
+            group.accumulator.add(box)
+        for group in self._groups.values():
+            group.told = group.accumulator.result
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        if self._make is None:
+            return self._labelled(self.below.result(snapshot))
+        return [
+            Initial(group.told, group=[group.value], identity=place)
+            for place, group in sorted(self._groups.items())
+        ]
+
+    def _labelled(self, found: Iterable[Initial]) -> Iterable[Initial]:
+        for initial in found:
+            yield Initial(initial.value.value, group=[self._value(initial.value)])
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        deltas = self.below.advance(change, reader)
+        if not deltas:
+            return ()
+        if self._make is None:
+            return [told for delta in deltas for told in self._labelled_delta(change, delta)]
+        touched: dict[bytes, Group] = {}
+        for delta in deltas:
+            old_box, new_box = boxes(delta)
+            old = self._touch(old_box, touched)
+            new = self._touch(new_box, touched)
+            if old is not None:
+                old.size -= 1
+            if new is not None:
+                new.size += 1
+            move(
+                None if old is None else old.accumulator,
+                old_box,
+                None if new is None else new.accumulator,
+                new_box,
+            )
+        return [
+            delta
+            for place, group in touched.items()
+            if (delta := self._told(change, place, group)) is not None
+        ]
+
+    def _touch(self, box: Boxed | None, touched: dict[bytes, Group]) -> Group | None:
+        if box is None:
+            return None
+        try:
+            value = self._value(box)
+        except Exception:
+            # What cannot be grouped is in no group.
+            return None
+        group = self._group_of(value)
+        touched[collation.key_bytes(value)] = group
+        return group
+
+    def _told(self, change: Change, place: bytes, group: Group) -> Delta | None:
+        old_val = group.told
+        if group.size > 0:
+            group.told = group.accumulator.result
+        else:
+            del self._groups[place]
+            group.told = None
+        if old_val is group.told or same_value(old_val, group.told):
+            return None
+        return Delta(change, old_val, group.told, identity=("group", place), group=[group.value])
+
+    def _labelled_delta(self, change: Change, delta: AnyDelta) -> list[Delta]:
+        old, new = boxes(delta)
+        old_group = None if old is None else self._quiet_value(old)
+        new_group = None if new is None else self._quiet_value(new)
+        if old is not None and new is not None and same_value(old_group, new_group):
+            if same_value(old.value, new.value):
+                return []
+            return [
+                Delta(change, old.value, new.value, identity=delta_name(delta, old_group), group=[old_group])
+            ]
+        found = []
+        if old is not None:
+            found.append(
+                Delta(change, old.value, None, identity=delta_name(delta, old_group), group=[old_group])
+            )
+        if new is not None:
+            found.append(
+                Delta(change, None, new.value, identity=delta_name(delta, new_group), group=[new_group])
+            )
+        return found
+
+    def _value(self, box: Boxed) -> Any:
+        """The group of a value; what lacks the field is in the group of None."""
+        try:
+            return self._function(box.value)
+        except MissingValue:
+            return None
+
+    def _quiet_value(self, box: Boxed) -> Any:
+        try:
+            return self._value(box)
+        except Exception:
+            return None
+
+    def _group_of(self, value: Any) -> Group:
+        place = collation.key_bytes(value)
+        group = self._groups.get(place)
+        if group is None:
+            assert self._make is not None
+            group = self._groups[place] = Group(value, self._make())
+        return group
+
+
+class Group:
+    """One group: its value, its members' aggregate, and what was last told of it."""
+
+    __slots__ = ("accumulator", "size", "told", "value")
+
+    def __init__(self, value: Any, accumulator: Accumulator) -> None:
+        self.value = value
+        self.accumulator = accumulator
+        self.size = 0
+        self.told: Any = None
+
+
+def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
+    """The values that left and entered the result of a view whose pipeline boxes them."""
+    old: Any = delta.old_val
+    new: Any = delta.new_val
+    return old, new
+
+
+def delta_name(delta: AnyDelta, group: Any) -> tuple[Any, ...]:
+    """A document in a group: squashing must not mix the groups that it went through."""
+    change = delta.change if isinstance(delta, Delta) else delta
+    identity = delta.identity if isinstance(delta, Delta) else None
+    return (change.table_id, change.key_bytes, identity, collation.key_bytes(group))
+
+
+def move(
+    old_home: Accumulator | None, old: Boxed | None, new_home: Accumulator | None, new: Boxed | None
+) -> None:
+    """A value leaves one accumulator and another enters one; a value that cannot take part stays out."""
+    if old is not None and old_home is not None:
+        old_home.remove(old)
+    if new is not None and new_home is not None:
+        try:
+            new_home.add(new)
+        except Exception:
+            return

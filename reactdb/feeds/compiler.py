@@ -1,0 +1,322 @@
+"""The compiler: a query as a view that keeps its result up to date, or ReQL's sentence that says why there is none.
+
+    get                                  PointView
+    table, get_all, between, filter, ...  SelectView
+    order_by, with skip and limit        WindowView   (without a limit: where offsets are asked for)
+    min, max                             WindowView of one
+    count, sum, avg, group, distinct     AggregateView, GroupView, DistinctView, over one of the above
+    union                                UnionView of the members, each with the steps that follow
+
+Rule of this file: what cannot be kept up to date is refused here, before anybody subscribes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reactdb.access import Access, access, find_table
+from reactdb.errors import QueryError, UnsupportedFeed
+from reactdb.expression import Expression, Predicate, is_deterministic
+from reactdb.feeds.accumulators import accumulator_of
+from reactdb.feeds.aggregate import AggregateView, GroupView
+from reactdb.feeds.distinct import DistinctView
+from reactdb.feeds.pipeline import Pipeline, Ranked
+from reactdb.feeds.point import PointView
+from reactdb.feeds.select import AllTablesView, SelectView
+from reactdb.feeds.source import Source
+from reactdb.feeds.union import UnionView
+from reactdb.feeds.view import View
+from reactdb.feeds.window import WindowView
+from reactdb.query import (
+    ALL_TABLES,
+    Aggregate,
+    Between,
+    ConcatMap,
+    Distinct,
+    Filter,
+    Get,
+    GetAll,
+    Group,
+    HasFields,
+    Limit,
+    Map,
+    OrderBy,
+    Query,
+    Skip,
+    Step,
+    Union,
+)
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+EAGER = "Cannot call `changes` on an eager stream."
+UNORDERED_LIMIT = "Cannot get changes on the first elements of an unordered stream."
+AFTER_LIMIT = (
+    "Changefeeds are not supported on queries that have a transformation following a `limit` term.  Transformations "
+    "include terms such as `filter`, `map`, `pluck`, etc.  Consider moving the transformation before the `limit` term."
+)
+AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."
+SLICE_OF_UNION = "Cannot call `changes` on a slice of a union."
+NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
+NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A view, what it is a view of, and the name that equal views share.
+
+    Attributes:
+        key: Equal for queries that surely have equal results in one database.
+        is_ordered: Its deltas have offsets.
+    """
+
+    view: View
+    key: Hashable
+    is_ordered: bool
+
+
+def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = False) -> Plan:
+    """The view of a query. Not seeded yet.
+
+    Raises:
+        TableNotFound, IndexNotFound: There is none of that name.
+        UnsupportedFeed: The result cannot be kept up to date, or has no offsets to include.
+        QueryError: The query makes no sense.
+    """
+    if query.table == ALL_TABLES:
+        if include_offsets:
+            raise UnsupportedFeed("Cannot include offsets for range subs.")
+        return Plan(AllTablesView(), ALL_TABLES, False)
+    queries = _members(query)
+    members = [
+        _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries
+    ]
+    key: Hashable = tuple(member.key for member in members)
+    last = members[0].last
+    views = [
+        member.view(include_offsets, number.to_bytes(2, "big") if last else None)
+        for number, member in enumerate(members)
+    ]
+    view: View = views[0] if len(views) == 1 else UnionView(views)
+    if last:
+        view = _derived(view, last)
+    is_ordered = all(isinstance(one, WindowView) for one in views) and view.kind in (
+        "limit",
+        "order",
+        "union",
+    )
+    if include_offsets and not is_ordered:
+        raise UnsupportedFeed(f"Cannot include offsets for {_subscription_kind(view, members)} subs.")
+    return Plan(view, (key, is_ordered), is_ordered)
+
+
+def _members(query: Query) -> list[Query]:
+    """The query, or where it is a union the members, each with the steps that follow the union."""
+    found = [Query(query.table)]
+    for step in query.steps:
+        if isinstance(step, Union):
+            for other in step.others:
+                found.extend(_members(other))
+        else:
+            if len(found) > 1:
+                _check_after_union(step)
+            found = [member.then(step) for member in found]
+    return found
+
+
+def _check_after_union(step: Step) -> None:
+    if isinstance(step, (Limit, Skip)):
+        raise UnsupportedFeed(SLICE_OF_UNION)
+    if isinstance(step, OrderBy):
+        raise UnsupportedFeed(EAGER)
+
+
+def _derived(view: View, last: Sequence[Step]) -> View:
+    """The view over the view: what distinct, group and aggregates make of it."""
+    first, following = last[0], (last[1] if len(last) > 1 else None)
+    if isinstance(first, Group):
+        make = None if following is None else accumulator_of(_aggregate(following))
+        return GroupView(view, first.expression, make)
+    if isinstance(first, Distinct):
+        view = DistinctView(view, first.expression, boxed=following is not None)
+        first = following  # type: ignore[assignment]
+    if first is None:
+        return view
+    step = _aggregate(first)
+    return AggregateView(view, accumulator_of(step), step.kind)
+
+
+def _aggregate(step: Step) -> Aggregate:
+    if not isinstance(step, Aggregate):
+        raise UnsupportedFeed(EAGER)
+    return step
+
+
+def _subscription_kind(view: View, members: Sequence[_Member]) -> str:
+    """What ReQL calls the feed, in its sentence about offsets."""
+    if view.kind == "point":
+        return "point"
+    return "empty" if all(member.is_empty for member in members) else "range"
+
+
+class _Member:
+    """One query over one table, taken apart.
+
+    Attributes:
+        access: How its documents leave the file.
+        steps: What is done to each of them, in order: filters, maps and orders.
+        window: (skip, limit) of an order, limit None for all; None without an order's skip or limit.
+        last: distinct, group and aggregate, which stand at the end.
+        key: Equal for equal queries.
+    """
+
+    def __init__(self, query: Query, table: TableInfo, *, is_alone: bool) -> None:
+        steps = list(query.steps)
+        self.key: Hashable = (table.id, *(step_key(step) for step in steps))
+        self.table = table
+        self.last = _taken_from_end(steps)
+        extreme = self._extreme(steps) if is_alone else None
+        _check_steps(steps)
+        self.access: Access = access(Query(query.table, tuple(steps)), table)
+        self.window: tuple[int, int | None] | None = None
+        self.steps: list[Step] = []
+        self.is_ordered = any(isinstance(step, OrderBy) for step in steps)
+        for step in self.access.rest:
+            self._place(step)
+        if extreme is not None:
+            self.steps.append(extreme)
+            self.window = (0, 1)
+        if self.access.is_point and (self.last or self.is_ordered or self.window is not None):
+            raise QueryError(NOT_A_SEQUENCE)
+        self._get_step = query.steps[0] if self.access.is_point else None
+
+    def _extreme(self, steps: list[Step]) -> Step | None:
+        """min and max alone are an order that one document is wanted of. Of a limit, or of groups, they are worked out by
+        holding what they are of."""
+        step = self.last[0] if len(self.last) == 1 else None
+        if not isinstance(step, Aggregate) or step.kind not in ("min", "max"):
+            return None
+        if step.index is not None:
+            steps += [OrderBy((), step.index, step.kind == "max"), Limit(1)]
+        elif any(isinstance(other, (Limit, Skip)) for other in steps):
+            return None
+        self.last = []
+        return None if step.index is not None else Ranked(step.expression, step.kind == "max")
+
+    def _place(self, step: Step) -> None:
+        """A step into its room, or out with it, where it cannot follow the earlier ones."""
+        if isinstance(step, (Limit, Skip)):
+            self._cut(step)
+        elif isinstance(step, (Filter, HasFields, Map)):
+            if self.window is not None:
+                raise UnsupportedFeed(AFTER_LIMIT)
+            self.steps.append(step)
+        elif isinstance(step, OrderBy):
+            # An index that the documents do not come by, or keys that break its ties: the whole would have to be sorted.
+            if self.window is not None or step.index is not None:
+                raise UnsupportedFeed(EAGER)
+            if step.keys:
+                self.steps.append(step)
+        elif isinstance(step, (GetAll, Between, Get)):
+            raise QueryError("Expected type TABLE_SLICE but found SELECTION.")
+        else:
+            raise UnsupportedFeed(EAGER)
+
+    def _cut(self, step: Limit | Skip) -> None:
+        is_limit = isinstance(step, Limit)
+        if self.access.is_point:
+            raise QueryError(NOT_A_SEQUENCE)
+        if not self.is_ordered:
+            raise UnsupportedFeed(UNORDERED_LIMIT if is_limit else EAGER)
+        if self.window is None:
+            self.window = (0, step.count) if is_limit else (step.count, None)
+        elif is_limit and self.window[1] is None:
+            self.window = (self.window[0], step.count)
+        else:
+            raise UnsupportedFeed(EAGER)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.access.is_point and Source(self.access).is_empty
+
+    def view(self, include_offsets: bool, prefix: bytes | None) -> View:
+        """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
+        if self._get_step is not None:
+            assert isinstance(self._get_step, Get)
+            return PointView(self.table, self._get_step.key_bytes, Pipeline(self.steps))
+        source = Source(self.access)
+        pipeline = Pipeline(self.steps, prefix)
+        if self.window is not None:
+            skip, limit = self.window
+            return WindowView(source, pipeline, skip, None if limit is None else skip + limit)
+        if self.is_ordered and include_offsets:
+            return WindowView(source, pipeline)
+        # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
+        return SelectView(source, pipeline, is_ordered=any(isinstance(step, OrderBy) for step in self.steps))
+
+
+def _taken_from_end(steps: list[Step]) -> list[Step]:
+    """Take distinct, group and aggregate off the end, where they make one value, or values, of all documents."""
+    for place, step in enumerate(steps):
+        if isinstance(step, (Distinct, Group, Aggregate)):
+            found = steps[place:]
+            del steps[place:]
+            return found
+    return []
+
+
+def _check_steps(steps: Sequence[Step]) -> None:
+    for step in steps:
+        if isinstance(step, ConcatMap):
+            raise UnsupportedFeed(AFTER_CONCAT_MAP)
+        for part in _computed(step):
+            if not is_deterministic(part, allow_now=True):
+                raise UnsupportedFeed(NOT_DETERMINISTIC)
+
+
+def _computed(step: Step) -> list[Expression | Predicate]:
+    if isinstance(step, (Filter, HasFields)):
+        return [step.predicate]
+    if isinstance(step, Map):
+        return [step.function] if isinstance(step.function, Expression) else []
+    if isinstance(step, OrderBy):
+        return [key.expression for key in step.keys]
+    return []
+
+
+def step_key(step: Step) -> Hashable:
+    """Equal for steps that surely do the same."""
+    if isinstance(step, Get):
+        return ("get", step.key_bytes)
+    if isinstance(step, GetAll):
+        return ("get_all", step.keys_bytes, step.index)
+    if isinstance(step, Between):
+        return ("between", step.start, step.stop, step.index)
+    if isinstance(step, (Filter, HasFields)):
+        return ("filter", _hashable(step.predicate.key))
+    if isinstance(step, Map):
+        return ("map", _function_key(step.function))
+    if isinstance(step, OrderBy):
+        return ("order_by", tuple(key.key for key in step.keys), step.index, step.index_descending)
+    if isinstance(step, (Limit, Skip)):
+        return (type(step), step.count)
+    if isinstance(step, (Distinct, Group)):
+        return (type(step), None if step.expression is None else _function_key(step.expression))
+    if isinstance(step, Aggregate):
+        return (step.kind, None if step.expression is None else _function_key(step.expression), step.index)
+    return object()
+
+
+def _function_key(function: Any) -> Hashable:
+    return function.key if isinstance(function, Expression) else _hashable(function)
+
+
+def _hashable(value: Any) -> Hashable:
+    """The value, or where it cannot be hashed something that equals nothing else."""
+    try:
+        hash(value)
+    except TypeError:
+        return object()
+    return value  # type: ignore[no-any-return]

@@ -1,0 +1,324 @@
+"""Consumers: who polls subscriptions, when, and what is done with the events. PushConsumer calls an observer.
+
+One consumer may have several subscriptions (a union of feeds). It tells in one place at a time, whichever thread that is: the
+committing one, a scheduler's, the timers'. Whoever comes while it is telling leaves again; who is telling looks once more
+before going.
+
+A subscriber that raises ends its own feed. Rule of this file: no lock is held while an observer is called, but for the
+consumer's own turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from reactdb.feeds.hub import FeedHub
+from reactdb.feeds.subscription import ENDED, NOTHING, Source, Subscription
+from reactdb.feeds.terms import Chain, Term
+from reactdb.feeds.timers import timers
+
+logger = logging.getLogger("reactdb")
+
+# Events told to one subscriber before the next one gets its turn.
+EVENTS_IN_A_TURN = 1_000
+
+OnNext = Callable[[Any], None]
+OnError = Callable[[Exception], None]
+OnCompleted = Callable[[], None]
+
+
+class Flow:
+    """A feed as a tree: a source of events, or flows told as one; then terms."""
+
+    __slots__ = ("parts", "source", "terms")
+
+    def __init__(
+        self, source: Source | None, parts: Sequence[Flow] = (), terms: tuple[Term, ...] = ()
+    ) -> None:
+        self.source = source
+        self.parts = tuple(parts)
+        self.terms = terms
+
+    def then(self, term: Term) -> Flow:
+        return Flow(self.source, self.parts, (*self.terms, term))
+
+    def sources(self) -> Iterable[Source]:
+        if self.source is not None:
+            yield self.source
+        for part in self.parts:
+            yield from part.sources()
+
+
+class BaseConsumer:
+    """What all consumers share: their subscriptions, and the way of an event through the terms."""
+
+    __slots__ = ("__weakref__", "_position", "error", "is_closed", "members")
+
+    def __init__(self) -> None:
+        self.members: tuple[Subscription, ...] = ()
+        self._position = 0
+        self.error: BaseException | None = None
+        self.is_closed = False
+
+    def open(self, flow: Flow) -> None:
+        """Subscribe to everything in the flow, or to nothing.
+
+        Raises:
+            What `FeedHub.attach` raises.
+        """
+        self.members = tuple(self._subscriptions(flow, ()))
+        try:
+            for member in self.members:
+                if not any(chain.is_finished for chain in member.path):
+                    member.source.hub.attach(member)
+            self._drop_finished()
+        except BaseException:
+            self.close()
+            raise
+
+    def _subscriptions(self, flow: Flow, path: tuple[Chain, ...]) -> Iterable[Subscription]:
+        if flow.terms:
+            path = (Chain(flow.terms), *path)
+        if flow.source is not None:
+            yield Subscription(flow.source, self, path)
+        for part in flow.parts:
+            yield from self._subscriptions(part, path)
+
+    def _drop_finished(self) -> None:
+        """A `limit` that has been reached ends the members before it."""
+        for one in self.members:
+            if any(chain.is_finished for chain in one.path):
+                self._take_out(one)
+
+    def _take_out(self, member: Subscription) -> None:
+        member.close()
+        self._position = member.position
+        self.members = tuple(one for one in self.members if one is not member)
+
+    def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
+        events = [event]
+        for chain in member.path:
+            events = [after for before in events for after in chain(before)]
+        if any(chain.is_finished for chain in member.path):
+            self._drop_finished()
+        return events
+
+    def _member_ended(self, member: Subscription) -> bool:
+        """Take the member out. Whether that was an error, and so the end of all."""
+        error = member.error
+        self._take_out(member)
+        if error is not None and not self.is_closed:
+            self.error = error
+            self.close()
+            return True
+        return False
+
+    def close(self) -> None:
+        """Hear nothing more. Any thread; a second call does nothing."""
+        self.is_closed = True
+        for member in self.members:
+            member.close()
+
+    def settle(self) -> None:
+        """After `close`, where time does not matter: let the hub see whether anybody is left."""
+        for member in self.members:
+            member.source.hub.settle()
+
+    @property
+    def position(self) -> int:
+        """Every change up to this seq has been told by all members."""
+        return self._position if not self.members else min(member.position for member in self.members)
+
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds until some member has something; None where nothing is known to come."""
+        waits = [wait_s for member in self.members if (wait_s := member.wait_s) is not None]
+        return min(waits, default=None)
+
+    def wake(self, subscription: Subscription) -> None:
+        raise NotImplementedError
+
+    def now(self) -> float:
+        return time.monotonic()
+
+
+class PushConsumer(BaseConsumer):
+    """An observer that is called: by the committing thread, or where its scheduler says."""
+
+    __slots__ = (
+        "_is_armed",
+        "_is_done",
+        "_is_scheduled",
+        "_on_completed",
+        "_on_error",
+        "_on_next",
+        "_scheduler",
+        "_turn",
+    )
+
+    def __init__(
+        self,
+        on_next: OnNext | None,
+        on_error: OnError | None,
+        on_completed: OnCompleted | None,
+        scheduler: Any = None,
+    ) -> None:
+        super().__init__()
+        self._on_next = on_next
+        self._on_error = on_error
+        self._on_completed = on_completed
+        self._scheduler = scheduler
+        self._turn = threading.Lock()
+        self._is_scheduled = False
+        self._is_armed = False
+        self._is_done = False
+
+    def now(self) -> float:
+        if self._scheduler is None:
+            return time.monotonic()
+        return float(self._scheduler.to_seconds(self._scheduler.now))
+
+    def wake(self, subscription: Subscription) -> None:
+        subscription.source.hub.is_ready(self)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Where
+
+    def run(self) -> None:
+        """Called by the hub when there is something to tell: here and now, or at the scheduler's time and place."""
+        if self._scheduler is None:
+            self._tell()
+        elif not self._is_scheduled:
+            self._is_scheduled = True
+            try:
+                self._scheduler.schedule(self._scheduled)
+            except Exception as error:
+                logger.exception("the scheduler of a feed refused: the feed ends")
+                self._end_with(error)
+
+    def _scheduled(self, *_: Any) -> None:
+        self._is_scheduled = False
+        self._tell()
+
+    def _fired(self, *_: Any) -> None:
+        """A timer went off."""
+        self._is_armed = False
+        if self._scheduler is not None:
+            self._tell()
+            return
+        for member in self.members[:1]:
+            hub: FeedHub = member.source.hub
+            hub.is_ready(self)
+            hub.drain()
+
+    def _arm(self, wait_s: float) -> None:
+        if self._is_armed:
+            return
+        self._is_armed = True
+        if self._scheduler is None:
+            timers.call_later(wait_s, self._fired)
+        else:
+            self._scheduler.schedule_relative(wait_s, self._fired)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Telling
+
+    def _tell(self) -> None:
+        while True:
+            if not self._turn.acquire(blocking=False):
+                return
+            try:
+                is_finished = self._tell_some()
+            finally:
+                self._turn.release()
+            if is_finished or self.is_closed:
+                return
+            wait_s = self.wait_s
+            if wait_s is None:
+                return
+            if wait_s > 0:
+                self._arm(wait_s)
+                return
+            for member in self.members[:1]:
+                # More than one turn's worth, or something that came while leaving: the others first.
+                member.source.hub.is_ready(self)
+                if self._scheduler is not None:
+                    member.source.hub.drain()
+                return
+
+    def _tell_some(self) -> bool:
+        """Whether there is nothing more to come."""
+        for member in self.members:
+            member.is_woken = False
+            for _ in range(EVENTS_IN_A_TURN):
+                event = member.poll()
+                if event is NOTHING:
+                    break
+                if event is ENDED:
+                    if self._member_ended(member):
+                        self._tell_error()
+                        return True
+                    break
+                if not self._pass_on(member, event):
+                    return True
+        if not self.members and not self.is_closed:
+            self._complete()
+        return self.is_closed
+
+    def _pass_on(self, member: Subscription, event: Any) -> bool:
+        """One event to the observer. False: the feed has ended."""
+        try:
+            if not member.path:
+                if self._on_next is not None:
+                    self._on_next(event)
+                return not self.is_closed
+            events = self._through_terms(member, event)
+        except Exception as error:
+            return self._broken(error, is_observers=not member.path)
+        for one in events:
+            try:
+                if self._on_next is not None:
+                    self._on_next(one)
+            except Exception as error:
+                return self._broken(error, is_observers=True)
+            if self.is_closed:
+                return False
+        return True
+
+    def _broken(self, error: Exception, *, is_observers: bool) -> bool:
+        if is_observers:
+            logger.error("a subscriber raised: its feed ends", exc_info=error)
+        self._end_with(error)
+        return False
+
+    def _end_with(self, error: Exception) -> None:
+        self.error = error
+        self.close()
+        self._tell_error()
+
+    def _tell_error(self) -> None:
+        if self._is_done:
+            return
+        self._is_done = True
+        if self._on_error is None:
+            logger.error("a feed ended: %s", self.error)
+            return
+        try:
+            self._on_error(self.error)  # type: ignore[arg-type]
+        except Exception:
+            logger.exception("on_error of a subscriber raised")
+
+    def _complete(self) -> None:
+        self.is_closed = True
+        if self._is_done:
+            return
+        self._is_done = True
+        if self._on_completed is not None:
+            try:
+                self._on_completed()
+            except Exception:
+                logger.exception("on_completed of a subscriber raised")

@@ -1,0 +1,189 @@
+"""Consumers that are asked: PullConsumer by a thread that waits, AsyncConsumer by a coroutine.
+
+Both take one event at a time from the subscriptions' queues, so what is bounded there is bounded here; and both are woken once
+for a burst, not once for an event.
+
+Rule of this file: a wake-up may come in vain. Whoever wakes looks again, and whoever goes to sleep has looked after saying so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from reactdb.feeds.consumer import BaseConsumer
+from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
+
+# Events that a coroutine may take without giving others a chance to run.
+EVENTS_WITHOUT_PAUSE = 64
+
+
+class AskedConsumer(BaseConsumer):
+    """What both share: the next event, if there is one."""
+
+    __slots__ = ("_out", "_turn")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._out: deque[Any] | None = None
+        self._turn = threading.Lock()
+
+    def take(self) -> Any:
+        """The next event; NOTHING where there is none now; ENDED after the last.
+
+        Raises:
+            Exception: What ended the feed, once.
+        """
+        with self._turn:
+            while True:
+                if self._out:
+                    return self._out.popleft()
+                if self.error is not None:
+                    error, self.error = self.error, None
+                    raise error
+                if self.is_closed or not self.members:
+                    self.close()
+                    return ENDED
+                if not self._look():
+                    return NOTHING
+
+    def _look(self) -> bool:
+        """Take one event of any member, through its terms, to `_out`. False: there is none."""
+        for member in self.members:
+            member.is_woken = False
+            event = member.poll()
+            if event is NOTHING:
+                continue
+            if event is ENDED:
+                self._member_ended(member)
+                return True
+            try:
+                events = self._through_terms(member, event) if member.path else (event,)
+            except Exception as error:
+                self.error = error
+                self.close()
+                return True
+            if self._out is None:
+                self._out = deque(maxlen=None)
+            self._out.extend(events)
+            return True
+        return False
+
+
+class PullConsumer(AskedConsumer):
+    """For `for change in feed` and cursors."""
+
+    __slots__ = ("_condition", "_is_signalled")
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Re-entrant, because a finalizer may close it while this very thread wakes it.
+        self._condition = threading.Condition()
+        self._is_signalled = False
+
+    def wake(self, subscription: Subscription | None = None) -> None:
+        with self._condition:
+            self._is_signalled = True
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        super().close()
+        self.wake()
+
+    def next(self, timeout_s: float | None) -> Any:
+        """Wait for the next event.
+
+        Raises:
+            TimeoutError: None came within `timeout_s` seconds.
+            StopIteration: The feed was closed or has completed.
+            Exception: What ended the feed, once.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            event = self.take()
+            if event is ENDED:
+                raise StopIteration
+            if event is not NOTHING:
+                return event
+            left_s = None if deadline is None else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                raise TimeoutError(f"the feed told nothing for {timeout_s:g} s")
+            self._wait(left_s)
+
+    def _wait(self, left_s: float | None) -> None:
+        due_s = self.wait_s
+        with self._condition:
+            if not self._is_signalled:
+                waits = [wait_s for wait_s in (left_s, due_s) if wait_s is not None]
+                self._condition.wait(min(waits, default=None))
+            self._is_signalled = False
+
+
+class AsyncConsumer(AskedConsumer):
+    """For `async for`. It belongs to the event loop that first waits for it."""
+
+    __slots__ = ("_future", "_loop", "_taken")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._future: asyncio.Future[None] | None = None
+        self._taken = 0
+
+    def wake(self, subscription: Subscription | None = None) -> None:
+        loop = self._loop
+        if loop is None or self._future is None:
+            # Nobody waits: it will look before it does.
+            return
+        try:
+            loop.call_soon_threadsafe(self._wake_up)
+        except RuntimeError:
+            # The loop was closed under us.
+            super().close()
+
+    def _wake_up(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    def close(self) -> None:
+        super().close()
+        self.wake()
+
+    async def next(self) -> Any:
+        """Wait for the next event.
+
+        Raises:
+            StopAsyncIteration: The feed was closed or has completed.
+            Exception: What ended the feed, once.
+        """
+        self._taken += 1
+        if self._taken % EVENTS_WITHOUT_PAUSE == 0:
+            await asyncio.sleep(0)
+        event = self.take()
+        if event is NOTHING:
+            event = await self._wait()
+        if event is ENDED:
+            raise StopAsyncIteration
+        return event
+
+    async def _wait(self) -> Any:
+        loop = self._loop = asyncio.get_running_loop()
+        while True:
+            future = self._future = loop.create_future()
+            timer: asyncio.TimerHandle | None = None
+            try:
+                # After saying that somebody waits, look once more.
+                event = self.take()
+                if event is not NOTHING:
+                    return event
+                due_s = self.wait_s
+                if due_s is not None:
+                    timer = loop.call_later(due_s, self._wake_up)
+                await future
+            finally:
+                self._future = None
+                if timer is not None:
+                    timer.cancel()

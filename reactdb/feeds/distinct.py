@@ -1,0 +1,100 @@
+"""DistinctView: the different values of another view's result, and when one appears or is gone.
+
+Rule of this file: values are the same when the collation says so; of 1 and 1.0 the one that came first is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from reactdb import collation
+from reactdb.change import Change
+from reactdb.errors import MissingValue
+from reactdb.feeds.aggregate import DerivedView, boxes
+from reactdb.feeds.pipeline import Boxed, value_function
+from reactdb.feeds.view import AnyDelta, Delta, Initial, StateReader, View
+from reactdb.store.snapshot import Snapshot
+
+
+class DistinctView(DerivedView):
+    """Each value once. It holds the values and how many documents have each."""
+
+    kind = "distinct"
+
+    def __init__(self, below: View, expression: Any, *, boxed: bool = False) -> None:
+        super().__init__(below)
+        self._function: Callable[[Any], Any] | None = (
+            None if expression is None else value_function(expression)
+        )
+        self._boxed = boxed
+        # Key bytes -> (the value as it is told, how many have it).
+        self._values: dict[bytes, tuple[Any, int]] = {}
+
+    @property
+    def documents_held(self) -> int:
+        return self.below.documents_held + (len(self._values) if self._function is None else 0)
+
+    def seed(self, snapshot: Snapshot) -> None:
+        self._values = {}
+        for box in self._boxes(snapshot):
+            found = self._found(box)
+            if found is not None:
+                self._count(*found, 1)
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return [
+            Initial(value, identity=place) for place, (value, _) in sorted(self._values.items(), key=_first)
+        ]
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        deltas = self.below.advance(change, reader)
+        if not deltas:
+            return ()
+        before: dict[bytes, Any] = {}
+        for delta in deltas:
+            for box, step in zip(boxes(delta), (-1, 1), strict=True):
+                found = self._quietly(box)
+                if found is not None:
+                    before.setdefault(found[0], self._values.get(found[0], (None, 0))[0])
+                    self._count(*found, step)
+        told = []
+        for place, old_val in before.items():
+            new_val = self._values.get(place, (None, 0))[0]
+            if (old_val is None) != (new_val is None):
+                told.append(Delta(change, old_val, new_val, identity=("value", place)))
+        return told
+
+    def _found(self, box: Boxed) -> tuple[bytes, Any] | None:
+        """(key bytes, value as told), or None for what has no value."""
+        if self._function is None:
+            value = box.value
+        else:
+            try:
+                value = self._function(box.value)
+            except MissingValue:
+                return None
+        if value is None and not self._boxed:
+            # A result of null is no result.
+            return None
+        place = collation.key_bytes(value)
+        return place, Boxed(value, place) if self._boxed else value
+
+    def _quietly(self, box: Boxed | None) -> tuple[bytes, Any] | None:
+        if box is None:
+            return None
+        try:
+            return self._found(box)
+        except Exception:
+            return None
+
+    def _count(self, place: bytes, value: Any, step: int) -> None:
+        told, count = self._values.get(place, (value, 0))
+        if count + step <= 0:
+            self._values.pop(place, None)
+        else:
+            self._values[place] = (told, count + step)
+
+
+def _first(entry: tuple[bytes, Any]) -> bytes:
+    return entry[0]

@@ -1,0 +1,89 @@
+"""Events: deltas as the plain dicts that RethinkDB's manual prints, with the fields that were asked for and no others.
+
+    {"old_val": ..., "new_val": ...}          a change; None where the result had, or has, no such value
+    {"new_val": ...}                          an initial value
+    {"state": "initializing"}, {"state": "ready"}, {"state": "catching_up"}
+    {"error": "Changefeed cache over array size limit, skipped 6 elements."}
+
+then, where asked for: `old_offset`, `new_offset`, `type`, `seq`; `table` on feeds of all tables and `group` on grouped ones.
+
+Rule of this file: each event is a dict of its own; what is inside is shared and frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reactdb.change import Change
+from reactdb.feeds.options import FeedOptions
+from reactdb.feeds.view import AnyDelta, Delta, Initial
+
+Event = dict[str, Any]
+Render = Callable[[AnyDelta], "Event | None"]
+RenderInitial = Callable[[Initial, int], Event]
+
+
+def overflow(skipped: int) -> Event:
+    return {"error": f"Changefeed cache over array size limit, skipped {skipped} elements."}
+
+
+def state(name: str, options: FeedOptions) -> Event:
+    return {"state": name, "type": "state"} if options.include_types else {"state": name}
+
+
+def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
+    """What makes an event of a delta; None for one that there is nothing to tell of."""
+    has_offsets, has_types, has_seq = options.include_offsets, options.include_types, options.include_seq
+    if not (has_offsets or has_types or has_seq or is_ordered or is_of_all_tables):
+        return _plain
+
+    def render(delta: AnyDelta) -> Event | None:
+        event: Event = {}
+        if isinstance(delta, Delta):
+            if delta.is_move and not has_offsets:
+                return None
+            if delta.group is not None:
+                event["group"] = delta.group[0]
+        if is_of_all_tables:
+            event["table"] = delta.table if isinstance(delta, Change) else delta.change.table
+        old_val = event["old_val"] = delta.old_val
+        new_val = event["new_val"] = delta.new_val
+        if has_offsets:
+            assert isinstance(delta, Delta)
+            event["old_offset"] = delta.old_offset
+            event["new_offset"] = delta.new_offset
+        if has_types:
+            event["type"] = "add" if old_val is None else "remove" if new_val is None else "change"
+        if has_seq:
+            event["seq"] = delta.seq
+        return event
+
+    return render
+
+
+def _plain(delta: AnyDelta) -> Event:
+    if type(delta) is Delta and delta.group is not None:
+        return {"group": delta.group[0], "old_val": delta.old_val, "new_val": delta.new_val}
+    return {"old_val": delta.old_val, "new_val": delta.new_val}
+
+
+def initial_renderer(options: FeedOptions) -> RenderInitial:
+    """What makes an event of an initial value; its second argument is the snapshot's seq."""
+
+    def render(initial: Initial, seq: int) -> Event:
+        event: Event = {}
+        if initial.group is not None:
+            event["group"] = initial.group[0]
+        if initial.table is not None:
+            event["table"] = initial.table
+        event["new_val"] = initial.value
+        if options.include_offsets:
+            event["new_offset"] = initial.offset
+        if options.include_types:
+            event["type"] = "initial"
+        if options.include_seq:
+            event["seq"] = seq
+        return event
+
+    return render

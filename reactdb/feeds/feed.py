@@ -1,0 +1,339 @@
+"""Feed: what `changes()` returns: an Observable of change events that can also be iterated, awaited and chained as in ReQL.
+
+    feed.subscribe(print)                       called on the committing thread, or where a scheduler says
+    feed.pipe(ops.buffer_with_count(10))        every reactivex operator
+    for change in feed: ...                     waits
+    with feed.cursor() as cursor: cursor.next(timeout=1.0)
+    async for change in feed: ...
+    feed.filter(row["new_val"]["score"] > 10)   ReQL's terms, giving a Feed again
+
+Cold: each of these subscribes anew. Where ReQL and Rx have a method of one name, it is ReQL's; Rx's is reached through `pipe`.
+
+Rule of this file: it is the only one that imports reactivex, and does nothing but connect.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, cast
+
+import reactivex
+from reactivex import abc
+
+from reactdb.errors import QueryError, ReactDBError
+from reactdb.feeds import terms
+from reactdb.feeds.consumer import BaseConsumer, Flow, PushConsumer
+from reactdb.feeds.cursors import AsyncConsumer, PullConsumer
+from reactdb.feeds.hub import FeedHub
+from reactdb.feeds.inspect import explain, stats
+from reactdb.feeds.options import check_options
+from reactdb.feeds.position import token_of
+from reactdb.feeds.subscription import Source
+from reactdb.feeds.terms import Term
+from reactdb.query import Query
+
+Event = Any
+
+
+class Feed(reactivex.Observable[Event]):
+    """See the head of this file, and `Selection.changes` for its options and events."""
+
+    def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any], scheduler: Any = None) -> None:
+        """`scheduler`: where subscribers are called that bring none of their own.
+
+        Raises:
+            InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
+        """
+        super().__init__()
+        source = Source(hub, query, check_options(options))
+        source.check()
+        self._begin(Flow(source), scheduler)
+
+    def _begin(self, flow: Flow, scheduler: Any) -> None:
+        self._flow = flow
+        self._scheduler = scheduler
+        self._newest: weakref.ref[BaseConsumer] | None = None
+
+    @classmethod
+    def _of(cls, flow: Flow, scheduler: Any) -> Feed:
+        feed = cls.__new__(cls)
+        reactivex.Observable.__init__(feed)
+        feed._begin(flow, scheduler)
+        return feed
+
+    def _then(self, term: Term) -> Feed:
+        return self._of(self._flow.then(term), self._scheduler)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Listening
+
+    def subscribe(
+        self,
+        on_next: abc.ObserverBase[Event] | Callable[[Event], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+        on_completed: Callable[[], None] | None = None,
+        *,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> abc.DisposableBase:
+        """Call an observer, or callbacks, with each event.
+
+        Args:
+            scheduler: Where; None for the database's, or the committing thread after its write is done.
+
+        Returns:
+            What ends it: `dispose()`. A subscription that nobody disposes lives as long as the database.
+
+        Raises:
+            Whatever keeps it from beginning, where there is no `on_error` to tell it to.
+        """
+        if hasattr(on_next, "on_next"):
+            observer = cast(abc.ObserverBase[Event], on_next)
+            on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
+        consumer = PushConsumer(
+            cast("Callable[[Event], None] | None", on_next),
+            on_error,
+            on_completed,
+            scheduler or self._scheduler,
+        )
+        try:
+            self._open(consumer)
+        except ReactDBError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+            return Handle(consumer)
+        self._tell(consumer)
+        return Handle(consumer)
+
+    def _open(self, consumer: BaseConsumer) -> None:
+        consumer.open(self._flow)
+        self._newest = weakref.ref(consumer)
+
+    def _tell(self, consumer: PushConsumer) -> None:
+        """What it begins with, before `subscribe` returns, unless somebody is telling already."""
+        hubs = {source.hub for source in self._flow.sources()}
+        if not consumer.members or any(hub.engine.current_transaction() is not None for hub in hubs):
+            consumer.run()
+        for hub in hubs:
+            hub.drain()
+
+    def cursor(self) -> Cursor:
+        """Subscribe, and get a cursor to take events from."""
+        consumer = PullConsumer()
+        self._open(consumer)
+        return Cursor(consumer)
+
+    def __iter__(self) -> Iterator[Event]:
+        return self.cursor()
+
+    def __aiter__(self) -> AsyncCursor:
+        consumer = AsyncConsumer()
+        self._open(consumer)
+        return AsyncCursor(consumer)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # ReQL after `changes()`
+
+    def filter(self, predicate: Any, default: Any = False) -> Feed:  # type: ignore[override]
+        """Events that pass: `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
+        return self._then(terms.filter_term(predicate, default))
+
+    def map(self, function: Any) -> Feed:  # type: ignore[override]
+        """The value of an expression, or of a callable, for each event."""
+        return self._then(terms.map_term(function))
+
+    def concat_map(self, function: Any) -> Feed:  # type: ignore[override]
+        """The elements of the list that the function gives for each event."""
+        return self._then(terms.concat_map_term(function))
+
+    def pluck(self, *fields: Any) -> Feed:  # type: ignore[override]
+        """Only these fields of each event."""
+        return self._then(terms.pluck_term(fields))
+
+    def without(self, *fields: Any) -> Feed:
+        """Each event without these fields."""
+        return self._then(terms.without_term(fields))
+
+    def merge(self, *others: Any) -> Feed:  # type: ignore[override]
+        """Each event with the fields of others merged in."""
+        return self._then(terms.merge_term(others))
+
+    def has_fields(self, *fields: Any) -> Feed:
+        """Events that have every one of the fields, and not null."""
+        return self._then(terms.has_fields_term(fields))
+
+    def with_fields(self, *fields: Any) -> Feed:
+        """`has_fields` and `pluck` in one."""
+        return self._then(terms.with_fields_term(fields))
+
+    def limit(self, count: int) -> Feed:
+        """The first `count` items, state documents among them; then the feed completes."""
+        return self._then(terms.limit_term(count))
+
+    def skip(self, count: int) -> Feed:
+        """All but the first `count` items."""
+        return self._then(terms.skip_term(count))
+
+    def default(self, value: Any) -> Feed:
+        """The value in place of each item that is null."""
+        return self._then(terms.default_term(value))
+
+    def union(self, *others: Feed) -> Feed:
+        """The items of several feeds, each with its own states."""
+        for other in others:
+            if not isinstance(other, Feed):
+                raise QueryError("a feed can only be united with feeds")
+        return self._of(Flow(None, (self._flow, *(other._flow for other in others))), self._scheduler)
+
+    def __getitem__(self, place: Any) -> Feed:
+        """`feed["new_val"]`: the field of each event that has it; `feed[:3]`: the first items."""
+        if isinstance(place, str):
+            return self._then(terms.field_term(place))
+        if isinstance(place, slice) and place.step is None:
+            start, stop = place.start or 0, place.stop
+            if start < 0 or (stop is not None and stop < 0):
+                raise QueryError("Cannot use a negative left index on a stream.")
+            return self.skip(start) if stop is None else self.skip(start).limit(max(0, stop - start))
+        return terms.refuse()
+
+    count = sum = avg = average = min = max = reduce = distinct = group = order_by = nth = sample = (
+        terms.refuse
+    )
+    contains = coerce_to = for_each = fold = terms.refuse
+
+    # -----------------------------------------------------------------------------------------------------------
+    # What it is and where it stands
+
+    @property
+    def token(self) -> str:
+        """The position up to which the newest subscription has been told everything, for `since`, also in another process.
+
+        It moves on also where nothing matched. Before any subscription: where one would begin.
+        """
+        source = next(iter(self._flow.sources()))
+        consumer = None if self._newest is None else self._newest()
+        if consumer is not None:
+            self._position = consumer.position
+        elif not hasattr(self, "_position"):
+            self._position = source.start_position()
+        return token_of(source.hub.engine.database_id, source.hub.history(), self._position)
+
+    @property
+    def tells_a_whole_list(self) -> bool:
+        """Whether applying its events by offset gives the selection's list."""
+        source = self._flow.source
+        return (
+            source is not None
+            and not self._flow.terms
+            and source.options.include_initial
+            and source.options.include_offsets
+        )
+
+    def explain(self) -> dict[str, Any]:
+        """What kind of feed it is, what it reads, how changes find it, and what it holds in memory."""
+        found = [explain(source) for source in self._flow.sources()]
+        return found[0] if len(found) == 1 else {"kind": "union of feeds", "members": found}
+
+    def stats(self) -> dict[str, Any]:
+        """Figures of its newest subscription: queue, dropped, told, lag in seq and in seconds."""
+        return stats(None if self._newest is None else self._newest(), time.time())
+
+
+class Handle(abc.DisposableBase):
+    """Ends a subscription."""
+
+    __slots__ = ("_consumer",)
+
+    def __init__(self, consumer: BaseConsumer) -> None:
+        self._consumer = consumer
+
+    def dispose(self) -> None:
+        """Hear nothing more. Any thread, also inside `on_next`; a second call does nothing."""
+        self._consumer.close()
+        self._consumer.settle()
+
+
+class Cursor:
+    """A subscription that is asked. An iterator and a context manager; a forgotten one is closed."""
+
+    def __init__(self, consumer: PullConsumer) -> None:
+        self._consumer = consumer
+
+    def next(self, timeout: float | None = None) -> Event:
+        """Wait for the next event, at most `timeout` seconds (None: as long as it takes).
+
+        Raises:
+            TimeoutError: None came in time.
+            StopIteration: The cursor was closed, or the feed has completed.
+            FeedError: Why the feed ended.
+        """
+        return self._consumer.next(timeout)
+
+    def __iter__(self) -> Cursor:
+        return self
+
+    def __next__(self) -> Event:
+        return self._consumer.next(None)
+
+    def close(self) -> None:
+        """End it. Whoever waits in `next` returns at once."""
+        self._consumer.close()
+        self._consumer.settle()
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        consumer = getattr(self, "_consumer", None)
+        if consumer is not None:
+            consumer.close()
+
+
+class AsyncCursor:
+    """A subscription that a coroutine asks. A forgotten one is closed."""
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+
+    def __aiter__(self) -> AsyncCursor:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await self._consumer.next()
+
+    async def aclose(self) -> None:
+        """End it."""
+        self._consumer.close()
+        self._consumer.settle()
+
+    async def __aenter__(self) -> AsyncCursor:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        consumer = getattr(self, "_consumer", None)
+        if consumer is not None:
+            consumer.close()
+
+
+def observable(subscribe: Callable[[Callable[[Any], None]], Callable[[], None]]) -> reactivex.Observable[Any]:
+    """An Observable of whatever calls back: `subscribe` takes a callback and gives what ends it."""
+
+    def begin(
+        observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBase | None = None
+    ) -> abc.DisposableBase:
+        return reactivex.disposable.Disposable(subscribe(observer.on_next))
+
+    return reactivex.Observable(begin)

@@ -1,0 +1,436 @@
+"""FeedHub: the feeds of one database. It hears of every commit, advances the views that a change concerns, and passes what they
+report to whoever is subscribed.
+
+    Node         one view, and its subscribers: equal queries have one node, however many subscribe
+    route        under the publish lock, within a commit: advance, append to queues
+    drain        after it, without any lock: tell. One thread tells at a time; what a subscriber writes queues up behind
+                 what is being told
+
+Thread safety: nodes, router and registrations belong to whoever holds the publish lock. `_ready` is a deque, which needs none.
+Letting go never waits for the lock: who cannot have it leaves a note, and whoever has it reads the notes.
+
+Rule of this file: no user code under the lock but predicates and mappings, and nothing that they raise gets out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from reactdb.change import Commit
+from reactdb.errors import FeedAborted, FeedError, UsageError
+from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.log_reader import LogReader, StateAt
+from reactdb.feeds.position import read_position
+from reactdb.feeds.router import Router
+from reactdb.feeds.subscription import COMPLETED, Subscription
+from reactdb.feeds.view import AnyDelta, Initial, Route, View, present_order
+from reactdb.store.engine import Engine
+from reactdb.store.epochs import Epoch, epochs
+from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo
+
+logger = logging.getLogger("reactdb")
+
+TABLE_GONE = "Changefeed aborted (table unavailable)"
+# Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
+LAST_CHANGES = 64
+
+
+class Told(Protocol):
+    """Somebody who has something to tell, outside of any lock."""
+
+    def run(self) -> None: ...
+
+
+class Node:
+    """One view and those who subscribed to its result.
+
+    Attributes:
+        key: What equal queries have in common.
+        seq: The newest change that the view has taken in, or was seeded with.
+    """
+
+    __slots__ = ("key", "routes", "seq", "subscriptions", "view")
+
+    def __init__(self, key: Hashable, view: View, seq: int) -> None:
+        self.key = key
+        self.view = view
+        self.seq = seq
+        self.routes: Sequence[Route] = view.routes()
+        self.subscriptions: dict[Subscription, None] = {}
+
+
+def hub_of(engine: Engine) -> FeedHub:
+    """The hub of an engine, made when it is first asked for."""
+    with engine.publish_lock:
+        hub = engine.listener
+        if hub is None:
+            hub = engine.listener = FeedHub(engine)
+        assert isinstance(hub, FeedHub)
+        return hub
+
+
+class FeedHub:
+    """See the head of this file. It is the engine's CommitListener."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._lock = engine.publish_lock
+        self._nodes: dict[Hashable, Node] = {}
+        self._router: Router[Node] = Router()
+        # Subscriptions that read on from the log, and have no node.
+        self._behind: dict[Subscription, None] = {}
+        self._forgotten: deque[Subscription] = deque()
+        # Whoever holds the lock is in the middle of something that must not be swept under its feet.
+        self._is_busy = False
+        self._ready: deque[Told] = deque()
+        self._telling = threading.Lock()
+        self._tail_lock = threading.Lock()
+        self._is_tailing = False
+        self._epochs: list[Epoch] = []
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The engine's listener
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._nodes)
+
+    def route(self, commit: Commit) -> None:
+        """Advance the views that the commit concerns, change by change. Raises nothing."""
+        self._is_busy = True
+        state = StateAt(self.engine)
+        try:
+            find = self._router.find
+            for change in commit.changes:
+                seq = change.seq
+                for node in find(change):
+                    # Found twice, or seeded with this change.
+                    if node.seq >= seq:
+                        continue
+                    node.seq = seq
+                    try:
+                        deltas = node.view.advance(change, state)
+                    except Exception as error:
+                        self._fail(node, error)
+                        continue
+                    if deltas:
+                        self._offer(node, deltas, seq)
+            if commit.dropped_tables or commit.dropped_indexes:
+                self._abort_dropped(commit)
+        except BaseException as error:
+            # A feed that missed a change must not go on as if it had not.
+            logger.exception("passing commit %d to the feeds broke off: all of them end", commit.seq)
+            self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            state.close()
+            self._is_busy = False
+            self._sweep()
+
+    def _offer(self, node: Node, deltas: Sequence[AnyDelta], seq: int) -> None:
+        spilled = [one for one in node.subscriptions if not one.offer(deltas, seq)]
+        for subscription in spilled:
+            self._leave(subscription)
+            self._behind[subscription] = None
+
+    def _fail(self, node: Node, error: Exception) -> None:
+        """The view is in an unknown state: its feeds end, all others go on."""
+        logger.error("a feed ends, because its view failed", exc_info=error)
+        self._end(node, error)
+
+    def _end(self, node: Node, end: Any) -> None:
+        for subscription in list(node.subscriptions):
+            subscription.finish(end)
+            self._leave(subscription)
+
+    def _abort_dropped(self, commit: Commit) -> None:
+        tables, indexes = set(commit.dropped_tables), set(commit.dropped_indexes)
+        for node in list(self._nodes.values()):
+            if any(info.id in tables for info in node.view.tables()):
+                self._end(node, FeedAborted(TABLE_GONE))
+                continue
+            for table_id, name in node.view.indexes():
+                if (table_id, name) in indexes:
+                    self._end(node, FeedAborted(f"Changefeed aborted (index `{name}` unavailable)"))
+                    break
+
+    def abort(self, error: FeedError) -> None:
+        """Commits were compacted away before they were told: no feed can go on."""
+        for node in list(self._nodes.values()):
+            self._end(node, error)
+
+    def close(self) -> None:
+        """Every feed completes, when it has told what it has."""
+        with self._alone():
+            try:
+                self._read_epochs()
+            except Exception:
+                logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
+            for node in list(self._nodes.values()):
+                self._end(node, COMPLETED)
+            for subscription in list(self._behind):
+                subscription.finish(COMPLETED)
+            self._behind.clear()
+        self._mind_the_tail()
+        self.drain()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Joining and leaving
+
+    def attach(self, subscription: Subscription) -> None:
+        """Subscribe: from this moment's state on, or from a position in the log.
+
+        Raises:
+            TableNotFound, IndexNotFound, UnsupportedFeed: As `changes` does, had it been called now.
+            HistoryLost, HistoryDiverged, InvalidOption: About `since`.
+            QueryError: An aggregate cannot be worked out.
+        """
+        with self._alone(), self.engine.fresh_snapshot() as snapshot:
+            self._attach(subscription, snapshot)
+        self._mind_the_tail()
+
+    def _attach(self, subscription: Subscription, snapshot: Snapshot) -> None:
+        source = subscription.source
+        since = source.options.since
+        if since is not None:
+            position = read_position(since, self.engine.database_id, snapshot)
+            if position < snapshot.seq:
+                reader = LogReader(self.engine, self._plan_at(subscription, snapshot, position), position)
+                reader.seed(snapshot)
+                self._behind[subscription] = None
+                subscription.begin_behind(reader)
+                subscription.wake()
+                return
+        plan = source.plan(snapshot)
+        node = self._node(plan, snapshot)
+        results: Iterable[Initial] | None = None
+        try:
+            if source.options.include_initial:
+                results = node.view.result(snapshot)
+        except BaseException:
+            self._remove_unused(node)
+            raise
+        seq = snapshot.seq
+        if node.view.is_stateful:
+            # The node is where the publisher is; the snapshot may be ahead by a commit that is about to be published.
+            seq = max(self.engine.published, node.seq)
+        self._join(subscription, node)
+        subscription.begin(plan, seq, results, present_order(node.view) if plan.is_ordered else None)
+        subscription.wake()
+
+    def _plan_at(self, subscription: Subscription, now: Snapshot, position: int) -> Plan:
+        """The query as it meant something then: its table may have been dropped since, or made again."""
+        source = subscription.source
+        past = PastSnapshot(now, position, Undo(position, ()))
+        return compile_query(source.query, past, include_offsets=source.options.include_offsets)
+
+    def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
+        """The node of a plan. A new one has `view`, which is as of the snapshot, or is seeded."""
+        node = self._nodes.get(plan.key)
+        if node is not None:
+            return node
+        if view is None:
+            view = plan.view
+            view.seed(snapshot)
+        node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0)
+        if not self._nodes:
+            self.engine.begin_listening(snapshot.seq)
+        self._nodes[plan.key] = node
+        self._router.add(node, node.routes)
+        return node
+
+    def _join(self, subscription: Subscription, node: Node) -> None:
+        node.subscriptions[subscription] = None
+        subscription.node = node
+
+    def _leave(self, subscription: Subscription) -> None:
+        """Out of the node; a node without subscribers goes. Called with the lock held."""
+        node = subscription.node
+        subscription.node = None
+        self._behind.pop(subscription, None)
+        if node is None:
+            return
+        node.subscriptions.pop(subscription, None)
+        self._remove_unused(node)
+
+    def _remove_unused(self, node: Node) -> None:
+        if not node.subscriptions and self._nodes.get(node.key) is node:
+            del self._nodes[node.key]
+            self._router.remove(node, node.routes)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
+        with self._lock:
+            if self._is_busy:
+                raise UsageError(
+                    "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
+                )
+            self._is_busy = True
+            try:
+                yield
+            finally:
+                self._is_busy = False
+                self._sweep()
+        self._sweep_if_free()
+
+    def forget(self, subscription: Subscription) -> None:
+        """Unsubscribe. Any thread, at any time, also from a finalizer: it never waits."""
+        self._forgotten.append(subscription)
+        self._sweep_if_free()
+
+    def settle(self) -> None:
+        """After the last unsubscription: stop following other processes. Not from a finalizer."""
+        self._mind_the_tail()
+
+    def _sweep_if_free(self) -> None:
+        while self._forgotten:
+            # Not free: who has the lock sweeps before, or looks again after, giving it back.
+            if not self._lock.acquire(blocking=False):
+                return
+            try:
+                if self._is_busy:
+                    return
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        while True:
+            try:
+                subscription = self._forgotten.popleft()
+            except IndexError:
+                return
+            self._leave(subscription)
+            subscription.release()
+
+    def _mind_the_tail(self) -> None:
+        """Follow other processes while somebody listens. Not under the publish lock: the tail takes it."""
+        if self.engine.is_memory:
+            return
+        from reactdb.store import tailing
+
+        with self._tail_lock:
+            wanted = self.is_active
+            if wanted and not self._is_tailing:
+                tailing.watch(self.engine)
+            elif not wanted and self._is_tailing:
+                tailing.unwatch(self.engine)
+            self._is_tailing = wanted
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Catching up
+
+    def reader_at(self, subscription: Subscription, position: int) -> LogReader:
+        """A reader of the log for a subscription whose queue was full at `position`."""
+        with self.engine.fresh_snapshot() as snapshot:
+            read_position(position, self.engine.database_id, snapshot)
+            reader = LogReader(self.engine, self._plan_at(subscription, snapshot, position), position)
+            reader.seed(snapshot)
+        return reader
+
+    def read_page(self, reader: LogReader) -> tuple[list[AnyDelta], bool]:
+        """The next page of the log."""
+        with self.engine.fresh_snapshot() as snapshot:
+            return reader.read(snapshot)
+
+    def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
+        """Back to being told, without a gap: what is left of the log is read with the publish lock held. False: too much is."""
+        with self._alone():
+            if subscription.is_closed or subscription.end is not None:
+                return False
+            with self.engine.fresh_snapshot() as snapshot:
+                if snapshot.seq - reader.position > LAST_CHANGES:
+                    return False
+                deltas, is_last = reader.read(snapshot)
+                assert is_last
+                gone = self._gone(reader.plan.view, snapshot)
+                self._behind.pop(subscription, None)
+                if gone is None:
+                    self._join(subscription, self._node(reader.plan, snapshot, reader.plan.view))
+                subscription.joined(deltas, snapshot.seq)
+                if gone is not None:
+                    subscription.finish(gone)
+        self._mind_the_tail()
+        return True
+
+    @staticmethod
+    def _gone(view: View, snapshot: Snapshot) -> FeedAborted | None:
+        """Why the view cannot go on, where a table or an index of it was dropped while it read the log."""
+        for info in view.tables():
+            known = snapshot.catalogue.by_id.get(info.id)
+            if known is None or known.dropped is not None:
+                return FeedAborted(TABLE_GONE)
+        for table_id, name in view.indexes():
+            if name not in snapshot.catalogue.by_id[table_id].indexes:
+                return FeedAborted(f"Changefeed aborted (index `{name}` unavailable)")
+        return None
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Telling
+
+    def is_ready(self, told: Told) -> None:
+        """It has something to tell, at the next drain."""
+        self._ready.append(told)
+
+    def drain(self) -> None:
+        """Tell all that is ready. Returns at once where somebody is telling already, this thread or another: it will be told
+        there. Inside a transaction nothing is told: what subscribers write would become a part of it."""
+        while self._ready:
+            if self.engine.current_transaction() is not None or not self._telling.acquire(blocking=False):
+                return
+            try:
+                while True:
+                    try:
+                        told = self._ready.popleft()
+                    except IndexError:
+                        break
+                    try:
+                        told.run()
+                    except BaseException:
+                        # Interrupted: what it had to tell is still to be told.
+                        self._ready.append(told)
+                        raise
+            finally:
+                self._telling.release()
+        if self._forgotten:
+            self._sweep_if_free()
+            self._mind_the_tail()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Figures
+
+    def history(self) -> list[Epoch]:
+        """The file's epochs, as last seen where the database is closed."""
+        try:
+            self._read_epochs()
+        except Exception:
+            if not self._epochs:
+                raise
+        return self._epochs
+
+    def _read_epochs(self) -> None:
+        with self.engine.fresh_snapshot() as snapshot:
+            self._epochs = epochs(snapshot.connection)
+
+    @property
+    def subscription_count(self) -> int:
+        """Open subscriptions."""
+        return sum(len(node.subscriptions) for node in self._nodes.values()) + len(self._behind)
+
+    @property
+    def node_count(self) -> int:
+        """Different views that are kept up to date."""
+        return len(self._nodes)
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing is registered, and nothing is left of what was."""
+        return not self._nodes and not self._behind and not self._forgotten and self._router.is_empty

@@ -1,0 +1,76 @@
+"""What a feed is and how it stands, for people: `feed.explain()` and `feed.stats()`.
+
+Rule of this file: it looks, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reactdb.feeds.consumer import BaseConsumer
+from reactdb.feeds.subscription import Source
+from reactdb.feeds.view import Everywhere, OneKey, OneValue, Route, ValueRange
+from reactdb.query import Filter
+
+
+def explain(source: Source) -> dict[str, Any]:
+    """The kind of feed, its table, how its documents are found, how changes find it."""
+    plan = source.fresh_plan()
+    view, options = plan.view, source.options
+    callables = [
+        step.predicate.explain()
+        for step in source.query.steps
+        if isinstance(step, Filter) and step.predicate.expression is None
+    ]
+    return {
+        "kind": view.kind,
+        "table": source.query.table,
+        **view.describe(),
+        "routing": routing_in_words(view.routes()),
+        "is_stateful": view.is_stateful,
+        "documents_held": view.documents_held,
+        "squash": options.squash_s if options.squash_s else options.squash_s is not None,
+        "queue_size": options.queue_size,
+        "on_overflow": options.on_overflow,
+        "callables": callables,
+    }
+
+
+def routing_in_words(routes: Sequence[Route]) -> str:
+    """How a change finds the feed."""
+    if not routes:
+        return "nothing can concern it"
+    first = routes[0]
+    if isinstance(first, OneKey):
+        return f"hashed by primary key ({len(routes)})"
+    if isinstance(first, OneValue):
+        return f"hashed by the value of {first.axis} ({len(routes)})"
+    if isinstance(first, ValueRange):
+        return f"by a range of {'the primary key' if first.axis is None else first.axis}"
+    return "every change of the database" if isinstance(first, Everywhere) else "every change of the table"
+
+
+def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
+    """Figures of one subscription; zeros where there is none."""
+    members = () if consumer is None else consumer.members
+    oldest = min((time for member in members if (time := member.oldest_time) is not None), default=None)
+    held = {id(member.node): member.node.view.documents_held for member in members if member.node is not None}
+    for member in members:
+        if member.reader is not None:
+            held[id(member.reader)] = member.reader.plan.view.documents_held
+    return {
+        "is_open": bool(members) and consumer is not None and not consumer.is_closed,
+        "is_behind": any(member.is_behind for member in members),
+        "subscribers": max(
+            (len(member.node.subscriptions) for member in members if member.node is not None), default=0
+        ),
+        "queued": sum(member.queued for member in members),
+        "dropped": sum(member.dropped for member in members),
+        "told": sum(member.told for member in members),
+        "documents_held": sum(held.values()),
+        "lag_seq": max(
+            (member.source.hub.engine.published - member.position for member in members), default=0
+        ),
+        "lag_s": 0.0 if oldest is None else max(0.0, now_s - oldest / 1000),
+    }

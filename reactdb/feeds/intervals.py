@@ -1,0 +1,95 @@
+"""Intervals: which of many ranges hold a given value, in time that depends on how many do.
+
+Ranges are kept sorted by their start, with a tree of the greatest stops over them: of the ranges that start at or before the
+value, it finds those that stop after it without looking at the others. A few new ones wait in a list until there are enough
+to be worth sorting in, and removed ones are passed over until there are many.
+
+Rule of this file: bytes and opaque tokens. It is not thread safe; the router holds the lock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+# New ranges that are looked at one by one, at least, before all are sorted again.
+_FEW = 32
+
+
+class Intervals(Generic[T]):
+    """Ranges with start <= value < stop, each with an item."""
+
+    __slots__ = ("_entries", "_items", "_next", "_recent", "_starts", "_tokens", "_tree", "_width")
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[bytes, bytes, T]] = {}
+        self._next = 0
+        self._recent: list[int] = []
+        self._starts: list[bytes] = []
+        self._tokens: list[int] = []
+        # A full binary tree as in a heap: the leaves, from `_width` on, are the stops in the order of the starts.
+        self._tree: list[bytes] = []
+        self._width = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, start: bytes, stop: bytes, item: T) -> int:
+        """Returns a token to remove it by."""
+        token = self._next
+        self._next += 1
+        self._entries[token] = (start, stop, item)
+        self._recent.append(token)
+        return token
+
+    def remove(self, token: int) -> None:
+        self._entries.pop(token, None)
+
+    def holding(self, value: bytes) -> list[T]:
+        """The items of all ranges that hold the value, in no order."""
+        sorted_in = len(self._tokens)
+        if len(self._recent) > _FEW + sorted_in // 16 or sorted_in > 2 * len(self._entries) + _FEW:
+            self._sort()
+        entries = self._entries
+        found = []
+        for token in self._recent:
+            entry = entries.get(token)
+            if entry is not None and entry[0] <= value < entry[1]:
+                found.append(entry[2])
+        if self._tokens:
+            self._search(value, found)
+        return found
+
+    def _search(self, value: bytes, found: list[T]) -> None:
+        """Leaves before `end` start in time; go down only where some stop is late enough."""
+        end = bisect_right(self._starts, value)
+        tree, width, tokens, entries = self._tree, self._width, self._tokens, self._entries
+        # (node, its first leaf, the number of its leaves)
+        pending = [(1, 0, width)]
+        while pending:
+            node, first, count = pending.pop()
+            if first >= end or tree[node] <= value:
+                continue
+            if count == 1:
+                entry = entries.get(tokens[first])
+                if entry is not None:
+                    found.append(entry[2])
+                continue
+            half = count // 2
+            pending.append((2 * node + 1, first + half, half))
+            pending.append((2 * node, first, half))
+
+    def _sort(self) -> None:
+        self._tokens = sorted(self._entries, key=lambda token: self._entries[token][0])
+        self._starts = [self._entries[token][0] for token in self._tokens]
+        self._recent = []
+        width = 1
+        while width < len(self._tokens):
+            width *= 2
+        stops = [self._entries[token][1] for token in self._tokens]
+        tree = [b""] * width + stops + [b""] * (width - len(stops))
+        for node in range(width - 1, 0, -1):
+            tree[node] = max(tree[2 * node], tree[2 * node + 1])
+        self._tree, self._width = tree, width

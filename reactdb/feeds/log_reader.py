@@ -1,0 +1,92 @@
+"""Reading on from the log: how a feed that is behind catches up, and how a view reads the state at one change.
+
+LogReader has a view of its own at a position of the log, and advances it page by page. StateAt is what a view asks when it
+needs documents that it does not hold: they must be those of the change at hand, not those of today.
+
+Rule of this file: a page is read within one snapshot, and nothing is told from here.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from reactdb.feeds.compiler import Plan
+from reactdb.feeds.view import AnyDelta
+from reactdb.store.engine import Engine
+from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, all_changes, as_of
+
+# Changes in a page: about 0.25 MB of ordinary documents.
+PAGE_CHANGES = 512
+
+
+class StateAt:
+    """Snapshots as of any change, newest first asked for last. Made for one commit, or one page of the log.
+
+    Nothing is read before somebody asks. A context manager, where it opens the snapshot itself.
+    """
+
+    __slots__ = ("_engine", "_now", "_stack", "_undo")
+
+    def __init__(self, engine: Engine, now: Snapshot | None = None) -> None:
+        self._engine = engine
+        self._now = now
+        self._stack: ExitStack | None = None
+        self._undo: Undo | None = None
+
+    def at(self, seq: int) -> Snapshot:
+        """The documents as of `seq`. Asked in rising order, the log is read once."""
+        now = self._now
+        if now is None:
+            self._stack = ExitStack()
+            now = self._now = self._stack.enter_context(self._engine.fresh_snapshot())
+        if self._undo is None or self._undo.since > seq:
+            self._undo = Undo(seq, all_changes(now, seq))
+        return PastSnapshot(now, seq, self._undo) if self._undo.until > seq else now
+
+    def close(self) -> None:
+        if self._stack is not None:
+            self._stack.close()
+            self._stack = None
+            self._now = self._undo = None
+
+
+class LogReader:
+    """See the head of this file.
+
+    Attributes:
+        plan: What is kept up to date. Its view belongs to this reader alone.
+        position: Every change up to it has been taken in.
+    """
+
+    __slots__ = ("_engine", "_is_seeded", "plan", "position")
+
+    def __init__(self, engine: Engine, plan: Plan, position: int) -> None:
+        self._engine = engine
+        self.plan = plan
+        self.position = position
+        self._is_seeded = not plan.view.is_stateful
+
+    def seed(self, now: Snapshot) -> None:
+        """Give the view its state at the position, where it has any."""
+        if not self._is_seeded:
+            self.plan.view.seed(as_of(now, self.position))
+            self._is_seeded = True
+
+    def read(self, now: Snapshot, limit: int = PAGE_CHANGES) -> tuple[list[AnyDelta], bool]:
+        """What the next changes do, and whether these were the last.
+
+        Raises:
+            HistoryLost: They were compacted away.
+        """
+        self.seed(now)
+        view = self.plan.view
+        tables = view.tables()
+        head = now.seq
+        changes = now.changes(self.position, head, tables[0] if len(tables) == 1 else None, limit)
+        state = StateAt(self._engine, now)
+        deltas: list[AnyDelta] = []
+        for change in changes:
+            deltas.extend(view.advance(change, state))
+        is_last = len(changes) < limit
+        self.position = head if is_last else changes[-1].seq
+        return deltas, is_last

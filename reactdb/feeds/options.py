@@ -1,0 +1,120 @@
+"""FeedOptions: what `changes()` was asked for, checked.
+
+Numbers and sentences are ReQL's; the native API wants real booleans, where the wire takes anything that ReQL calls true.
+
+Rule of this file: values only, refused as early as can be, in ReQL's order: squash first, the queue's size last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+from reactdb.collation import type_name
+from reactdb.errors import InvalidKey, InvalidOption
+
+MAX_SQUASH_S = 86_400.0
+DEFAULT_QUEUE_SIZE = 100_000
+OVERFLOWS = ("drop", "error", "spill")
+BOOLEANS = ("include_states", "include_types", "include_initial", "include_offsets", "include_seq")
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """See `Selection.changes`.
+
+    Attributes:
+        squash_s: None tells every change; 0 the net difference whenever the subscriber is free; more: at most every so
+            many seconds.
+        queue_size: Events kept for a subscriber that lags.
+        on_overflow: One of OVERFLOWS.
+        since: A seq or a token, or None for now.
+    """
+
+    squash_s: float | None = None
+    queue_size: int = DEFAULT_QUEUE_SIZE
+    include_initial: bool = False
+    include_states: bool = False
+    include_offsets: bool = False
+    include_types: bool = False
+    include_seq: bool = False
+    since: int | str | None = None
+    on_overflow: str = "drop"
+
+
+def check_options(options: Mapping[str, Any]) -> FeedOptions:
+    """Options by name, as a value; what is missing has its default.
+
+    Raises:
+        InvalidOption: With ReQL's sentence where it has one.
+    """
+    known = {"squash", "changefeed_queue_size", "since", "on_overflow", *BOOLEANS}
+    for name in options:
+        if name not in known:
+            raise InvalidOption(f"Unrecognized optional argument `{name}`.")
+    squash_s = _squash_s(options.get("squash", False))
+    flags = {name: _flag(name, options.get(name, False)) for name in BOOLEANS}
+    since = options.get("since")
+    if since is not None and (isinstance(since, bool) or not isinstance(since, (int, str))):
+        raise InvalidOption(f"since is a seq or a token, not {_type_name(since)}")
+    if isinstance(since, int) and since < 0:
+        raise InvalidOption(f"since is a seq from 0 on, or a token, not {since}")
+    if since is not None and flags["include_initial"]:
+        raise InvalidOption(
+            "since and include_initial exclude each other: a resumed feed goes on with what an uninterrupted one would tell"
+        )
+    on_overflow = options.get("on_overflow", "drop")
+    if on_overflow not in OVERFLOWS:
+        raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {on_overflow!r}')
+    return FeedOptions(
+        squash_s=squash_s,
+        queue_size=check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE)),
+        since=since,
+        on_overflow=on_overflow,
+        **flags,
+    )
+
+
+def _squash_s(value: Any) -> float | None:
+    if value is False:
+        return None
+    if value is True:
+        return 0.0
+    if not isinstance(value, (int, float, Decimal)):
+        raise InvalidOption(f"Expected BOOL or NUMBER but found {_type_name(value)}.")
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidOption(f"Expected BOOL or a positive NUMBER but found a non-finite NUMBER ({value}).")
+    if value < 0:
+        raise InvalidOption("Expected BOOL or a positive NUMBER but found a negative NUMBER.")
+    if value > MAX_SQUASH_S:
+        raise InvalidOption(
+            f"Expected BOOL or a positive NUMBER of at most {MAX_SQUASH_S:.0f} seconds but found {value}."
+        )
+    return float(value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    raise InvalidOption(f"Expected type BOOL but found {_type_name(value)} for `{name}`.")
+
+
+def check_queue_size(value: Any) -> int:
+    """Raises: InvalidOption, in ReQL's words."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise InvalidOption(f"Expected type NUMBER but found {_type_name(value)}.")
+    if not isfinite(value) or value != int(value):
+        raise InvalidOption(f"Number not an integer: {value}")
+    if value < 1:
+        raise InvalidOption(f"Illegal changefeed queue size `{int(value)}`.  (Must be >= 1.)")
+    return int(value)
+
+
+def _type_name(value: Any) -> str:
+    try:
+        return type_name(value)
+    except InvalidKey:
+        return type(value).__name__

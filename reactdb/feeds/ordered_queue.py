@@ -1,0 +1,102 @@
+"""OrderedQueue: squashing for results with offsets.
+
+Offsets cannot be folded delta by delta: each counts in the list that the one before it left. So two lists are kept, the one that
+the reader was last told and the present one, and what is told is the way from the one to the other (law 4).
+
+It needs no bound of its own: both lists are as long as the result. Rule of this file: as for `queue`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from reactdb.change import Change
+from reactdb.feeds.edits import edits
+from reactdb.feeds.pipeline import same_value
+from reactdb.feeds.view import AnyDelta, Delta, Initial
+
+
+class Place:
+    """What stands at one offset of a list that somebody was told."""
+
+    __slots__ = ("identity", "value")
+
+    def __init__(self, identity: Hashable, value: Any) -> None:
+        self.identity = identity
+        self.value = value
+
+
+class OrderedQueue:
+    """The list last told and the list now."""
+
+    __slots__ = ("_first", "_last", "_lock", "_now", "_steps", "_told", "dropped")
+
+    is_squashed = True
+
+    def __init__(self, items: Iterable[Initial]) -> None:
+        # Re-entrant, because a finalizer may look at the queue while this very thread adds to it.
+        self._lock = threading.RLock()
+        self._told = [Place(item.identity, item.value) for item in items]
+        self._now = list(self._told)
+        self._first: Change | None = None
+        self._last: Change | None = None
+        self._steps = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def has_room(self, count: int) -> bool:
+        return True
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            for delta in deltas:
+                assert isinstance(delta, Delta)
+                if delta.old_offset is not None:
+                    del self._now[delta.old_offset]
+                if delta.new_offset is not None:
+                    self._now.insert(delta.new_offset, Place(delta.identity, delta.new_val))
+                if self._first is None:
+                    self._first = delta.change
+                self._last = delta.change
+                self._steps += 1
+
+    put = add
+
+    def take(self) -> deque[AnyDelta] | None:
+        with self._lock:
+            change, told, now = self._last, self._told, self._now
+            if change is None:
+                return None
+            self._told, self._now = now, list(now)
+            self._first = self._last = None
+            self._steps = 0
+        found: deque[AnyDelta] = deque()
+        for edit in edits(told, now, same_value):
+            old_val = None if edit.leaving is None else edit.leaving.value
+            new_val = None if edit.entering is None else edit.entering.value
+            is_move = old_val is not None and new_val is not None and same_value(old_val, new_val)
+            identity = edit.entering.identity if edit.entering is not None else None
+            found.append(
+                Delta(change, old_val, new_val, edit.old_offset, edit.new_offset, identity, is_move=is_move)
+            )
+        return found or None
+
+    @property
+    def first_seq(self) -> int | None:
+        first = self._first
+        return None if first is None else first.seq
+
+    @property
+    def first_time(self) -> int | None:
+        first = self._first
+        return None if first is None else first.time
+
+    def clear(self) -> None:
+        with self._lock:
+            self._first = self._last = None
+            self._steps = 0

@@ -1,0 +1,215 @@
+"""What one subscriber has not been told yet: FeedQueue for every step, SquashQueue for the net difference.
+
+Bounded, because a reader that stops reading must not fill the writer's memory. What is dropped is the earliest, it is counted,
+and the count is the next thing the reader hears.
+
+One thread adds (whoever publishes, one at a time) while another takes. Rule of this file: no threads of its own, no clock, no
+Rx. Whoever calls it brings those.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+from reactdb.change import Change
+from reactdb.codec import same_bytes
+from reactdb.feeds.pipeline import same_value
+from reactdb.feeds.view import AnyDelta, Delta, identity_of
+
+
+class Queue(Protocol):
+    """What a subscription asks of its queue.
+
+    Attributes:
+        dropped: Deltas that were dropped, ever.
+        is_squashed: It tells batches, not steps.
+    """
+
+    dropped: int
+    is_squashed: bool
+
+    def __len__(self) -> int: ...
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many deltas fit without dropping any."""
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        """Put in what one change did; where there is no room, the earliest go."""
+
+    def put(self, deltas: Sequence[AnyDelta]) -> None:
+        """The same without the bound, for who reads from the log at his own pace."""
+
+    def take(self) -> deque[AnyDelta] | None:
+        """What there is to tell: with squashing all of it as one batch, else the queue itself, to be emptied from the left
+        while others add on the right."""
+
+    @property
+    def first_seq(self) -> int | None:
+        """The earliest change that is not told; None where all are."""
+
+    @property
+    def first_time(self) -> int | None:
+        """When that was, in milliseconds since 1970."""
+
+    def clear(self) -> None: ...
+
+
+class FeedQueue:
+    """Every delta, in order.
+
+    The deque is made when there is something to keep (an empty one takes 750 bytes, and most feeds are idle most of the time).
+    A deque's `append` and `popleft` are atomic, so no lock is needed between the one who adds and the one who takes.
+    """
+
+    __slots__ = ("_deltas", "_limit", "dropped")
+
+    is_squashed = False
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._deltas: deque[AnyDelta] | None = None
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return 0 if self._deltas is None else len(self._deltas)
+
+    def has_room(self, count: int) -> bool:
+        return len(self) + count <= self._limit
+
+    def put(self, deltas: Sequence[AnyDelta]) -> None:
+        if self._deltas is None:
+            self._deltas = deque()
+        self._deltas.extend(deltas)
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        queue = self._deltas
+        if queue is None:
+            queue = self._deltas = deque()
+        queue.extend(deltas)
+        while len(queue) > self._limit:
+            try:
+                queue.popleft()
+            except IndexError:
+                return
+            self.dropped += 1
+
+    def take(self) -> deque[AnyDelta] | None:
+        return self._deltas or None
+
+    @property
+    def first_seq(self) -> int | None:
+        first = self._first()
+        return None if first is None else first.seq
+
+    @property
+    def first_time(self) -> int | None:
+        first = self._first()
+        return None if first is None else first.time
+
+    def _first(self) -> AnyDelta | None:
+        try:
+            return None if self._deltas is None else self._deltas[0]
+        except IndexError:
+            return None
+
+    def clear(self) -> None:
+        self._deltas = None
+
+
+class SquashQueue:
+    """For each place in the result, its value when it was last told and its value now.
+
+    An entry keeps the place in line of its first change; one that came back to where it was is nothing, and goes.
+    """
+
+    __slots__ = ("_limit", "_lock", "_pending", "dropped")
+
+    is_squashed = True
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        # Re-entrant, because a finalizer may look at the queue while this very thread adds to it.
+        self._lock = threading.RLock()
+        # identity -> the first delta and the last one.
+        self._pending: dict[Hashable, tuple[AnyDelta, AnyDelta]] = {}
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def has_room(self, count: int) -> bool:
+        return len(self._pending) + count <= self._limit
+
+    def put(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            self._fold(deltas)
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            self._fold(deltas)
+            pending = self._pending
+            while len(pending) > self._limit:
+                del pending[next(iter(pending))]
+                self.dropped += 1
+
+    def _fold(self, deltas: Sequence[AnyDelta]) -> None:
+        pending = self._pending
+        for delta in deltas:
+            identity = identity_of(delta)
+            entry = pending.get(identity)
+            if entry is None:
+                pending[identity] = (delta, delta)
+            elif is_undone(entry[0], delta):
+                del pending[identity]
+            else:
+                pending[identity] = (entry[0], delta)
+
+    def take(self) -> deque[AnyDelta] | None:
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        if not pending:
+            return None
+        return deque(folded(first, last, identity) for identity, (first, last) in pending.items())
+
+    @property
+    def first_seq(self) -> int | None:
+        first = self._first()
+        return None if first is None else first.seq
+
+    @property
+    def first_time(self) -> int | None:
+        first = self._first()
+        return None if first is None else first.time
+
+    def _first(self) -> AnyDelta | None:
+        with self._lock:
+            for first, _ in self._pending.values():
+                return first
+        return None
+
+    def clear(self) -> None:
+        with self._lock:
+            self._pending = {}
+
+
+def is_undone(first: AnyDelta, last: AnyDelta) -> bool:
+    """Whether the last delta ends where the first began."""
+    if type(first) is Change and type(last) is Change:
+        # Bytes tell, without decoding.
+        old, new = first.old_bytes, last.new_bytes
+        return old is new if old is None or new is None else same_bytes(old, new)
+    old_val, new_val = first.old_val, last.new_val
+    return (old_val is None and new_val is None) or same_value(old_val, new_val)
+
+
+def folded(first: AnyDelta, last: AnyDelta, identity: Hashable) -> AnyDelta:
+    """From the beginning of the first to the end of the last."""
+    if first is last:
+        return first
+    change = last.change if type(last) is Delta else last
+    assert isinstance(change, Change)
+    group = last.group if isinstance(last, Delta) else None
+    return Delta(change, first.old_val, last.new_val, identity=identity, group=group)

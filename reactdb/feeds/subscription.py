@@ -1,0 +1,474 @@
+"""Subscription: one query as one subscriber hears it: first how it begins, then what is queued, then how it ends.
+
+    opening    states and initial values
+    live       the hub offers it what each change does; it queues that
+    behind     it reads on from the log: after `since`, or where its queue was full and nothing may be lost
+
+Two threads meet here: one offers (under the publish lock), one polls (in the consumer's turn). They share the queue, which knows
+how; `end` and `reader`, which the one sets and the other reads; and nothing else.
+
+Rule of this file: it gives events to whoever asks. When to ask, and what becomes of them, is the consumer's business.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from reactdb.errors import FeedOverflow, ReactDBError
+from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.events import Event, Render, RenderInitial, initial_renderer, overflow, renderer, state
+from reactdb.feeds.log_reader import LogReader
+from reactdb.feeds.options import FeedOptions
+from reactdb.feeds.ordered_queue import OrderedQueue
+from reactdb.feeds.position import read_position
+from reactdb.feeds.queue import FeedQueue, Queue, SquashQueue
+from reactdb.feeds.view import AnyDelta, Initial, present_order
+from reactdb.query import ALL_TABLES, Query
+from reactdb.store.snapshot import PastSnapshot, Undo
+
+if TYPE_CHECKING:
+    from reactdb.feeds.hub import FeedHub, Node
+    from reactdb.feeds.terms import Chain
+
+# A timer that fires this much early still fires: clocks round.
+EARLY_S = 0.0005
+
+
+class _Sentinel:
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+NOTHING: Final = _Sentinel("NOTHING")
+ENDED: Final = _Sentinel("ENDED")
+COMPLETED: Final = _Sentinel("COMPLETED")
+
+
+class Consumer(Protocol):
+    """Who polls."""
+
+    def wake(self, subscription: Subscription) -> None:
+        """There is something new. Called under the publish lock: it may set flags and release locks, no more."""
+
+    def now(self) -> float:
+        """Seconds, on the consumer's clock."""
+
+
+class Source:
+    """What all subscriptions of one feed share: the query, the options, and how events look."""
+
+    __slots__ = ("_plan", "_renderers", "hub", "initial", "options", "query")
+
+    def __init__(self, hub: FeedHub, query: Query, options: FeedOptions) -> None:
+        self.hub = hub
+        self.query = query
+        self.options = options
+        self.initial: RenderInitial = initial_renderer(options)
+        self._renderers: dict[bool, Render] = {}
+        self._plan: tuple[object, Plan] | None = None
+
+    def plan(self, snapshot: Any) -> Plan:
+        """The query compiled for the snapshot's catalogue. A view without state is made once; others belong to one node."""
+        if self._plan is not None and self._plan[0] is snapshot.catalogue:
+            return self._plan[1]
+        plan = compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
+        if not plan.view.is_stateful:
+            self._plan = (snapshot.catalogue, plan)
+        return plan
+
+    def fresh_plan(self) -> Plan:
+        """The query compiled for the present, or for where the feed is to begin."""
+        with self.hub.engine.snapshot() as snapshot:
+            return compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
+
+    def check(self) -> None:
+        """Raise now what subscribing would raise."""
+        since = self.options.since
+        with self.hub.engine.snapshot() as snapshot:
+            if since is None:
+                self.plan(snapshot)
+                return
+            position = read_position(since, self.hub.engine.database_id, snapshot)
+            past = PastSnapshot(snapshot, position, Undo(position, ()))
+            compile_query(self.query, past, include_offsets=self.options.include_offsets)
+
+    def start_position(self) -> int:
+        """Where a subscription would begin."""
+        with self.hub.engine.fresh_snapshot() as snapshot:
+            since = self.options.since
+            return (
+                snapshot.seq if since is None else read_position(since, self.hub.engine.database_id, snapshot)
+            )
+
+    def render(self, is_ordered: bool) -> Render:
+        found = self._renderers.get(is_ordered)
+        if found is None:
+            found = self._renderers[is_ordered] = renderer(
+                self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES
+            )
+        return found
+
+
+class Subscription:
+    """See the head of this file.
+
+    Attributes:
+        node: The shared view that offers; None while it reads on from the log, and after its end.
+        since: Changes up to this seq are in what it began with.
+        end: COMPLETED, or the error, once nothing more will be queued.
+        path: What is applied to its events after `changes()`.
+        is_woken: The consumer has been told that there is something.
+    """
+
+    __slots__ = (
+        "_base",
+        "_batch",
+        "_dropped_told",
+        "_due_at",
+        "_final",
+        "_floor",
+        "_is_spilled",
+        "_opening",
+        "_queue",
+        "_render",
+        "consumer",
+        "end",
+        "is_closed",
+        "is_woken",
+        "node",
+        "path",
+        "reader",
+        "since",
+        "source",
+        "told",
+    )
+
+    def __init__(self, source: Source, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
+        self.source = source
+        self.consumer = consumer
+        self.path = path
+        self.node: Node | None = None
+        self.reader: LogReader | None = None
+        self.since = 0
+        self.end: Any = None
+        self.is_closed = False
+        self.is_woken = False
+        self.told = 0
+        self._queue: Queue | None = None
+        self._opening: Iterator[Event] | None = None
+        self._batch: deque[AnyDelta] | None = None
+        self._is_spilled = False
+        self._dropped_told = 0
+        self._due_at = 0.0
+        # Everything up to here is told or in the queue; None while that is whatever was published.
+        self._base: int | None = None
+        # Everything up to here was told before the batch was begun; a batch is told whole or not at all.
+        self._floor = 0
+        self._final: int | None = None
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Beginning: called by the hub, under the publish lock
+
+    def begin(
+        self, plan: Plan, seq: int, results: Iterable[Initial] | None, ordered: list[Initial] | None
+    ) -> None:
+        """Live from `seq` on. `results`: initial values to tell first; `ordered`: the list that offsets begin with."""
+        options = self.source.options
+        self.since = seq
+        self._prepare(plan, ordered)
+        if results is not None or options.include_states:
+            self._opening = self._begin_telling(results, seq)
+
+    def begin_behind(self, reader: LogReader) -> None:
+        """At the reader's position; the log tells what came since."""
+        self.since = self._base = reader.position
+        self.reader = reader
+        self._prepare(reader.plan, present_order(reader.plan.view))
+        if self.source.options.include_states:
+            self._opening = iter([state("catching_up", self.source.options)])
+
+    def _prepare(self, plan: Plan, ordered: list[Initial] | None) -> None:
+        options = self.source.options
+        self._render = self.source.render(plan.is_ordered)
+        if options.squash_s is None:
+            self._queue = FeedQueue(options.queue_size)
+        else:
+            # The first batch is what is told on subscribing; the interval runs from there.
+            self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
+            self._queue = SquashQueue(options.queue_size) if ordered is None else OrderedQueue(ordered)
+
+    def _begin_telling(self, results: Iterable[Initial] | None, seq: int) -> Iterator[Event]:
+        options, render = self.source.options, self.source.initial
+        if results is not None:
+            if options.include_states:
+                yield state("initializing", options)
+            for initial in results:
+                yield render(initial, seq)
+        if options.include_states:
+            yield state("ready", options)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Offering: called by the hub, under the publish lock
+
+    def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
+        """Take in what the change `seq` does. False: there was no room, and it will read on from the log."""
+        if seq <= self.since:
+            return True
+        queue = self._queue
+        assert queue is not None
+        if self.end is not None:
+            if isinstance(self.end, FeedOverflow):
+                self.end = FeedOverflow(self.end.skipped + len(deltas))
+            return True
+        on_overflow = self.source.options.on_overflow
+        if on_overflow != "drop" and not queue.has_room(len(deltas)):
+            # What is queued is told first: it is all there up to here, and can be gone on from.
+            self._base = seq - 1
+            if on_overflow == "spill":
+                self._is_spilled = True
+                self.wake()
+                return False
+            self.end = FeedOverflow(len(deltas))
+        else:
+            queue.add(deltas)
+        self.wake()
+        return True
+
+    def wake(self) -> None:
+        if not self.is_woken:
+            self.is_woken = True
+            self.consumer.wake(self)
+
+    def finish(self, end: Any) -> None:
+        """Nothing more will come; what is queued is still told. `end` is COMPLETED or the error."""
+        if self.end is None:
+            if self._base is None:
+                self._base = max(self._routed(), self.since)
+            self.end = end
+        self.wake()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Polling: called by the consumer, in its turn
+
+    def poll(self) -> Any:
+        """The next event; NOTHING where there is none now; ENDED after the last one (see `error`)."""
+        while not self.is_closed:
+            if self._opening is not None:
+                event = next(self._opening, None)
+                if event is not None:
+                    self.told += 1
+                    return event
+                self._opening = None
+            queue = self._queue
+            if queue is None:
+                break
+            skipped = queue.dropped - self._dropped_told
+            if skipped and self._batch is None:
+                self._dropped_told += skipped
+                self.told += 1
+                return overflow(skipped)
+            delta = self._next_delta(queue)
+            if delta is None:
+                if self.is_behind and self.end is None:
+                    self._read_on(queue)
+                    continue
+                if self.end is not None and not len(queue):
+                    break
+                return NOTHING
+            event = self._render(delta)
+            if event is not None:
+                self.told += 1
+                return event
+        return ENDED
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it ended; None where it completed or was closed."""
+        return self.end if isinstance(self.end, BaseException) else None
+
+    def _next_delta(self, queue: Queue) -> AnyDelta | None:
+        batch = self._batch
+        if not queue.is_squashed:
+            batch = queue.take()
+            if batch is None:
+                return None
+            try:
+                return batch.popleft()
+            except IndexError:
+                return None
+        if batch is None:
+            if not self._is_due(queue):
+                return None
+            batch = self._take_batch(queue)
+            if batch is None:
+                return None
+        delta = batch.popleft()
+        if not batch:
+            self._batch = None
+        return delta
+
+    def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
+        self._floor = self.position
+        self._batch = queue.take()
+        if self.source.options.squash_s:
+            self._due_at = self.consumer.now() + self.source.options.squash_s
+        return self._batch
+
+    def _is_due(self, queue: Queue) -> bool:
+        """Whether the next batch may be taken: its time has come, or the queue gets full, or nothing is to be waited for."""
+        if not len(queue):
+            return False
+        if 2 * len(queue) > self.source.options.queue_size or self.end is not None:
+            return True
+        if self.is_behind:
+            # The net difference is of all that was missed.
+            return False
+        return not self.source.options.squash_s or self.consumer.now() + EARLY_S >= self._due_at
+
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds until there is something to tell; None where nothing is known to come."""
+        if not self.has_work:
+            return None
+        queue = self._queue
+        if (
+            self._opening is not None
+            or self._batch is not None
+            or queue is None
+            or not len(queue)
+            or self.is_behind
+        ):
+            return 0.0
+        return (
+            0.0
+            if not queue.is_squashed or self._is_due(queue)
+            else max(0.0, self._due_at - self.consumer.now())
+        )
+
+    @property
+    def has_work(self) -> bool:
+        """Whether polling would find something, now or when it is due."""
+        queue = self._queue
+        return (
+            self._opening is not None
+            or self._batch is not None
+            or (queue is not None and (len(queue) > 0 or queue.dropped != self._dropped_told))
+            or self.is_behind
+            or self.end is not None
+        )
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Behind
+
+    @property
+    def is_behind(self) -> bool:
+        """It reads on from the log, or will when its queue is empty."""
+        return self._is_spilled or self.reader is not None
+
+    def _read_on(self, queue: Queue) -> None:
+        """The next page of the log into the queue; at its end, back among the living."""
+        hub, options = self.source.hub, self.source.options
+        try:
+            reader = self.reader
+            if reader is None:
+                assert self._base is not None
+                self.reader = hub.reader_at(self, self._base)
+                self._is_spilled = False
+                if options.include_states:
+                    self._opening = iter([state("catching_up", options)])
+                return
+            deltas, is_last = hub.read_page(reader)
+            queue.put(deltas)
+            self._base = reader.position
+            # What was missed is told before the feed is live again; squashed, it is one batch.
+            if is_last and (queue.is_squashed or not deltas) and hub.rejoin(self, reader):
+                batch = self._take_batch(queue) if queue.is_squashed else None
+                if batch is not None or options.include_states:
+                    self._opening = self._arrive(batch)
+        except ReactDBError as error:
+            # The log was compacted, the database closed, or the file is in trouble.
+            self._give_up(error)
+
+    def _arrive(self, batch: deque[AnyDelta] | None) -> Iterator[Event]:
+        while batch:
+            event = self._render(batch.popleft())
+            if event is not None:
+                yield event
+        self._batch = None
+        if self.source.options.include_states:
+            yield state("ready", self.source.options)
+
+    def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
+        """Called by the hub, under the publish lock: `deltas` were the last from the log, and after `seq` it is told."""
+        assert self._queue is not None
+        self._queue.put(deltas)
+        self.since = seq
+        self._base = None
+        self.reader = None
+
+    def _give_up(self, error: ReactDBError) -> None:
+        self.reader = None
+        self._is_spilled = False
+        if self.end is None:
+            self.end = error
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Ending
+
+    def close(self) -> None:
+        """Hear nothing more. Any thread; a second call does nothing."""
+        if not self.is_closed:
+            self._final = self.position
+            self.is_closed = True
+            self.source.hub.forget(self)
+
+    def release(self) -> None:
+        """Called by the hub when it has let go."""
+        self.node = None
+        self.reader = None
+        if self._queue is not None:
+            self._queue.clear()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Figures
+
+    def _routed(self) -> int:
+        return self.source.hub.engine.published
+
+    @property
+    def position(self) -> int:
+        """Every change up to this seq has been told, or did not concern it."""
+        if self._final is not None:
+            return self._final
+        # In this order: what is published later than here is in the queue, or above what this says.
+        base = self._base
+        if base is None:
+            base = max(self._routed(), self.since)
+        if self._batch:
+            return min(base, self._floor)
+        first = None if self._queue is None else self._queue.first_seq
+        return base if first is None else min(base, first - 1)
+
+    @property
+    def queued(self) -> int:
+        """Deltas that wait to be told."""
+        return (0 if self._queue is None else len(self._queue)) + len(self._batch or ())
+
+    @property
+    def dropped(self) -> int:
+        """Deltas that were never told."""
+        return 0 if self._queue is None else self._queue.dropped
+
+    @property
+    def oldest_time(self) -> int | None:
+        """When the first change that waits to be told was made, in milliseconds since 1970."""
+        if self._batch:
+            return self._batch[0].time
+        return None if self._queue is None else self._queue.first_time

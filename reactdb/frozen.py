@@ -1,0 +1,89 @@
+"""Documents that many readers share: dicts and lists that refuse to be changed.
+
+A feed hands one document to all of its subscribers. It is a dict still (`isinstance`, `==`, `json.dumps`),
+only every method that would change it raises and says how to get a copy. `thaw` makes that copy; `freeze`
+goes the other way, for values that are ours.
+
+Rule of this file: only containers. What stands inside them is never looked at, and need not be a value that
+can be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Never, cast
+
+__all__ = ["FrozenDict", "FrozenList", "freeze", "thaw"]
+
+_SHARED: Final = "this document is shared by all readers of the feed; change a copy: reactdb.thaw(document)"
+
+
+def _refuse(*_args: object, **_options: object) -> Never:
+    raise TypeError(_SHARED)
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that can only be read. It equals a plain dict, and copying, in any way, makes a plain one.
+
+    `copy()` copies one level; `reactdb.thaw`, `copy.deepcopy` and `pickle` all levels.
+    """
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return cast(dict[str, Any], thaw(self))
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+    @classmethod
+    def fromkeys(cls, keys: Iterable[str], value: Any = None) -> dict[str, Any]:  # type: ignore[override]
+        return dict.fromkeys(keys, value)
+
+
+class FrozenList(list[Any]):
+    """A list that can only be read. It equals a plain list, and copying, in any way, makes a plain one."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def copy(self) -> list[Any]:
+        return list(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return cast(list[Any], thaw(self))
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def thaw(value: Any) -> Any:
+    """A copy of the value, or of a document, in plain dicts and lists that may be changed."""
+    if isinstance(value, dict):
+        return {key: thaw(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [thaw(inner) for inner in value]
+    return value
+
+
+def freeze(value: Any) -> Any:
+    """A read-only copy of a value whose leaves are already as a document holds them."""
+    if type(value) is FrozenDict or type(value) is FrozenList:
+        return value
+    if isinstance(value, dict):
+        return FrozenDict({key: freeze(inner) for key, inner in value.items()})
+    if isinstance(value, (list, tuple)):
+        return FrozenList([freeze(inner) for inner in value])
+    return value

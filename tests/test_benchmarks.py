@@ -1,0 +1,97 @@
+"""The benchmarks run, look at their own results, and report in one shape. No figure is looked at here: a test run is no
+place to measure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """What one tiny workload prints, and what it writes."""
+    file = tmp_path_factory.mktemp("benchmarks") / "figures.json"
+    ended = run("--quick", "--repeat", "2", "--workload", "W10-get", "--json", str(file))
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout, json.loads(file.read_text())
+
+
+def test_the_json_names_machine_and_options(quick: tuple[str, dict[str, Any]]) -> None:
+    _, found = quick
+
+    assert {"python", "sqlite", "cpus"} <= found["machine"].keys()
+    assert {"repeat": 2, "scale": 0.01} == found["options"]
+
+
+def test_the_json_has_every_sample_of_every_peer(quick: tuple[str, dict[str, Any]]) -> None:
+    _, found = quick
+    [workload] = found["workloads"]
+
+    assert ("W10-get", "µs per get") == (workload["name"], workload["unit"])
+    assert {"raw", "raw+log", "reactdb"} <= workload["peers"].keys()
+    for metrics in workload["peers"].values():
+        assert {"cpu", "wall"} == metrics.keys()
+        for metric in metrics.values():
+            assert {"median", "spread", "speed_of_raw", "samples"} == metric.keys()
+            assert len(metric["samples"]) == 2
+            assert min(metric["samples"]) > 0
+
+
+def test_raw_has_the_speed_of_raw(quick: tuple[str, dict[str, Any]]) -> None:
+    _, found = quick
+
+    assert found["workloads"][0]["peers"]["raw"]["cpu"]["speed_of_raw"] == 1.0
+
+
+def test_a_mark_is_told_with_what_was_measured(quick: tuple[str, dict[str, Any]]) -> None:
+    text, found = quick
+    [mark] = found["marks"]
+
+    assert ("W10-get", "cpu") == (mark["workload"], mark["metric"])
+    assert mark["pass"] is (mark["measured"] >= 0.3)
+    assert ("pass" if mark["pass"] else "MISS") in text
+
+
+def test_every_workload_has_a_name_of_its_own_and_says_what_it_asks_and_what_to_expect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.workloads import WORKLOADS
+
+    assert len(WORKLOADS) == len({workload.name for workload in WORKLOADS})
+    for workload in WORKLOADS:
+        about = workload.run.__doc__ or ""
+        assert "Answers:" in about, workload.name
+        assert "Expect" in about, workload.name
+
+
+def test_a_name_stands_for_its_family_too() -> None:
+    listed = run("--list", "--workload", "W2").stdout
+
+    assert ["W2-soft", "W2-hard", "W2-threads"] == [
+        line.split()[0] for line in listed.splitlines() if line.startswith("W")
+    ]
+
+
+def test_an_unknown_workload_is_refused_in_one_line() -> None:
+    ended = run("--workload", "W99")
+
+    assert ended.returncode == 2
+    assert "there is no workload 'W99'" in ended.stderr
