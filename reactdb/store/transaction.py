@@ -340,6 +340,11 @@ class WriteTransaction:
         self.dropped_indexes.append((table.id, name))
         self._catalogue_changed()
 
+    def rename_index(self, table: TableInfo, old: str, new: str) -> None:
+        """The caller has looked that `new` is free. To those who watch `old` it is gone."""
+        self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, table.indexes[old].id))
+        self._catalogue_changed()
+
     def _catalogue_changed(self) -> None:
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
         self.catalogue = load(self.connection)

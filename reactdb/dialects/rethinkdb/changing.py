@@ -13,6 +13,7 @@ from typing import Any, Final
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import Call, cannot_convert, handles
+from reactdb.dialects.rethinkdb.selecting import MissingIndex
 from reactdb.dialects.rethinkdb.streams import (
     ATOM_FEED,
     ORDER_BY_LIMIT_FEED,
@@ -35,7 +36,10 @@ def changes(call: Call) -> Any:
     """In RethinkDB's order: squash, the flags, the input, the size of the queue."""
     squash = squash_option(call)
     flags = {name: truth(call.option(name, False)) for name in FLAGS}
-    source = call.evaluator.run(call.term.arguments[0], call.scope)
+    try:
+        source = call.evaluator.run(call.term.arguments[0], call.scope)
+    except MissingIndex as error:
+        raise located(error, call.path) from None
     path = call.term.arguments[0].path
     query, kind = watched(call, source, path)
     size = queue_size(call)

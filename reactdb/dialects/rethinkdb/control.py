@@ -47,6 +47,12 @@ def maxval(call: Call) -> Any:
     return greatest
 
 
+@handles("args")
+def args(call: Call) -> Any:
+    """Where it is no argument of anything, it is the array itself."""
+    return call.array(0)
+
+
 @handles("javascript")
 def javascript(call: Call) -> Any:
     raise QueryError("reactdb has no JavaScript engine: the term `javascript` cannot be run.")
@@ -164,7 +170,7 @@ def coerce_to(call: Call) -> Any:
     if wanted == "BOOL":
         return True
     if value.feed is not None and wanted not in ("STRING", "NUMBER", "BINARY"):
-        raise located(QueryError(TERMINAL), call.paths[0])
+        raise located(QueryError(TERMINAL), value.path)
     OPERATIONS["coerce_to"].function([], wanted) if wanted == "DATUM" else None
     raise located(QueryError(f"Cannot coerce {name} to {wanted}."), call.paths[0])
 

@@ -44,6 +44,9 @@ Handler = Callable[["Call"], Any]
 TERMINAL: Final = (
     "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stream (such as a changefeed)."
 )
+ENDLESS: Final = (
+    "Cannot use an infinite stream with an aggregation function (`reduce`, `count`, etc.) or coerce it to an array."
+)
 DEFAULT_ARRAY_LIMIT: Final = 100_000
 
 
@@ -230,7 +233,9 @@ class Evaluator:
         """
         if isinstance(value, Sequence):
             if value.feed is not None:
-                raise located(QueryError(TERMINAL), path)
+                raise located(QueryError(TERMINAL), value.path)
+            if value.is_endless:
+                raise located(QueryError(ENDLESS), path)
             return self.read(value)
         if isinstance(value, list):
             return iter(value)

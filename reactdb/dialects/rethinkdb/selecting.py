@@ -57,7 +57,13 @@ MISPLACED_ORDER: Final = (
     "Indexed order_by can only be performed on a TABLE or TABLE_SLICE. Make sure order_by comes before any "
     "transformations (such as map) or filters."
 )
+# RethinkDB's bound, below that of the file.
+MAX_KEY_BYTES: Final = 127
 READ_MODES: Final = ("single", "majority", "outdated", "_debug_direct")
+
+
+class MissingIndex(OperationFailed):
+    """RethinkDB looks for an index when it is used; `changes` is then who is to blame."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -74,6 +80,8 @@ def primary_key(value: Any) -> bytes:
         raise QueryError(
             "Cannot use a geometry value as a key value in a primary or non-geospatial secondary index."
         )
+    if isinstance(value, str) and len(value.encode()) > MAX_KEY_BYTES:
+        raise QueryError(f"Primary key too long (max {MAX_KEY_BYTES} characters): {pretty(value)}")
     try:
         return collation.primary_key_bytes(value)
     except InvalidKey as error:
@@ -113,8 +121,7 @@ def checked_index(evaluator: Evaluator, sequence: Sequence, name: str | None) ->
     if name == info.primary_key:
         return None
     if name not in info.indexes:
-        error = OperationFailed(f"Index `{name}` was not found on table `{sequence.table}`.")
-        raise error
+        raise MissingIndex(f"Index `{name}` was not found on table `{sequence.table}`.")
     return name
 
 
@@ -154,7 +161,7 @@ def table(call: Call) -> Any:
             "DEBUG_DIRECT is not a legal read mode for this operation (an up-to-date read mode is required).",
             None,
         )
-    return Sequence(TABLE, call.path, name, Query(name.file_name), refusal=refusal)
+    return Sequence(TABLE, call.path, name, Query(name.file_name), refusal=refusal, origin=call.path)
 
 
 def tables_checked(call: Call, database: Database) -> None:
@@ -219,7 +226,7 @@ def get_all(call: Call) -> Any:
     if table.query is None:
         wanted = set(map(repr, values))
         return stream(lambda: (one for one in call.evaluator.read(table) if repr(one.get("id")) in wanted), call.path)
-    return table.then(GetAll(tuple(values), keys, index), SELECTION)
+    return table.then(GetAll(tuple(values), keys, index), SELECTION, path=call.path)
 
 
 @handles("between")
@@ -239,8 +246,10 @@ def between(call: Call) -> Any:
     assert sequence.query is not None
     steps = sequence.query.steps
     if any(isinstance(step, Between) for step in steps):
-        raise located(QueryError("Cannot perform multiple BETWEENs on the same table."), call.paths[0])
+        raise located(QueryError("Cannot perform multiple BETWEENs on the same table."), sequence.origin)
     order = next((step for step in steps if isinstance(step, OrderBy)), None)
+    if order is not None and not call.has_option("index"):
+        index = order.index
     if order is not None and order.index != index:
         raise QueryError(
             f"Cannot call BETWEEN on index `{shown_index(call, sequence, index)}` after ordering by index "
@@ -259,7 +268,7 @@ def between(call: Call) -> Any:
     )
     # The order comes after the range in a native query, wherever it stood.
     query = replace(sequence.query, steps=(step, *steps))
-    return replace(sequence, query=query, kind=TABLE_SLICE)
+    return replace(sequence, query=query, kind=TABLE_SLICE, path=call.path)
 
 
 @handles("between_deprecated")
@@ -383,18 +392,18 @@ def order_by(call: Call) -> Any:
     index = checked_index(call.evaluator, source, name)
     steps = source.query.steps
     if any(isinstance(step, OrderBy) for step in steps):
-        raise located(QueryError("Cannot perform multiple indexed ORDER_BYs on the same table."), call.paths[0])
+        raise located(QueryError("Cannot perform multiple indexed ORDER_BYs on the same table."), source.origin)
     ranged = next((step for step in steps if isinstance(step, Between)), None)
     if ranged is not None and ranged.index != index:
         error = QueryError(
             f"Cannot order by index `{name}` after calling BETWEEN on index "
             f"`{shown_index(call, source, ranged.index)}`."
         )
-        raise located(error, call.paths[0])
+        raise located(error, source.origin)
     found = replace(source.then(OrderBy((), index, descending), TABLE_SLICE), is_ordered=True, path=call.path)
     if not keys:
         return found
-    tied = source.then(OrderBy(tuple(keys), index, descending), ARRAY_SELECTION, path=call.path)
+    tied = source.then(OrderBy(tuple(keys), index, descending), ARRAY_SELECTION, path=call.path, is_array=True)
     return tied.refused(EAGER, call.path)
 
 
@@ -431,7 +440,7 @@ class WalkedExpression(Expression):
 
 def sorted_by_keys(call: Call, source: Any, keys: list[OrderKey]) -> Any:
     if isinstance(source, Sequence) and source.query is not None and source.kind != STREAM:
-        found = source.then(OrderBy(tuple(keys), None), ARRAY_SELECTION, path=call.path)
+        found = source.then(OrderBy(tuple(keys), None), ARRAY_SELECTION, path=call.path, is_array=True)
         return replace(found, refusal=(EAGER, call.path))
     values = call.array(0)
     for key in reversed(keys):
@@ -549,7 +558,18 @@ def bracket(call: Call) -> Any:
             )
             raise error
         return element_at(call, source, integer(place))
-    return bracket_of(call.datum(0), place)
+    return of_value(call, bracket_of, place)
+
+
+def of_value(call: Call, function: Callable[..., Any], *rest: Any) -> Any:
+    """An operation on an object: where the first argument is none, that argument is to blame, not the term."""
+    value = call.datum(0)
+    try:
+        return function(value, *rest)
+    except ReactDBError as error:
+        if not isinstance(value, dict) and getattr(error, "reql_path", None) is None:
+            raise located(error, call.paths[0]) from None
+        raise
 
 
 @handles("get_field")
@@ -557,7 +577,7 @@ def get_field(call: Call) -> Any:
     source = call.values[0]
     if isinstance(source, Sequence):
         return field_of_each(call, source, call.string(1))
-    return OPERATIONS["get_field"].function(call.datum(0), call.string(1))
+    return of_value(call, OPERATIONS["get_field"].function, call.string(1))
 
 
 def field_of_each(call: Call, source: Sequence, name: str) -> Sequence:
@@ -594,7 +614,12 @@ def sample(call: Call) -> Any:
     chosen = chance.sample(elements, min(size, len(elements)))
     if isinstance(source, Sequence) and source.table is not None:
         return Sequence(
-            ARRAY_SELECTION, call.path, source.table, source=lambda: iter(chosen), refusal=(EAGER, call.path)
+            ARRAY_SELECTION,
+            call.path,
+            source.table,
+            source=lambda: iter(chosen),
+            refusal=(EAGER, call.path),
+            is_array=True,
         )
     return chosen
 

@@ -23,7 +23,7 @@ from reactdb.dialects.rethinkdb.functions import (
     is_deterministic,
     to_node,
 )
-from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT, checked_index, index_key, mapped, primary_key
+from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT, checked_index, index_key, mapped, of_value, primary_key
 from reactdb.dialects.rethinkdb.streams import Filtered, Flattened, Folded, Mapped, OffsetsOf, united
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
@@ -66,18 +66,47 @@ def map_(call: Call) -> Any:
 def map_several(call: Call, function: Function) -> Any:
     """Elements side by side; as many as the shortest sequence has."""
     sources = call.values[:-1]
-    if any(isinstance(source, Sequence) and source.feed is not None for source in sources):
+    feeds = [place for place, source in enumerate(sources) if isinstance(source, Sequence) and source.feed is not None]
+    if len(feeds) > 1:
         raise QueryError(TERMINAL)
+    if feeds:
+        return sources[feeds[0]].through(lambda: SideBySide(call, function, feeds[0]), lambda: iter(()))
     if not any(isinstance(source, Sequence) for source in sources):
         columns = [call.array(place) for place in range(len(sources))]
         return [function(*elements) for elements in zip(*columns, strict=False)]
 
     def read() -> Iterator[Any]:
-        columns = [call.elements(place) for place in range(len(sources))]
+        columns = [endless_elements(call, place) for place in range(len(sources))]
         return (function(*elements) for elements in zip(*columns, strict=False))
 
     endless = all(isinstance(source, Sequence) and source.is_endless for source in sources)
     return replace(stream(read, call.path), is_endless=endless)
+
+
+class SideBySide:
+    """A feed beside sequences that can be read ahead of it; it ends with the first of those that ends."""
+
+    def __init__(self, call: Call, function: Function, place: int) -> None:
+        self._function = function
+        self._place = place
+        self._others = [endless_elements(call, other) for other in range(len(call) - 1) if other != place]
+        self.is_done = False
+
+    def push(self, element: Any) -> Iterable[Any]:
+        values = [next(other, self) for other in self._others]
+        if any(value is self for value in values):
+            self.is_done = True
+            return ()
+        values.insert(self._place, element)
+        return (self._function(*values),)
+
+
+def endless_elements(call: Call, place: int) -> Iterator[Any]:
+    """The elements of an argument, which may have no end."""
+    value = call.values[place]
+    if isinstance(value, Sequence) and value.is_endless:
+        return call.evaluator.read(value)
+    return call.elements(place)
 
 
 def elements_of(call: Call, function: Function) -> Callable[[Any], Iterable[Any]]:
@@ -175,7 +204,7 @@ def on_each_object(name: str) -> Callable[[Call], Any]:
         evaluator = call.evaluator
         rest = [evaluator.as_argument(value, path) for value, path in zip(call.values[1:], call.paths[1:], strict=True)]
         if not isinstance(source, Sequence):
-            return operation.function(call.datum(0), *rest)
+            return of_value(call, operation.function, *rest)
         # Mistakes in the arguments are told before anything is read.
         operation.function({}, *rest) if name in ("pluck", "without") else None
 
@@ -214,7 +243,7 @@ for _name in ("pluck", "without", "merge"):
 def has_fields(call: Call) -> Any:
     source = call.values[0]
     if not isinstance(source, Sequence):
-        return OPERATIONS["has_fields"].function(call.datum(0), *call.datums(1))
+        return of_value(call, OPERATIONS["has_fields"].function, *call.datums(1))
     paths = call.datums(1)
     OPERATIONS["has_fields"].function({}, *paths)
     test = Predicate(Expression(NodeCall("has_fields", (Row(), *(constant_node(path) for path in paths)))))

@@ -94,6 +94,8 @@ class Sequence:
         is_ordered: By an index.
         is_limited: To the first so many.
         is_endless: It never ends, without being a feed.
+        origin: The term of the table that this was selected from.
+        is_array: The driver gets it as one array, not as a cursor.
         members: Of a union: the sequences.
     """
 
@@ -108,6 +110,8 @@ class Sequence:
     is_ordered: bool = False
     is_limited: bool = False
     is_endless: bool = False
+    is_array: bool = False
+    origin: Path = ()
     members: tuple[Sequence, ...] = field(default=())
 
     def then(self, step: Step, kind: str | None = None, **changes: Any) -> Sequence:
@@ -124,7 +128,7 @@ class Sequence:
         if self.feed is not None:
             return replace(self, kind=STREAM, stages=(*self.stages, stage))
         made = stream(lambda: driven(read(), stage()), self.path, self.refusal or (EAGER, self.path))
-        return replace(made, is_endless=self.is_endless)
+        return replace(made, is_endless=self.is_endless, is_array=self.is_array)
 
 
 def stream(

@@ -1,0 +1,255 @@
+"""FeedReader: one open feed of one connection: its subscriptions, the stages behind them, and when there is a batch.
+
+RethinkDB's feeds are pulled: a change waits in the server until the driver asks for the next batch, and squashing is what
+happens to it meanwhile. So reactdb's subscriptions are polled here, not pushed; `squash=n` makes every batch but the first wait
+n seconds from the moment it was asked for, or until the queue is half full.
+
+Thread safety: `wake` from any thread; everything else by whoever has the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from reactdb.database import Database
+from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
+from reactdb.dialects.rethinkdb.values import Stage, StageFactory
+from reactdb.feeds.pipeline import same_value
+from reactdb.feeds.hub import hub_of
+from reactdb.feeds.options import check_options
+from reactdb.feeds.request import Request
+from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
+from reactdb.query import Limit, OrderBy, Query
+
+# Clocks round, so a timer may fire this much early.
+EARLY_S: Final = 0.0005
+
+
+class Chain:
+    """Stages one after the other."""
+
+    def __init__(self, factories: Iterable[StageFactory]) -> None:
+        self._stages: list[Stage] = [make() for make in factories]
+
+    @property
+    def is_done(self) -> bool:
+        return any(stage.is_done for stage in self._stages)
+
+    def push(self, element: Any) -> Iterable[Any]:
+        return self._pushed(element, 0) if self._stages else (element,)
+
+    def _pushed(self, element: Any, place: int) -> Iterator[Any]:
+        if place == len(self._stages):
+            yield element
+            return
+        stage = self._stages[place]
+        if stage.is_done:
+            return
+        for one in stage.push(element):
+            yield from self._pushed(one, place + 1)
+
+
+class Netting:
+    """What one statement did and undid is not told: so RethinkDB has it for a limit in primary key order, and only there.
+
+    (Its own test, `limit_pattern`, inserts a document and deletes it again in one statement: an order by index tells both, an
+    order by primary key neither.)
+    """
+
+    def __init__(self, subscription: Subscription, database: Database) -> None:
+        self._subscription = subscription
+        self._database = database
+        self._ahead: list[Any] = []
+
+    def poll(self) -> Any:
+        event = self._next()
+        while isinstance(event, dict) and "seq" in event and "old_val" in event:
+            following = self._next()
+            if not self._undoes(event, following):
+                self._ahead.insert(0, following)
+                break
+            event = self._next()
+        if isinstance(event, dict):
+            event.pop("seq", None)
+        return event
+
+    def _next(self) -> Any:
+        return self._ahead.pop(0) if self._ahead else self._subscription.poll()
+
+    def _undoes(self, event: Any, following: Any) -> bool:
+        if not isinstance(following, dict) or "old_val" not in following or "seq" not in following:
+            return False
+        if not (_same(event["old_val"], following["new_val"]) and _same(event["new_val"], following["old_val"])):
+            return False
+        with self._database._snapshot() as snapshot:
+            entries = [snapshot.entry(event["seq"]), snapshot.entry(following["seq"])]
+        return None not in entries and entries[0].commit == entries[1].commit  # type: ignore[union-attr]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return (one is None and other is None) or same_value(one, other)
+
+
+class Member:
+    """One feed of the union, or something that ends."""
+
+    def __init__(self, member: FeedMember, reader: FeedReader, database: Database) -> None:
+        self.squash_s = member.squash_s
+        self.chain = Chain(member.stages)
+        self.due_at = 0.0
+        self.subscription: Subscription | None = None
+        self.elements: Iterator[Any] | None = None
+        self.queue_size = 0
+        self._poll: Callable[[], Any] | None = None
+        if member.query is None:
+            assert member.elements is not None
+            self.elements = member.elements()
+        else:
+            is_netted = is_limit_by_key(member.query) and not member.options.get("squash")
+            options = check_options({**member.options, "include_seq": is_netted})
+            self.queue_size = options.queue_size
+            request = Request(hub_of(database._open_engine()), member.query, options)
+            request.check()
+            self.subscription = Subscription(request, reader)
+            self._poll = Netting(self.subscription, database).poll if is_netted else self.subscription.poll
+
+    def poll(self) -> Any:
+        """The next event; NOTHING, ENDED."""
+        if self.chain.is_done:
+            return ENDED
+        if self._poll is not None:
+            return self._poll()
+        assert self.elements is not None
+        return next(self.elements, ENDED)
+
+    def is_due(self, now: float) -> bool:
+        if not self.due_at or now + EARLY_S >= self.due_at:
+            return True
+        subscription = self.subscription
+        assert subscription is not None
+        return 2 * subscription.queued > self.queue_size or subscription.end is not None
+
+    def close(self) -> None:
+        if self.subscription is not None:
+            self.subscription.close()
+
+
+def is_limit_by_key(query: Query) -> bool:
+    """Whether it is the first documents in the order of the primary key."""
+    has_limit = any(isinstance(step, Limit) for step in query.steps)
+    return has_limit and any(isinstance(step, OrderBy) and step.index is None for step in query.steps)
+
+
+class FeedReader:
+    """See the head of this file. It is the Consumer of its subscriptions.
+
+    Attributes:
+        is_finished: Nothing more will come.
+    """
+
+    def __init__(
+        self,
+        plan: FeedPlan,
+        stages: Iterable[StageFactory],
+        database: Database,
+        wake: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._wake = wake
+        self._clock = clock
+        self._chain = Chain(stages)
+        self._is_first = True
+        self.notes = plan.notes
+        self._members: list[Member] = []
+        try:
+            for member in plan.members:
+                self._members.append(Member(member, self, database))
+            for opened in self._members:
+                if opened.subscription is not None and not self._chain.is_done and not opened.chain.is_done:
+                    opened.subscription.request.hub.attach(opened.subscription)
+        except BaseException:
+            self.close()
+            raise
+
+    # Consumer
+
+    def wake(self, subscription: Subscription) -> None:
+        self._wake()
+
+    def now(self) -> float:
+        return self._clock()
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def asked(self) -> None:
+        """The driver wants the next batch."""
+        if self._is_first:
+            self._is_first = False
+            return
+        now = self._clock()
+        for member in self._members:
+            if member.squash_s:
+                member.due_at = now + member.squash_s
+
+    def items(self) -> Iterator[Any]:
+        """What there is now, one by one.
+
+        Raises:
+            The error that ends the feed.
+        """
+        now = self._clock()
+        for member in list(self._members):
+            if not member.is_due(now):
+                if member.subscription is not None:
+                    # To be woken again when more comes: the queue may become half full.
+                    member.subscription.is_woken = False
+                continue
+            yield from self._items_of(member)
+            if self._chain.is_done:
+                self.close()
+                return
+
+    def _items_of(self, member: Member) -> Iterator[Any]:
+        if member.subscription is not None:
+            member.subscription.is_woken = False
+        while True:
+            event = member.poll()
+            if event is NOTHING:
+                return
+            if event is ENDED:
+                self._end(member)
+                return
+            for one in member.chain.push(event):
+                yield from self._chain.push(one)
+                if self._chain.is_done:
+                    return
+
+    def _end(self, member: Member) -> None:
+        error = None if member.subscription is None else member.subscription.error
+        self._members.remove(member)
+        member.close()
+        if error is not None:
+            self.close()
+            raise error
+
+    @property
+    def is_finished(self) -> bool:
+        return not self._members or self._chain.is_done
+
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds until a batch that waits is due; None where nothing is known to come."""
+        now = self._clock()
+        waits = [
+            max(0.0, member.due_at - now)
+            for member in self._members
+            if member.due_at and member.subscription is not None and member.subscription.has_work
+        ]
+        return min(waits, default=None)
+
+    def close(self) -> None:
+        """Subscribe to nothing any more."""
+        for member in self._members:
+            member.close()
+        self._members = []

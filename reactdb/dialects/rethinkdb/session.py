@@ -1,0 +1,387 @@
+"""Session: one connection's queries, without the connection: frames in, frames out.
+
+    START         evaluates a query, and answers with a value, the first batch of a stream, or an error
+    CONTINUE      asks for the next batch; a feed answers when it has one
+    STOP          ends a stream
+    NOREPLY_WAIT  is answered when what was sent without wanting a reply is done, which it always is
+    SERVER_INFO   says who answers
+
+Every request has exactly one response, with the token of the request.
+
+Thread safety: `receive`, `poll` and `close` by one thread at a time; `wake`, which the feeds call from any thread, only leaves a
+note and calls what it was given. Rule of this file: no socket, no thread, no waiting.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from reactdb.database import Database
+from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, as_failure
+from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
+from reactdb.dialects.rethinkdb.feeding import FeedReader
+from reactdb.dialects.rethinkdb.parse import parse
+from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
+from reactdb.dialects.rethinkdb.values import Grouped, Literal, Sequence, Single, literal_type, stray_literal
+from reactdb.dialects.rethinkdb.wire import rendered, to_json
+from reactdb.errors import QueryError, ReactDBError
+from reactdb.expression import array_limit
+
+START, CONTINUE, STOP, NOREPLY_WAIT, SERVER_INFO = 1, 2, 3, 4, 5
+ATOM, SEQUENCE, PARTIAL, WAIT_COMPLETE, SERVER = 1, 2, 3, 4, 5
+HEADER: Final = struct.Struct("<qL")
+
+MAX_BATCH_ROWS: Final = 2_000
+MAX_BATCH_BYTES: Final = 1024 * 1024
+MAX_STREAMS: Final = 10_000
+"""Open streams of one connection. A feed costs about 10 kB."""
+
+# What `run` may be given. Those that only matter to a cluster or to the driver are taken and ignored.
+RUN_OPTIONS: Final = frozenset(
+    (
+        "array_limit", "binary_format", "changefeed_queue_size", "db", "durability", "first_batch_scaledown_factor",
+        "geo_system", "group_format", "identifier_format", "max_batch_bytes", "max_batch_rows", "max_batch_seconds",
+        "max_dist", "max_results", "min_batch_rows", "noreply", "profile", "read_mode", "time_format", "use_outdated",
+    )
+)  # fmt: skip
+
+
+class Frame(NamedTuple):
+    """A token and the JSON that belongs to it."""
+
+    token: int
+    body: bytes
+
+    def packed(self) -> bytes:
+        return HEADER.pack(self.token, len(self.body)) + self.body
+
+
+class OpenStream:
+    """A stream of which the driver has not had everything."""
+
+    __slots__ = ("array_limit", "elements", "feed", "kept", "max_rows", "requests")
+
+    def __init__(self, elements: Iterator[Any] | None, feed: FeedReader | None, options: RunOptions) -> None:
+        self.elements = elements
+        self.feed = feed
+        self.max_rows = options.max_batch_rows or MAX_BATCH_ROWS
+        self.array_limit = options.array_limit
+        # Requests that wait for a batch.
+        self.requests = 0
+        # Of a feed: events that did not fit into the last batch.
+        self.kept: Iterator[Any] | None = None
+
+    def close(self) -> None:
+        if self.feed is not None:
+            self.feed.close()
+
+
+class Session:
+    """See the head of this file."""
+
+    def __init__(
+        self,
+        database: Database,
+        wake: Callable[[], None] = lambda: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        server_name: str = "reactdb",
+    ) -> None:
+        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something."""
+        self.database = database
+        self._wake = wake
+        self._clock = clock
+        self._server_name = server_name
+        self._streams: dict[int, OpenStream] = {}
+        self._notes: deque[int] = deque()
+        self.is_closed = False
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Requests
+
+    def receive(self, token: int, body: bytes) -> list[Frame]:
+        """Carry out one request. The responses that are there at once."""
+        try:
+            request = _decoded(body)
+            kind = request[0]
+            if kind == START:
+                return self._start(token, request)
+            if kind == CONTINUE:
+                return self._continue(token)
+            if kind == STOP:
+                return self._stop(token)
+            if kind == NOREPLY_WAIT:
+                return [response(token, {"t": WAIT_COMPLETE, "r": []})]
+            if kind == SERVER_INFO:
+                info = {"id": self.database._open_engine().database_id, "name": self._server_name, "proxy": False}
+                return [response(token, {"t": SERVER, "r": [info]})]
+            raise ClientError(f"Unrecognized QueryType {kind}.")
+        except ReactDBError as error:
+            return [failure(token, error)]
+
+    def _start(self, token: int, request: list[Any]) -> list[Frame]:
+        options: RunOptions | None = None
+        is_silent = False
+        try:
+            if token in self._streams:
+                raise ClientError(f"ERROR: duplicate token {token}")
+            given = request[2] if len(request) > 2 else {}
+            if not isinstance(given, dict):
+                raise ClientError("Client is buggy (the options of a query are no object).")
+            is_silent = given.get("noreply") is True
+            options = run_options(self.database, given)
+            limits = array_limit.set(options.array_limit)
+            try:
+                term = parse(request[1] if len(request) > 1 else None, options.array_limit)
+                evaluator = Evaluator(self.database, options)
+                value = evaluator.run(term, {})
+                frames = [self._answered(token, evaluator, value, options, is_silent=is_silent)]
+            finally:
+                array_limit.reset(limits)
+        except Exception as error:
+            frames = [failure(token, error)]
+        return [] if is_silent else frames
+
+    def _answered(
+        self, token: int, evaluator: Evaluator, value: Any, options: RunOptions, *, is_silent: bool
+    ) -> Frame:
+        if isinstance(value, Sequence):
+            if value.feed is not None:
+                if is_silent:
+                    return response(token, {"t": SEQUENCE, "r": []})
+                return self._opened(token, value, options)
+            if value.is_array:
+                return response(token, {"t": ATOM, "r": [list(map(rendered, evaluator.elements(value, ())))]})
+            stream = OpenStream(evaluator.read(value), None, options)
+            if is_silent:
+                for _ in stream.elements or ():
+                    pass
+                return response(token, {"t": SEQUENCE, "r": []})
+            return self._batch(token, stream)
+        return response(token, {"t": ATOM, "r": [answer(value)]})
+
+    def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
+        assert value.feed is not None
+        if len(self._streams) >= MAX_STREAMS:
+            raise QueryError(f"This connection has {MAX_STREAMS} open streams, which is as many as it can have.")
+        feed = FeedReader(value.feed, value.stages, self.database, lambda: self._note(token), self._clock)
+        stream = OpenStream(None, feed, options)
+        feed.asked()
+        try:
+            return self._batch(token, stream)
+        except BaseException:
+            feed.close()
+            raise
+
+    def _continue(self, token: int) -> list[Frame]:
+        stream = self._streams.get(token)
+        if stream is None:
+            raise ClientError(f"Token {token} not in stream cache.")
+        stream.requests += 1
+        if stream.feed is not None and stream.requests == 1:
+            stream.feed.asked()
+        return self._served(token, stream)
+
+    def _stop(self, token: int) -> list[Frame]:
+        stream = self._streams.pop(token, None)
+        if stream is None:
+            raise ClientError(f"Token {token} not in stream cache.")
+        stream.close()
+        # Those that asked for a batch, and the one that asked for the end.
+        return [response(token, {"t": SEQUENCE, "r": []}) for _ in range(stream.requests + 1)]
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Batches
+
+    def poll(self) -> list[Frame]:
+        """Responses to requests that waited for a feed."""
+        notes, frames = self._notes, []
+        woken: dict[int, None] = {}
+        while True:
+            try:
+                woken[notes.popleft()] = None
+            except IndexError:
+                break
+        for token, stream in list(self._streams.items()):
+            if stream.requests and stream.feed is not None and (token in woken or stream.feed.wait_s == 0.0):
+                frames += self._served(token, stream)
+        return frames
+
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds until `poll` will have something that nobody wakes it for; None where there is no such thing."""
+        waits = [
+            wait_s
+            for stream in self._streams.values()
+            if stream.requests and stream.feed is not None and (wait_s := stream.feed.wait_s) is not None
+        ]
+        return min(waits, default=None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether some request waits for a feed."""
+        return any(stream.requests for stream in self._streams.values())
+
+    def _note(self, token: int) -> None:
+        self._notes.append(token)
+        self._wake()
+
+    def _served(self, token: int, stream: OpenStream) -> list[Frame]:
+        """Answer the requests that wait, as far as there is something."""
+        frames: list[Frame] = []
+        limits = array_limit.set(stream.array_limit)
+        try:
+            while stream.requests and token in self._streams:
+                frame = self._batch(token, stream, is_first=False)
+                if frame is None:
+                    break
+                stream.requests -= 1
+                frames.append(frame)
+                if stream.requests and stream.feed is not None:
+                    stream.feed.asked()
+        except Exception as error:
+            self._streams.pop(token, None)
+            stream.close()
+            frames.append(failure(token, error))
+            stream.requests -= 1
+        finally:
+            array_limit.reset(limits)
+        # The stream has ended under requests that were sent ahead.
+        if token not in self._streams:
+            for _ in range(stream.requests):
+                frames.append(failure(token, ClientError(f"Token {token} not in stream cache.")))
+            stream.requests = 0
+        return frames
+
+    def _batch(self, token: int, stream: OpenStream, *, is_first: bool = True) -> Any:
+        """The next batch as a frame; None where a feed has nothing to tell, unless it is asked for the first time."""
+        items, size = [], 0
+        is_last = True
+        source = stream.elements if stream.feed is None else (stream.kept or stream.feed.items())
+        assert source is not None
+        try:
+            for element in source:
+                item = to_json(rendered(element))
+                items.append(item)
+                size += len(item)
+                if len(items) >= stream.max_rows or size >= MAX_BATCH_BYTES:
+                    is_last = False
+                    break
+        except Exception as error:
+            if not items or stream.feed is None or is_first:
+                raise
+            # What came before the error is told first; of a feed that cannot even begin, nothing is.
+            stream.kept = raising(error)
+            return self._partial(token, stream, items)
+        if stream.feed is not None:
+            stream.kept = None if is_last else source
+            if is_last and not items and not is_first and not stream.feed.is_finished:
+                return None
+            is_last = is_last and stream.feed.is_finished
+        if not is_last:
+            return self._partial(token, stream, items)
+        self._streams.pop(token, None)
+        return batch(token, SEQUENCE, items, [] if stream.feed is None else stream.feed.notes)
+
+    def _partial(self, token: int, stream: OpenStream, items: list[bytes]) -> Frame:
+        self._streams[token] = stream
+        return batch(token, PARTIAL, items, [] if stream.feed is None else stream.feed.notes)
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """The connection is gone: end every stream."""
+        self.is_closed = True
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.close()
+
+    @property
+    def stream_count(self) -> int:
+        return len(self._streams)
+
+
+def raising(error: Exception) -> Iterator[Any]:
+    raise error
+    yield
+
+
+def _decoded(body: bytes) -> list[Any]:
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ClientError("Client is buggy (failed to deserialize query).") from None
+    if not isinstance(request, list) or not request or not isinstance(request[0], int):
+        raise ClientError("Client is buggy (failed to deserialize query).")
+    return request
+
+
+def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
+    """What was given to `run`.
+
+    Raises:
+        CompileError: An option that there is not; QueryError: a value that it cannot have.
+    """
+    for name in given:
+        if name not in RUN_OPTIONS:
+            raise CompileError(f"Unrecognized global optional argument `{name}`.")
+    plain = Evaluator(database, RunOptions())
+    values = {name: plain.run(parse(value), {}) for name, value in given.items()}
+    options = RunOptions()
+    named = values.get("db")
+    if isinstance(named, DatabaseValue):
+        options.database = named.name
+    elif isinstance(named, str):
+        options.database = named
+    if "array_limit" in values:
+        options.array_limit = check_limit(values["array_limit"])
+    options.queue_size = values.get("changefeed_queue_size")
+    rows = values.get("max_batch_rows")
+    if isinstance(rows, int) and not isinstance(rows, bool) and rows > 0:
+        options.max_batch_rows = min(rows, MAX_BATCH_ROWS)
+    durability = values.get("durability")
+    options.durability = durability if durability in ("hard", "soft") else None
+    mode = values.get("read_mode")
+    options.read_mode = mode if isinstance(mode, str) else None
+    return options
+
+
+def answer(value: Any) -> Any:
+    """A value that is no stream, as JSON."""
+    if isinstance(value, Single):
+        value = value.document()
+    if isinstance(value, Grouped):
+        return {
+            "$reql_type$": "GROUPED_DATA",
+            "data": [[rendered(group), answer(reduction)] for group, reduction in value.groups],
+        }
+    if isinstance(value, Literal):
+        raise stray_literal()
+    if isinstance(value, DatabaseValue) or callable(value):
+        raise QueryError(
+            f"Query result must be of type DATUM, GROUPED_DATA, or STREAM (got {literal_type(value)})."
+        )
+    return rendered(value)
+
+
+def response(token: int, content: dict[str, Any]) -> Frame:
+    return Frame(token, to_json(content))
+
+
+def batch(token: int, kind: int, items: list[bytes], notes: list[int]) -> Frame:
+    """A response with items that are JSON already."""
+    said = b',"n":' + to_json(notes)
+    return Frame(token, b'{"t":%d,"r":[%b]%b}' % (kind, b",".join(items), said))
+
+
+def failure(token: int, error: BaseException) -> Frame:
+    found = as_failure(error)
+    content: dict[str, Any] = {"t": found.type, "r": [found.message], "b": found.backtrace}
+    if found.kind is not None:
+        content["e"] = found.kind
+    return response(token, content)

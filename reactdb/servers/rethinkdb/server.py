@@ -1,0 +1,260 @@
+"""RethinkDBServer: TCP connections in front of the dialect's sessions.
+
+    connection   handshake, then frames: 8 bytes of token, 4 bytes of length, JSON; the same way back
+    requests     of one connection one after the other, in a small pool of threads: a query that takes long keeps neither
+                 the loop nor the other connections
+    feeds        a commit wakes the session, which is polled where requests are carried out
+
+A client that does not read is bounded twice: what its feeds have not told waits in their queues, which drop, and once its socket
+holds more than HIGH_WATER_BYTES nothing is carried out for it until it has read. What is not a frame gets an error and a closed
+connection.
+
+Thread safety: methods are called on the loop; `serve_in_thread` is for everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+
+from reactdb.database import Database
+from reactdb.dialects.rethinkdb.errors import ClientError
+from reactdb.dialects.rethinkdb.session import HEADER, Frame, Session, failure
+from reactdb.servers.rethinkdb.handshake import Credentials, Handshake, HandshakeFailed
+
+logger = logging.getLogger("reactdb")
+
+DEFAULT_PORT: Final = 28015
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+"""Of one request; RethinkDB's own bound."""
+MAX_CONNECTIONS: Final = 1_024
+HANDSHAKE_TIMEOUT_S: Final = 20.0
+HIGH_WATER_BYTES: Final = 1024 * 1024
+WORKERS: Final = 4
+"""Threads that carry out queries. Writers wait for one another anyway; these are for readers beside them."""
+
+
+class Connection:
+    """One client."""
+
+    def __init__(self, server: RethinkDBServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._server = server
+        self._reader = reader
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._is_wake_sent = False
+        self._requests: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(maxsize=1_024)
+        self.session = Session(server.database, self._wake)
+
+    def _wake(self) -> None:
+        """Any thread, perhaps inside a commit: only leave word."""
+        if not self._is_wake_sent:
+            self._is_wake_sent = True
+            with contextlib.suppress(RuntimeError):
+                # The loop may be gone already.
+                self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def run(self) -> None:
+        """Until the client goes, or breaks the protocol."""
+        rest = await asyncio.wait_for(self._shake_hands(), HANDSHAKE_TIMEOUT_S)
+        reading = asyncio.create_task(self._read(rest))
+        working = asyncio.create_task(self._work())
+        try:
+            done, _ = await asyncio.wait((reading, working), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (reading, working):
+                task.cancel()
+            await asyncio.gather(reading, working, return_exceptions=True)
+            await self._in_pool(self.session.close)
+
+    async def _shake_hands(self) -> bytes:
+        handshake = Handshake(self._server.credentials)
+        while not handshake.is_done:
+            data = await self._reader.read(4_096)
+            if not data:
+                raise ConnectionResetError
+            try:
+                self._writer.write(handshake.receive(data))
+            except HandshakeFailed as error:
+                self._writer.write(error.answer)
+                await self._writer.drain()
+                raise ConnectionAbortedError(str(error)) from None
+            await self._writer.drain()
+        return handshake.rest
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Frames in
+
+    async def _read(self, rest: bytes) -> None:
+        buffer = bytearray(rest)
+        while True:
+            while len(buffer) >= HEADER.size:
+                token, length = HEADER.unpack_from(buffer)
+                if not 0 <= length <= MAX_FRAME_BYTES:
+                    sentence = f"The query is too large ({length} bytes); the limit is {MAX_FRAME_BYTES} bytes."
+                    await self._send([failure(token, ClientError(sentence))])
+                    raise ConnectionAbortedError("oversized frame")
+                end = HEADER.size + length
+                if len(buffer) < end:
+                    break
+                body = bytes(buffer[HEADER.size : end])
+                del buffer[:end]
+                await self._requests.put((token, body))
+                self._woken.set()
+            data = await self._reader.read(64 * 1024)
+            if not data:
+                return
+            buffer += data
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Carrying out
+
+    async def _work(self) -> None:
+        session = self.session
+        while True:
+            try:
+                await asyncio.wait_for(self._woken.wait(), session.wait_s)
+            except TimeoutError:
+                pass
+            self._woken.clear()
+            self._is_wake_sent = False
+            await self._send(await self._in_pool(session.poll) if session.is_waiting else [])
+            while not self._requests.empty():
+                request = self._requests.get_nowait()
+                assert request is not None
+                await self._send(await self._in_pool(session.receive, *request))
+                if self._is_wake_sent:
+                    self._is_wake_sent = False
+                    await self._send(await self._in_pool(session.poll))
+
+    async def _in_pool(self, function: Any, *arguments: Any) -> Any:
+        return await self._loop.run_in_executor(self._server.pool, function, *arguments)
+
+    async def _send(self, frames: list[Frame]) -> None:
+        if not frames:
+            return
+        self._writer.write(b"".join([frame.packed() for frame in frames]))
+        # Waits where the client does not read; its feeds drop meanwhile.
+        await self._writer.drain()
+
+
+class RethinkDBServer:
+    """A server for one database. `async with RethinkDBServer(db) as server: ...`, or `start` and `close`."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """`port` 0 takes any that is free; `credentials`: who may come in, `admin` without a password by default."""
+        self.database = database
+        self.credentials = credentials or Credentials()
+        self.host = host
+        self.port = port
+        self.pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="reactdb-rethinkdb")
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen. Afterwards `host` and `port` say where."""
+        self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=1024 * 1024)
+        self.host, self.port = self._server.sockets[0].getsockname()[:2]
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._server is not None:
+            await self._server.wait_closed()
+        self.pool.shutdown(wait=True)
+
+    async def __aenter__(self) -> RethinkDBServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._connections) >= MAX_CONNECTIONS:
+            writer.close()
+            return
+        self._connections.add(task)
+        writer.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        try:
+            await Connection(self, reader, writer).run()
+        except (ConnectionError, TimeoutError, asyncio.IncompleteReadError):
+            # The client went away, or was sent away; either way it has been told.
+            pass
+        except asyncio.CancelledError:
+            # The server closes.
+            pass
+        except Exception:
+            logger.exception("a RethinkDB connection broke off")
+        finally:
+            self._connections.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+
+@contextmanager
+def serve_in_thread(
+    database: Database, *, host: str = "127.0.0.1", port: int = 0, credentials: Credentials | None = None
+) -> Iterator[RethinkDBServer]:
+    """A server on a loop of its own, in a thread of its own, for as long as the block takes."""
+    server = RethinkDBServer(database, host=host, port=port, credentials=credentials)
+    loop = asyncio.new_event_loop()
+    is_up = threading.Event()
+    trouble: list[BaseException] = []
+    stop = asyncio.Event()
+
+    async def main() -> None:
+        try:
+            await server.start()
+        except BaseException as error:
+            trouble.append(error)
+            return
+        finally:
+            is_up.set()
+        await stop.wait()
+        await server.close()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(main())
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run, name="reactdb-rethinkdb-server", daemon=True)
+    thread.start()
+    is_up.wait()
+    if trouble:
+        thread.join()
+        raise trouble[0]
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
