@@ -31,6 +31,7 @@ COMMANDS = {
     "import": ("reactdb.cli.importing", "import_", "Store documents from JSON lines or CSV."),
     "inspect": ("reactdb.cli.inspecting", "inspect", "Show what is in a file, a table or a document's past."),
     "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
+    "serve": ("reactdb.cli.serve", "serve", "Let other databases' clients use a file."),
     "tail": ("reactdb.cli.tail", "tail", "Print the changes of a table, or of all tables."),
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,7 @@ def read(path: Path) -> tuple[list[str], list[Case]]:
         if key and len(key[1]) <= base + 1 and key[2] in ("py", "rb", "js", "cd", "def", "ot", "runopts", "testopts"):
             current, inner = key[2], None
             case.parts[current] = key[3] or ""
-        elif key and current in ("ot", "def", "runopts", "testopts") and (
-            isinstance(case.parts[current], dict) or not case.parts[current]
-        ):
+        elif key and (isinstance(case.parts[current], dict) or not case.parts[current]):
             if not isinstance(case.parts[current], dict):
                 case.parts[current] = {}
             inner = key[2]
@@ -201,7 +200,7 @@ class Failure(Matcher):
         self.is_pattern = is_pattern
 
     def check(self, found: Any) -> None:
-        kind = getattr(driver_errors, self.kind)
+        kind = getattr(driver_errors, self.kind.replace("Rql", "Reql", 1))
         if not isinstance(found, kind):
             raise Mismatch(f"expected {self.kind} {self.message!r}, found {found!r}")
         message = str(getattr(found, "message", found))
@@ -297,12 +296,21 @@ class Runner:
         return found
 
     def case(self, case: Case, scope: dict[str, Any]) -> None:
-        if "def" in case.parts:
-            text = case.chosen("def")
-            if text is not None:
-                self.define(text, scope, is_shared="rb" not in self.path.name)
+        if "def" not in case.parts:
+            self.commands(case, scope)
             return
-        text = case.parts.get("py", case.parts.get("cd"))
+        # A definition stands before the command that uses it, or after the one that makes it possible.
+        is_first = next(iter(case.parts)) == "def"
+        if not is_first:
+            self.commands(case, scope)
+        text = case.chosen("def")
+        if text is not None:
+            self.define(text, scope, is_shared="rb" not in self.path.name)
+        if is_first and set(case.parts) & {"py", "cd"}:
+            self.commands(case, scope)
+
+    def commands(self, case: Case, scope: dict[str, Any]) -> None:
+        text = case.chosen("py" if "py" in case.parts else "cd")
         if text is None:
             text = self.translations.get(case.line) if "rb" in case.parts else None
             if text is None and set(case.parts) & {"rb", "js"}:
@@ -333,7 +341,10 @@ class Runner:
 
     def expected(self, text: str, scope: dict[str, Any]) -> Any:
         plain = text.strip()
-        return eval(plain.replace("=>", ":"), scope)
+        with warnings.catch_warnings():
+            # The files escape as regular expressions do.
+            warnings.simplefilter("ignore")
+            return eval(plain.replace("=>", ":"), scope)
 
     def define(self, text: str, scope: dict[str, Any], *, is_shared: bool) -> None:
         match = ASSIGNMENT.match(text)

@@ -153,7 +153,9 @@ class Replay:
         if "wire" not in step:
             return
         self.is_united = "union" in step["query"]
-        self.silence_s = max(SILENCE_S, squash_of(step["wire"]) + 0.3)
+        squash_s = squash_of(step["wire"])
+        # Where a short squash was recorded, so was the silence that it takes.
+        self.silence_s = max(SILENCE_S, squash_s + 0.3) if squash_s <= 2 else SILENCE_S
         client.open(step["wire"], **(step.get("runopts") or {}))
 
     def fetch(self, step: dict[str, Any]) -> None:

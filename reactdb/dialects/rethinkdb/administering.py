@@ -234,13 +234,14 @@ def index_rename(call: Call) -> Any:
 
     def one(transaction: WriteTransaction) -> bool:
         known = live_table(transaction, table.file_name)
-        if old not in known.indexes:
-            raise OperationFailed(f"Index `{old}` does not exist on table `{table}`.")
+        is_taken = new in known.indexes and new != old
+        if old not in known.indexes or (is_taken and not overwrite):
+            raise OperationFailed(
+                f"Index `{old}` does not exist or index `{new}` already exists on table `{table}`."
+            )
         if old == new:
             return False
-        if new in known.indexes:
-            if not overwrite:
-                raise OperationFailed(f"Index `{new}` already exists on table `{table}`.")
+        if is_taken:
             transaction.drop_index(known, new)
         transaction.rename_index(live_table(transaction, table.file_name), old, new)
         return True

@@ -15,13 +15,14 @@ from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, exact, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.selecting import as_expression, checked_index, single
-from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Grouped, Sequence, expected
+from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Grouped, Sequence, Single, expected
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import place as place_of
 from reactdb.expression.checks import truth
 from reactdb.expression.operations_array import distinct_by_key
 from reactdb.expression.operations_sequence import contains as contains_all
+from reactdb.expression.operations_sequence import passes
 from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.reading import run as run_query
 
@@ -37,10 +38,14 @@ def count(call: Call) -> Any:
         if isinstance(source, Sequence) and source.query is not None and source.feed is None:
             with call.evaluator.native._snapshot() as snapshot:
                 return run_query(source.query.then(Aggregate("count")), snapshot)
+        if isinstance(source, Single):
+            source = call.datum(0)
         if is_sized(source):
             return len(source)
         return sum(1 for _ in call.elements(0))
     wanted = call.evaluator.as_argument(call.values[1], call.paths[1])
+    if isinstance(wanted, Function):
+        return sum(1 for element in call.elements(0) if passes(element, wanted.test))
     return OPERATIONS["count"].function(list(call.elements(0)), wanted)
 
 

@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.dialects.rethinkdb.errors import locate
-from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Path, Term
+from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Term
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression import OPERATIONS, Call, Constant, Expression, Node, Predicate, Row, Variable, maxval, minval
 from reactdb.expression import Function as FunctionNode
 from reactdb.expression.checks import truth
 from reactdb.expression.compile import value_function
 from reactdb.expression.operations_logic import EmptyError
-from reactdb.expression.tree import constant, new_variable, rebuilt
+from reactdb.expression.operations_object import filter_match
+from reactdb.expression.tree import constant, new_variable
 
 if TYPE_CHECKING:
     from reactdb.dialects.rethinkdb.evaluator import Evaluator
@@ -54,6 +55,16 @@ class Function:
 
     def __call__(self, *values: Any) -> Any:
         return self.evaluator.as_datum(self.value(*values), self.body.path)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Its body is an object: `filter` then compares field by field."""
+        return self.body.type is MAKE_OBJ or (self.body.type is DATUM and isinstance(self.body.value, dict))
+
+    def test(self, element: Any) -> bool:
+        """The truth of its value; of an object, whether the element matches it."""
+        value = self(element)
+        return filter_match(element, value) if self.is_pattern else truth(value)
 
     @property
     def is_deterministic(self) -> bool:
@@ -125,13 +136,15 @@ def predicate(function: Function, default: Term | None) -> Predicate:
 
     def walk(document: Any) -> bool:
         try:
-            return truth(function(document))
+            return function.test(document)
         except MissingValue as missing:
             return forgiven(function.evaluator, function.scope, default, missing)
 
     expression = function.expression
     if expression is None:
         return Predicate(None, walk)
+    if function.is_pattern:
+        expression = Expression(Call("filter_match", (Row(), expression.node)))
     otherwise: bool | Expression = False
     if default is not None:
         if default.is_constant:
@@ -216,11 +229,6 @@ def _is_datum(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, list, dict, bytes)) or hasattr(value, "isoformat")
 
 
-def with_variables_as_row(node: Node) -> Node:
-    """Unchanged copy of a tree; there to be named where an index is stored."""
-    return rebuilt(node, lambda _inner: None)
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Determinism
 
@@ -240,10 +248,6 @@ def is_deterministic(term: Term) -> bool:
     if name in _CHANGING or (name == "uuid" and not term.arguments):
         return False
     return all(map(is_deterministic, term.arguments)) and all(map(is_deterministic, term.options.values()))
-
-
-def body_path(function: Function) -> Path:
-    return function.body.path
 
 
 __all__ = ["MAKE_ARRAY", "MAKE_OBJ", "Function", "LocatedExpression", "predicate"]

@@ -76,7 +76,7 @@ class _Parser:
     def __init__(self, array_limit: int) -> None:
         self.array_limit = array_limit
         self.variables: set[int] = set()
-        self.functions: list[int | None] = []
+        self.functions: list[int] = []
 
     def term(self, data: Any, path: Path, depth: int) -> Term:
         if depth > MAX_DEPTH:
@@ -162,9 +162,11 @@ class _Parser:
         parameters = tuple(names)
         before = self.variables
         self.variables = before | set(parameters)
-        self.functions.append(parameters[0] if parameters else None)
+        if len(parameters) == 1:
+            self.functions.append(parameters[0])
         body = self.term(arguments[1], (*path, 1), depth + 1)
-        self.functions.pop()
+        if len(parameters) == 1:
+            self.functions.pop()
         self.variables = before
         return Term(FUNC, (body,), None, path, parameters=parameters)
 
@@ -181,8 +183,10 @@ class _Parser:
         return Term(VAR, (), None, path, parameters=(name,))
 
     def _row(self, path: Path) -> Term:
-        if not self.functions or self.functions[-1] is None:
+        if not self.functions:
             raise _fail("r.row is not defined in this context.", path)
+        if len(self.functions) > 1:
+            raise _fail("Cannot use r.row in nested queries.  Use functions instead.", path)
         return Term(VAR, (), None, path, parameters=(self.functions[-1],))
 
 

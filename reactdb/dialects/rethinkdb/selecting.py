@@ -80,6 +80,8 @@ def primary_key(value: Any) -> bytes:
         raise QueryError(
             "Cannot use a geometry value as a key value in a primary or non-geospatial secondary index."
         )
+    if has_null_byte(value):
+        raise QueryError("Primary keys cannot contain `\\u0000`.")
     if isinstance(value, str) and len(value.encode()) > MAX_KEY_BYTES:
         raise QueryError(f"Primary key too long (max {MAX_KEY_BYTES} characters): {pretty(value)}")
     try:
@@ -95,8 +97,17 @@ def primary_key(value: Any) -> bytes:
         raise QueryError(sentence) from None
 
 
+def has_null_byte(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(has_null_byte, value))
+    return isinstance(value, str) and "\0" in value
+
+
 def index_key(value: Any) -> bytes:
     """The bytes by which an index is asked."""
+    if is_bound(value):
+        # In no index, but a value to ask for.
+        return collation.key_bytes(value)
     found = collation.index_key_bytes(value)
     if found is None:
         raise QueryError(
@@ -131,7 +142,7 @@ def checked_index(evaluator: Evaluator, sequence: Sequence, name: str | None) ->
 
 @handles("db")
 def db(call: Call) -> Any:
-    return Database(call.string(0))
+    return Database(tables.check_name("Database", call.string(0)))
 
 
 @handles("table")
@@ -145,10 +156,11 @@ def table(call: Call) -> Any:
         name = TableName(database.name, call.string(1))
     else:
         name = TableName(evaluator.options.database, call.string(0))
+    tables.check_name("Table", name.name)
     mode = call.string_option("read_mode") or evaluator.options.read_mode
     if mode is not None and mode not in READ_MODES:
         raise QueryError(
-            f"Read mode `{mode}` unrecognized (options are \"single\", \"majority\", and \"outdated\")."
+            f"Read mode `{mode}` unrecognized (options are \"majority\", \"single\", and \"outdated\")."
         )
     if name.database == tables.SYSTEM and name.name in tables.COMPUTED:
         documents = tables.computed(evaluator.native, name.name)
@@ -220,6 +232,8 @@ def get_all(call: Call) -> Any:
     for value in values:
         if value is None:
             raise MissingValue("Keys cannot be NULL.")
+        if isinstance(value, dict) and value.get("$reql_type$") == "GEOMETRY":
+            raise QueryError("Cannot use a geospatial index with `get_all`. Use `get_intersecting` instead.")
     index = index_option(call, table)
     encode = primary_key if index is None else index_key
     keys = tuple(encode(value) for value in values)
@@ -490,6 +504,8 @@ def slice_(call: Call) -> Any:
     start = left if left_closed else left + 1
     if right is None or (right == -1 and right_closed):
         return sliced(call, source, start, None)
+    if right == -1:
+        raise QueryError("Cannot slice to an open right index of -1 on a stream.")
     if right < 0:
         raise QueryError("Cannot use a right index < -1 on a stream.")
     return sliced(call, source, start, max(right + 1 if right_closed else right, start))

@@ -103,8 +103,14 @@ def table_info(native: NativeDatabase, table: TableName) -> TableInfo:
     Raises:
         OperationFailed: There is no such database or table.
     """
-    with native._snapshot() as snapshot:
-        info = snapshot.table(table.file_name)
+    name = table.file_name
+    engine = native._open_engine()
+    transaction = engine.current_transaction()
+    info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(name)
+    if info is None:
+        # Perhaps another process has made it.
+        with native._snapshot() as snapshot:
+            info = snapshot.table(name)
     if info is not None:
         return info
     check_database(native, table.database)

@@ -34,6 +34,7 @@ from reactdb.dialects.rethinkdb.values import (
     Sequence,
     Single,
     expected,
+    expected_kind,
     stream,
 )
 from reactdb.errors import MissingValue, QueryError, ReactDBError
@@ -147,7 +148,7 @@ def offsets_of(call: Call) -> Any:
     value = None if isinstance(wanted, Function) else call.datum(1)
 
     def test(element: Any) -> bool:
-        return passes(element, lambda one: wanted(one) if isinstance(wanted, Function) else equal(one, value))
+        return passes(element, lambda one: wanted.test(one) if isinstance(wanted, Function) else equal(one, value))
 
     if isinstance(source, Sequence):
         found = source.through(lambda: OffsetsOf(test), lambda: call.evaluator.read(source))
@@ -166,9 +167,8 @@ def fold(call: Call) -> Any:
         for element in call.elements(0):
             result = join(result, element)
         return result
-    emit = call.evaluator.run(emit_term, call.scope)
-    last = None if last_term is None else call.evaluator.run(last_term, call.scope)
-    emitted = elements_of(call, emit)
+    emitted = emitting(call.evaluator.run(emit_term, call.scope))
+    last = None if last_term is None else emitting(call.evaluator.run(last_term, call.scope))
     if isinstance(source, Sequence) and source.feed is not None:
         return source.through(lambda: Folded(base, join, emitted), lambda: iter(()))
 
@@ -177,9 +177,21 @@ def fold(call: Call) -> Any:
         for element in call.elements(0):
             yield from stage.push(element)
         if last is not None:
-            yield from elements_of(call, last)(stage.result)
+            yield from last(stage.result)
 
     return stream(read, call.path) if isinstance(source, Sequence) else list(read())
+
+
+def emitting(function: Function) -> Callable[..., list[Any]]:
+    """A function of `fold` whose value must be an array."""
+
+    def emitted(*values: Any) -> list[Any]:
+        found = function(*values)
+        if not isinstance(found, list):
+            raise located(expected_kind("ARRAY", found), function.body.path)
+        return found
+
+    return emitted
 
 
 @handles("range")

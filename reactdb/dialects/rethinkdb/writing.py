@@ -19,6 +19,7 @@ from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.selecting import primary_key
+from reactdb.dialects.rethinkdb.terms import FUNC
 from reactdb.dialects.rethinkdb.values import Sequence, Single, TableName, cut, expected, stray_literal
 from reactdb.errors import InvalidDocument, InvalidKey, QueryError, ReactDBError
 from reactdb.expression.checks import truth
@@ -301,6 +302,9 @@ def prepared(document: Any, name: str, summary: Summary) -> Any:
             summary.generated_keys.append(key)
         return primary_key(document[name]), document
     except (QueryError, InvalidKey) as error:
+        if summary.first_error is None:
+            # What cannot be is found before anything is written, so it is the first of the errors.
+            summary.first_error = str(error)
         return None, (document, str(error))
 
 
@@ -311,6 +315,8 @@ def conflict_of(call: Call) -> Any:
         return "error"
     value = call.evaluator.run(term, call.scope)
     if isinstance(value, Function):
+        if len(value.parameters) not in (0, 3):
+            raise QueryError("The conflict function passed to `insert` should expect 3 arguments.")
         if not value.is_deterministic:
             raise QueryError("The conflict function passed to `insert` must be deterministic.")
         return value
@@ -380,20 +386,29 @@ def check_atomic(call: Call) -> bool:
     return is_pure
 
 
-def function_or_value(call: Call, place: int) -> Callable[[Any], Any]:
-    value = call.values[place]
-    if isinstance(value, Function):
-        return value
-    datum = call.datum(place)
-    return lambda _document: datum
+def addressing(call: Call) -> Call:
+    """The call with its first argument evaluated only: what is written is worked out for each document, and so are the
+    errors in it."""
+    evaluator, first = call.evaluator, call.term.arguments[0]
+    return Call(evaluator, call.term, call.scope, [evaluator.run(first, call.scope)], [first.path])
 
 
-@handles("update")
+def new_value(call: Call) -> Callable[[Any], Any]:
+    """The second argument as a function of the document."""
+    evaluator, term, scope = call.evaluator, call.term.arguments[1], call.scope
+    if term.type is FUNC:
+        return Function(evaluator, term, scope)
+    if term.is_constant:
+        return lambda _document: term.value
+    return lambda _document: evaluator.datum(term, scope)
+
+
+@handles("update", lazy=True)
 def update(call: Call) -> Any:
     summary = Summary(return_changes(call))
     is_pure = check_atomic(call)
-    patch = function_or_value(call, 1)
-    table, keys = addressed(call)
+    patch = new_value(call)
+    table, keys = addressed(addressing(call))
 
     def compute(old: Any) -> Any:
         if old is None:
@@ -411,15 +426,16 @@ def update(call: Call) -> Any:
 
 
 def check_patch(value: Any) -> Any:
-    return check_object(value)
+    """Null patches nothing."""
+    return {} if value is None else check_object(value)
 
 
-@handles("replace")
+@handles("replace", lazy=True)
 def replace(call: Call) -> Any:
     summary = Summary(return_changes(call))
     is_pure = check_atomic(call)
-    new = function_or_value(call, 1)
-    table, keys = addressed(call)
+    new = new_value(call)
+    table, keys = addressed(addressing(call))
 
     def work(statement: Statement) -> None:
         for key in keys:

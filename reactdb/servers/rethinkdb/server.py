@@ -2,7 +2,8 @@
 
     connection   handshake, then frames: 8 bytes of token, 4 bytes of length, JSON; the same way back
     requests     of one connection one after the other, in a small pool of threads: a query that takes long keeps neither
-                 the loop nor the other connections
+                 the loop nor the other connections. What touches one document is carried out at once, where a commit does
+                 not wait for the disk: the way to a thread and back takes longer than it does
     feeds        a commit wakes the session, which is polled where requests are carried out
 
 A client that does not read is bounded twice: what its feeds have not told waits in their queues, which drop, and once its socket
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +40,16 @@ HANDSHAKE_TIMEOUT_S: Final = 20.0
 HIGH_WATER_BYTES: Final = 1024 * 1024
 WORKERS: Final = 4
 """Threads that carry out queries. Writers wait for one another anyway; these are for readers beside them."""
+
+
+# The beginning of a request that concerns one document by its key, or asks for what is there: get, update, replace, delete of
+# a get; insert; CONTINUE and STOP.
+QUICK: Final = re.compile(rb"\[(?:1,\[(?:16|56|(?:53|54|55),\[\[16),|[2-5]\])")
+MAX_QUICK_BYTES: Final = 8 * 1024
+
+
+def is_quick(body: bytes) -> bool:
+    return len(body) <= MAX_QUICK_BYTES and QUICK.match(body) is not None
 
 
 class Connection:
@@ -127,14 +139,19 @@ class Connection:
                 pass
             self._woken.clear()
             self._is_wake_sent = False
-            await self._send(await self._in_pool(session.poll) if session.is_waiting else [])
+            # Only what is queued is told: that is quick.
+            await self._send(session.poll() if session.is_waiting else [])
             while not self._requests.empty():
                 request = self._requests.get_nowait()
                 assert request is not None
-                await self._send(await self._in_pool(session.receive, *request))
+                if self._server.is_inline and is_quick(request[1]):
+                    frames = session.receive(*request)
+                else:
+                    frames = await self._in_pool(session.receive, *request)
+                await self._send(frames)
                 if self._is_wake_sent:
                     self._is_wake_sent = False
-                    await self._send(await self._in_pool(session.poll))
+                    await self._send(session.poll())
 
     async def _in_pool(self, function: Any, *arguments: Any) -> Any:
         return await self._loop.run_in_executor(self._server.pool, function, *arguments)
@@ -164,6 +181,7 @@ class RethinkDBServer:
         self.host = host
         self.port = port
         self.pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="reactdb-rethinkdb")
+        self.is_inline = database.path == ":memory:" or database._durability == "soft"
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 

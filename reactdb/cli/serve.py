@@ -1,0 +1,72 @@
+"""`reactdb serve`: a database file behind another database's wire protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+
+import click
+
+from reactdb.cli.files import file_argument
+
+LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
+
+
+@click.command()
+@file_argument
+@click.option("--rethinkdb", is_flag=True, help="Speak RethinkDB's protocol, for its official drivers.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=28_015, show_default=True, help="Port; 0 takes any free one.")
+@click.option("--user", default="admin", show_default=True, help="Who may connect.")
+@click.option(
+    "--password-env",
+    metavar="NAME",
+    help="Name of the environment variable that holds the password. Without it there is none.",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["hard", "soft"]),
+    default="hard",
+    show_default=True,
+    help="Whether a write is acknowledged after the disk has it, or before.",
+)
+def serve(
+    file: str, rethinkdb: bool, host: str, port: int, user: str, password_env: str | None, durability: str
+) -> None:
+    """Let other databases' clients use a file."""
+    if not rethinkdb:
+        raise click.UsageError("Say which protocol to speak: --rethinkdb.")
+    password = ""
+    if password_env is not None:
+        password = os.environ.get(password_env, "")
+        if not password:
+            raise click.UsageError(f"The environment variable {password_env} is not set, or empty.")
+    if host not in LOOPBACK and not password:
+        raise click.UsageError(
+            f"Listening on {host} lets others in: set a password with --password-env, or listen on 127.0.0.1."
+        )
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(file, host, port, user, password, durability))
+
+
+async def _serve(file: str, host: str, port: int, user: str, password: str, durability: str) -> None:
+    import reactdb
+    from reactdb.servers.rethinkdb import Credentials, RethinkDBServer
+
+    # Opening a file that is not there makes one, as RethinkDB's server makes its folder.
+    with reactdb.connect(file, durability=durability) as database:
+        async with RethinkDBServer(database, host=host, port=port, credentials=Credentials(user, password)) as server:
+            click.echo(f"serving {file} to RethinkDB drivers on {server.host}:{server.port}")
+            stopped = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with contextlib.suppress(NotImplementedError):
+                    # Windows has no signal handlers on the loop; there Ctrl-C raises KeyboardInterrupt.
+                    loop.add_signal_handler(number, stopped.set)
+            await stopped.wait()
+    click.echo("stopped")
+
+
+__all__ = ["serve"]

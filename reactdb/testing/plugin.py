@@ -1,0 +1,77 @@
+"""The pytest plugin: fixtures for code that uses reactdb, or RethinkDB's driver.
+
+    reactdb_memory      an empty database in memory
+    reactdb_file        an empty database in a file, at `reactdb_file.path`
+    reactdb_clock       a VirtualClock: a scheduler on which time passes when the test says so
+    reactdb_recorder    reactdb_recorder(feed) records what a feed tells
+    reactdb_rethinkdb   a connection of RethinkDB's driver to an empty database, without a server
+
+pytest imports this file in every run, of everybody's tests, so it imports nothing but pytest itself until a fixture is asked
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from reactdb import Database
+    from reactdb.testing.clock import VirtualClock
+    from reactdb.testing.recorder import Recorder
+
+
+@pytest.fixture
+def reactdb_memory() -> Iterator[Database]:
+    """An empty database in memory, closed afterwards."""
+    import reactdb
+
+    with reactdb.connect(":memory:") as db:
+        yield db
+
+
+@pytest.fixture
+def reactdb_file(tmp_path: Path) -> Iterator[Database]:
+    """An empty database in a file of its own, closed afterwards; soft durability, because a test need not survive a power cut."""
+    import reactdb
+
+    with reactdb.connect(tmp_path / "reactdb.db", durability="soft") as db:
+        yield db
+
+
+@pytest.fixture
+def reactdb_clock() -> VirtualClock:
+    """A scheduler whose time passes when the test says so: `feed.subscribe(..., scheduler=reactdb_clock)`."""
+    from reactdb.testing.clock import VirtualClock
+
+    return VirtualClock()
+
+
+@pytest.fixture
+def reactdb_recorder() -> Iterator[Callable[..., Recorder]]:
+    """A function that subscribes to a feed and keeps what it tells; all are closed afterwards."""
+    from reactdb.testing.recorder import Recorder
+
+    recorders: list[Recorder] = []
+
+    def record(feed: Any, *, scheduler: Any = None) -> Recorder:
+        recorders.append(Recorder(feed, scheduler=scheduler))
+        return recorders[-1]
+
+    yield record
+    for recorder in recorders:
+        recorder.close()
+
+
+@pytest.fixture
+def reactdb_rethinkdb() -> Iterator[Any]:
+    """A connection of RethinkDB's driver to an empty database in memory, without a server. Needs `pip install rethinkdb`."""
+    pytest.importorskip("rethinkdb")
+    import reactdb
+    from reactdb.testing.rethinkdb import rethinkdb_connection
+
+    with reactdb.connect(":memory:") as db, rethinkdb_connection(db) as connection:
+        yield connection
