@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("rethinkdb")
-
 from rethinkdb_acceptance import FOLDER
 from rethinkdb_acceptance.fuzz import differences, names
 

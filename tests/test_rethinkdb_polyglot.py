@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("rethinkdb")
-
 from rethinkdb_acceptance import FOLDER
 from rethinkdb_acceptance.polyglot import Runner
 
@@ -22,7 +19,9 @@ GEOMETRY = "geometry is stored and read, not indexed nor computed with"
 CLUSTER = "there is no cluster: nothing to reconfigure, and a status that never changes and cannot be watched"
 JAVASCRIPT = "there is no JavaScript engine"
 RUBY = "the recorded line is Ruby that no one translated: a real server fails it as well"
-LITERAL = "a real server fails it as well: it removes a field that an earlier, untranslated line would have made"
+LITERAL = (
+    "a real server fails it as well: it removes a field that an earlier, untranslated line would have made"
+)
 NEXT = "of RethinkDB's branch `next`: does not hold on a real 2.4 server"
 FILLED = "an index is filled when it is made, so it never shows progress"
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("rethinkdb")
-
 from rethinkdb_acceptance import FOLDER
 from rethinkdb_acceptance.probes import Difference, read, replay
 
 ORDER = "tables are read in the order of their keys; RethinkDB reads them in the order of hashes"
-AFTER_LIMIT = "a filter after a limit is refused, as every transformation there; RethinkDB moves it before the limit"
+AFTER_LIMIT = (
+    "a filter after a limit is refused, as every transformation there; RethinkDB moves it before the limit"
+)
 UNION_NOTE = "a union says that it tells states, as every other feed does"
 NO_INDEX = "a missing index is an error at once; RethinkDB's feed stays silent"
 SYSTEM = "the system's tables are computed: they can be read, not watched nor written"

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-rethinkdb = pytest.importorskip("rethinkdb")
-
+import rethinkdb
 from rethinkdb.errors import ReqlAuthError, ReqlOpFailedError, ReqlTimeoutError
 
 import reactdb
@@ -249,7 +247,9 @@ class Raw:
         struct.pack("<L", VERSION) + b"x" * 20_000,
     ],
 )
-def test_a_wrong_greeting_is_answered_and_the_connection_closed(server: tuple[str, int], greeting: bytes) -> None:
+def test_a_wrong_greeting_is_answered_and_the_connection_closed(
+    server: tuple[str, int], greeting: bytes
+) -> None:
     with Raw(server) as client:
         client.send(greeting)
         answer = client.everything()

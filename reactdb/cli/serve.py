@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from typing import Any
 
 import click
 
@@ -18,7 +19,13 @@ LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 @file_argument
 @click.option("--rethinkdb", is_flag=True, help="Speak RethinkDB's protocol, for its official drivers.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=28_015, show_default=True, help="Port; 0 takes any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=28_015,
+    show_default=True,
+    help="Port; 0 takes any free one.",
+)
 @click.option("--user", default="admin", show_default=True, help="Who may connect.")
 @click.option(
     "--password-env",
@@ -51,13 +58,15 @@ def serve(
         asyncio.run(_serve(file, host, port, user, password, durability))
 
 
-async def _serve(file: str, host: str, port: int, user: str, password: str, durability: str) -> None:
+async def _serve(file: str, host: str, port: int, user: str, password: str, durability: Any) -> None:
     import reactdb
     from reactdb.servers.rethinkdb import Credentials, RethinkDBServer
 
     # Opening a file that is not there makes one, as RethinkDB's server makes its folder.
     with reactdb.connect(file, durability=durability) as database:
-        async with RethinkDBServer(database, host=host, port=port, credentials=Credentials(user, password)) as server:
+        async with RethinkDBServer(
+            database, host=host, port=port, credentials=Credentials(user, password)
+        ) as server:
             click.echo(f"serving {file} to RethinkDB drivers on {server.host}:{server.port}")
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()

@@ -73,7 +73,11 @@ class Recorder:
             if self._left < count:
                 raise AssertionError(
                     f"expected {count} events, heard {self.events[self._taken :]!r}"
-                    + (f"; the feed ended: {self.error or 'completed'}" if self.error or self.is_completed else "")
+                    + (
+                        f"; the feed ended: {self.error or 'completed'}"
+                        if self.error or self.is_completed
+                        else ""
+                    )
                 )
             found = self.events[self._taken : self._taken + count]
             self._taken += count

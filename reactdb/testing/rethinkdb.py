@@ -35,7 +35,9 @@ def rethinkdb_server(
         yield server.host, server.port
 
 
-def rethinkdb_connection(db: Database, database: str = "test", *, wire: type[SessionWire] | None = None) -> Any:
+def rethinkdb_connection(
+    db: Database, database: str = "test", *, wire: type[SessionWire] | None = None
+) -> Any:
     """A connection of the `rethinkdb` driver that needs no server. A context manager.
 
     Args:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import reactdb
+from reactdb import Database
 from rethinkdb_acceptance import FOLDER
 from rethinkdb_acceptance.client import Client, Clock
 from rethinkdb_acceptance.probes import normal, same_after_replay, same_bag, text
-
-import reactdb
-from reactdb import Database
 
 TABLE = "fz"
 
@@ -91,7 +90,9 @@ class Replay:
         for name, expected in self.recorded["final"].items():
             found = self.query(name)
             if not final_as_recorded(expected, found):
-                differences.append(f"final {name}: expected {text(expected)[:300]}, found {text(found)[:300]}")
+                differences.append(
+                    f"final {name}: expected {text(expected)[:300]}, found {text(found)[:300]}"
+                )
         return differences
 
     def starts_as_recorded(self, name: str) -> bool:
@@ -105,7 +106,9 @@ class Replay:
         client.open(step["wire"])
         result = client.batches[0]["r"][0]
         differences = []
-        counted = {key: value for key, value in step["result"].items() if key not in ("changes", "generated_keys")}
+        counted = {
+            key: value for key, value in step["result"].items() if key not in ("changes", "generated_keys")
+        }
         if normal(counted) != normal({key: result[key] for key in counted if key in result}):
             differences.append(f"step {number} {step['op']}: expected {counted}, found {result}")
         changed = sum(int(result.get(counter, 0)) for counter in ("inserted", "replaced", "deleted"))

@@ -17,11 +17,11 @@ from typing import Any
 import rethinkdb
 from rethinkdb import errors as driver_errors
 from rethinkdb.ast import RqlQuery
-from rethinkdb_acceptance import FOLDER
 
 import reactdb
 from reactdb.dialects.rethinkdb import Session
 from reactdb.testing.rethinkdb import SessionWire, rethinkdb_connection
+from rethinkdb_acceptance import FOLDER
 
 ENTRY = re.compile(r"^(\s*)- (py|rb|js|cd|def|ot)\s*:\s?(.*)$")
 KEY = re.compile(r"^(\s+)(py|rb|js|cd|def|ot|runopts|testopts|[a-z_]+)\s*:(?:\s(.*))?$")
@@ -65,7 +65,11 @@ def read(path: Path) -> tuple[list[str], list[Case]]:
         if case is None:
             continue
         key = KEY.match(line)
-        if key and len(key[1]) <= base + 1 and key[2] in ("py", "rb", "js", "cd", "def", "ot", "runopts", "testopts"):
+        if (
+            key
+            and len(key[1]) <= base + 1
+            and key[2] in ("py", "rb", "js", "cd", "def", "ot", "runopts", "testopts")
+        ):
             current, inner = key[2], None
             case.parts[current] = key[3] or ""
         elif key and (isinstance(case.parts[current], dict) or not case.parts[current]):
@@ -259,16 +263,18 @@ class Runner:
         self.checked = 0
 
     def run(self) -> None:
-        with reactdb.connect(":memory:", durability="soft") as db:
-            with rethinkdb_connection(db, wire=JumpingWire) as connection:
-                self.connection = connection
-                r = rethinkdb.RethinkDB()
-                scope = self.scope(r)
-                for name in self.tables:
-                    db.table_create(f"{name}_table")
-                    scope[name] = r.table(f"{name}_table")
-                for case in self.cases:
-                    self.case(case, scope)
+        with (
+            reactdb.connect(":memory:", durability="soft") as db,
+            rethinkdb_connection(db, wire=JumpingWire) as connection,
+        ):
+            self.connection = connection
+            r = rethinkdb.RethinkDB()
+            scope = self.scope(r)
+            for name in self.tables:
+                db.table_create(f"{name}_table")
+                scope[name] = r.table(f"{name}_table")
+            for case in self.cases:
+                self.case(case, scope)
 
     def scope(self, r: Any) -> dict[str, Any]:
         return {

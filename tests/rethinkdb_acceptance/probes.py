@@ -12,14 +12,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import rethinkdb
+
+import reactdb
 from rethinkdb_acceptance import FOLDER
 from rethinkdb_acceptance.client import Client, Clock
 
-import reactdb
-
 r = rethinkdb.RethinkDB()
 
-TYPES = {1: "SUCCESS_ATOM", 2: "SUCCESS_SEQUENCE", 3: "SUCCESS_PARTIAL", 16: "CLIENT_ERROR", 17: "COMPILE_ERROR", 18: "RUNTIME_ERROR"}
+TYPES = {
+    1: "SUCCESS_ATOM",
+    2: "SUCCESS_SEQUENCE",
+    3: "SUCCESS_PARTIAL",
+    16: "CLIENT_ERROR",
+    17: "COMPILE_ERROR",
+    18: "RUNTIME_ERROR",
+}
 KINDS = {
     1000000: "ReqlInternalError",
     2000000: "ReqlResourceLimitError",
@@ -30,7 +37,13 @@ KINDS = {
     5000000: "ReqlUserError",
     6000000: "ReqlPermissionError",
 }
-NOTES = {1: "SEQUENCE_FEED", 2: "ATOM_FEED", 3: "ORDER_BY_LIMIT_FEED", 4: "UNIONED_FEED", 5: "INCLUDES_STATES"}
+NOTES = {
+    1: "SEQUENCE_FEED",
+    2: "ATOM_FEED",
+    3: "ORDER_BY_LIMIT_FEED",
+    4: "UNIONED_FEED",
+    5: "INCLUDES_STATES",
+}
 DATABASE = re.compile(r"\b(db[123]|mm[012])\b")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SILENCE_S = 0.5
@@ -79,7 +92,9 @@ class Replay:
             self.pump()
         for name, (wanted, got, _) in self.totals.items():
             if not same_bag(wanted, got):
-                raise Difference(f"{probe['id']}, all of {name}\n  expected {text(wanted)[:3000]}\n  found    {text(got)[:3000]}")
+                raise Difference(
+                    f"{probe['id']}, all of {name}\n  expected {text(wanted)[:3000]}\n  found    {text(got)[:3000]}"
+                )
 
     def step(self, step: dict[str, Any]) -> None:
         if "run" in step:
@@ -129,7 +144,11 @@ class Replay:
         if last["t"] > 3:
             found: dict[str, Any] = told_error(last)
         else:
-            found = {"kind": "atom", "value": items[0]} if last["t"] == 1 else {"kind": "sequence", "value": items}
+            found = (
+                {"kind": "atom", "value": items[0]}
+                if last["t"] == 1
+                else {"kind": "sequence", "value": items}
+            )
         client.close()
         self.count(found.get("value"))
         if "value" in expected:
@@ -143,7 +162,11 @@ class Replay:
     def count(self, value: Any) -> None:
         if isinstance(value, dict):
             self.runs += 1
-            self.written += sum(int(value.get(name, 0)) for name in ("inserted", "replaced", "deleted") if isinstance(value.get(name, 0), int))
+            self.written += sum(
+                int(value.get(name, 0))
+                for name in ("inserted", "replaced", "deleted")
+                if isinstance(value.get(name, 0), int)
+            )
 
     def open(self, step: dict[str, Any]) -> None:
         mode = step.get("mode") or {}
@@ -252,17 +275,22 @@ def compare(what: str, expected: Any, found: Any) -> None:
             both.pop("config_changes", None)
         if one == other:
             return
-    if expected.get("kind") == "sequence" and found.get("kind") == "sequence":
-        if sorted(expected["value"], key=text) == sorted(found["value"], key=text):
-            return
+    if expected.get("kind") == found.get("kind") == "sequence" and same_bag(
+        expected["value"], found["value"]
+    ):
+        return
     raise Difference(f"{what}\n  expected {text(expected)[:1500]}\n  found    {text(found)[:1500]}")
 
 
-def check_batches(name: str, expected: list[dict[str, Any]], found: list[dict[str, Any]], is_bag: bool) -> None:
+def check_batches(
+    name: str, expected: list[dict[str, Any]], found: list[dict[str, Any]], is_bag: bool
+) -> None:
     expected, found = normal(expected), normal(found)
     wanted, got = list(items_of(expected)), list(items_of(found))
     if wanted != got:
-        reads = any("state" in one or set(one) <= {"new_val", "type"} for one in wanted if isinstance(one, dict))
+        reads = any(
+            "state" in one or set(one) <= {"new_val", "type"} for one in wanted if isinstance(one, dict)
+        )
         if not ((is_bag or reads) and (same_bag(wanted, got) or same_after_replay(wanted, got))):
             raise Difference(f"fetch {name}\n  expected {text(wanted)[:3000]}\n  found    {text(got)[:3000]}")
     errors = [[one for one in batches if "message" in one] for batches in (expected, found)]
@@ -302,7 +330,7 @@ def same_after_replay(one: list[Any], other: list[Any]) -> bool:
             if item["new_val"] is not None:
                 new = text(item["new_val"])
                 gone.remove(new) if new in gone else held.append(new)
-        return sorted(held) + ["-"] + sorted(gone)
+        return [*sorted(held), "-", *sorted(gone)]
 
     first = left(one)
     return first is not None and first == left(other)

@@ -3,7 +3,7 @@
     wire, terms, parse       JSON to a tree of terms, and values to JSON
     values, functions        what terms evaluate to
     evaluator                how
-    control, selecting, transforming, aggregating, writing, changing, administering
+    selecting, ordering, transforming, joining, aggregating, control, writing, hooks, changing, administering
                              the terms themselves
     streams                  feeds and what happens to their events
     session                  one connection: queries by token, batches, feeds
@@ -17,12 +17,26 @@ from reactdb.dialects.rethinkdb import administering as _administering
 from reactdb.dialects.rethinkdb import aggregating as _aggregating
 from reactdb.dialects.rethinkdb import changing as _changing
 from reactdb.dialects.rethinkdb import control as _control
+from reactdb.dialects.rethinkdb import hooks as _hooks
+from reactdb.dialects.rethinkdb import joining as _joining
+from reactdb.dialects.rethinkdb import ordering as _ordering
 from reactdb.dialects.rethinkdb import selecting as _selecting
 from reactdb.dialects.rethinkdb import transforming as _transforming
 from reactdb.dialects.rethinkdb import writing as _writing
 from reactdb.dialects.rethinkdb.session import Session
 
 # Importing them registers their terms.
-_TERMS = (_administering, _aggregating, _changing, _control, _selecting, _transforming, _writing)
+_TERMS = (
+    _administering,
+    _aggregating,
+    _changing,
+    _control,
+    _hooks,
+    _joining,
+    _ordering,
+    _selecting,
+    _transforming,
+    _writing,
+)
 
 __all__ = ["Session"]

@@ -8,23 +8,26 @@ Rule of this file: handlers. Where databases and tables are is in `tables`.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from reactdb import codec
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
-from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
-from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
-from reactdb.dialects.rethinkdb.parse import parse
-from reactdb.dialects.rethinkdb.terms import FUNC, VAR, Term
-from reactdb.dialects.rethinkdb.values import TABLE, Database, Sequence, Single, TableName, expected, expected_kind
-from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexExists, IndexNotFound, QueryError
+from reactdb.dialects.rethinkdb.evaluator import Call, handles
+from reactdb.dialects.rethinkdb.hooks import forget_hook
+from reactdb.dialects.rethinkdb.values import (
+    Database,
+    Single,
+    TableName,
+    expected,
+)
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexNotFound, QueryError
 from reactdb.expression import Call as Node_
-from reactdb.expression import Constant, Expression, Node, Row, compile_value, from_data, to_data
+from reactdb.expression import Constant, Expression, Row, compile_value, from_data, to_data
+from reactdb.expression.show import shown_node
 from reactdb.query import Get, Query
 from reactdb.selection import live_table
-from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.catalogue import IndexInfo
 from reactdb.store.transaction import WriteTransaction
 
 INDEX_MAGIC: Final = b"$reql_index_function$"
@@ -188,7 +191,9 @@ def index_expression(call: Call) -> Expression:
         raise QueryError("Expected a function of one argument.")
     expression = function.expression
     if expression is None:
-        raise QueryError("reactdb cannot index this function: one of its terms does not only compute with the document.")
+        raise QueryError(
+            "reactdb cannot index this function: one of its terms does not only compute with the document."
+        )
     compile_value(expression)
     return Expression(expression.node)
 
@@ -210,7 +215,9 @@ def from_binary(data: bytes) -> tuple[Expression, bool]:
             raise IncompatibleFormat("a newer version made it")
         return from_data(tree), bool(multi)
     except (CorruptDatabase, IncompatibleFormat, ValueError, TypeError, QueryError):
-        raise QueryError("The index function cannot be read: it was made by another version or is damaged.") from None
+        raise QueryError(
+            "The index function cannot be read: it was made by another version or is damaged."
+        ) from None
 
 
 @handles("index_drop")
@@ -290,93 +297,3 @@ def index_query(index: IndexInfo) -> str:
     """The index in words, as RethinkDB shows it in JavaScript."""
     options = ", {multi: true}" if index.multi else ""
     return f"indexCreate('{index.name}', function(row) {{ return {shown_node(index.expression.node)}; }}{options})"
-
-
-def shown_node(node: Node) -> str:
-    from reactdb.expression.show import shown_node as shown
-
-    return shown(node)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Write hooks: kept as their terms, in a table of the system's database
-
-
-@handles("set_write_hook")
-def set_write_hook(call: Call) -> Any:
-    table, native = table_name(call), call.evaluator.native
-    tables.table_info(native, table)
-    value = call.values[1]
-    had_one = stored_hook(call.evaluator, table) is not None
-    if value is None:
-        forget_hook(native, table)
-        return {"deleted": 1}
-    if not isinstance(value, Function):
-        raise located(expected_kind("FUNCTION", call.datum(1)), call.paths[1])
-    term = call.term.arguments[1]
-    if not is_deterministic(term):
-        raise QueryError("Write hook functions must be deterministic.")
-    native.table_create(tables.HOOKS, primary_key="table", exist_ok=True)
-    native.table(tables.HOOKS).insert(
-        {"table": table.file_name, "function": json.dumps(unparsed(term))}, conflict="replace"
-    )
-    return {"replaced": 1} if had_one else {"created": 1}
-
-
-@handles("get_write_hook")
-def get_write_hook(call: Call) -> Any:
-    table = table_name(call)
-    function = stored_hook(call.evaluator, table)
-    if function is None:
-        return None
-    return {"function": INDEX_MAGIC, "query": "setWriteHook(function(context, old, new) { ... })"}
-
-
-def stored_hook(evaluator: Evaluator, table: TableName) -> Function | None:
-    native = evaluator.native
-    engine = native._open_engine()
-    if tables.HOOKS not in engine.catalogue.live:
-        return None
-    document = native.table(tables.HOOKS).get(table.file_name).run()
-    if document is None:
-        return None
-    return Function(evaluator, parse(json.loads(document["function"])), {})
-
-
-def forget_hook(native: Any, table: TableName) -> None:
-    if tables.HOOKS in native.table_list():
-        native.table(tables.HOOKS).get(table.file_name).delete()
-
-
-def unparsed(term: Term) -> Any:
-    """A term as the driver would send it."""
-    from reactdb.dialects.rethinkdb.wire import rendered
-
-    if term.is_constant:
-        return _unparsed_value(rendered(term.value))
-    if term.type is VAR:
-        return [VAR.number, [term.parameters[0]]]
-    if term.type is FUNC:
-        return [FUNC.number, [[2, list(term.parameters)], unparsed(term.arguments[0])]]
-    if term.type.name == "make_obj":
-        return {name: unparsed(value) for name, value in term.options.items()}
-    return [
-        term.type.number,
-        [unparsed(argument) for argument in term.arguments],
-        {name: unparsed(value) for name, value in term.options.items()},
-    ]
-
-
-def _unparsed_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [2, [_unparsed_value(inner) for inner in value]]
-    if isinstance(value, dict):
-        return {name: _unparsed_value(inner) for name, inner in value.items()}
-    return value
-
-
-def is_table(value: Any) -> bool:
-    return isinstance(value, Sequence) and value.kind == TABLE
-
-
-__all__ = ["IndexExists", "TableInfo"]

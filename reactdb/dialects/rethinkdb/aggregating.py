@@ -14,12 +14,14 @@ from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, exact, handles
 from reactdb.dialects.rethinkdb.functions import Function
-from reactdb.dialects.rethinkdb.selecting import as_expression, checked_index, single
-from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Grouped, Sequence, Single, expected
+from reactdb.dialects.rethinkdb.keys import checked_index
+from reactdb.dialects.rethinkdb.ordering import as_expression
+from reactdb.dialects.rethinkdb.selecting import single
+from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Sequence, Single, expected
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import place as place_of
-from reactdb.expression.checks import truth
+from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_array import distinct_by_key
 from reactdb.expression.operations_sequence import contains as contains_all
 from reactdb.expression.operations_sequence import passes
@@ -51,7 +53,10 @@ def count(call: Call) -> Any:
 
 def _by(call: Call) -> list[Any]:
     """The second argument of `sum` and its like: the name of a field, or a function."""
-    return [call.evaluator.as_argument(value, path) for value, path in zip(call.values[1:], call.paths[1:], strict=True)]
+    return [
+        call.evaluator.as_argument(value, path)
+        for value, path in zip(call.values[1:], call.paths[1:], strict=True)
+    ]
 
 
 @handles("sum")
@@ -85,9 +90,9 @@ def extreme(call: Call, name: str) -> Any:
         return OPERATIONS[name].function(list(call.elements(0)), *_by(call))
     index = checked_index(call.evaluator, source, index_name)
     found = source.then(OrderBy((), index, name == "max"), SELECTION).then(Limit(1))
-    assert source.table is not None and found.query is not None
-    made = single(call.evaluator, source.table, call.path, found.query, None, is_first=True)
-    return made
+    assert source.table is not None
+    assert found.query is not None
+    return single(call.evaluator, source.table, call.path, found.query, None, is_first=True)
 
 
 @handles("reduce")
@@ -105,7 +110,11 @@ def distinct(call: Call) -> Any:
     source = call.values[0]
     index_name = call.string_option("index")
     if index_name is not None:
-        if not isinstance(source, Sequence) or source.table is None or source.kind not in (TABLE, "TABLE_SLICE"):
+        if (
+            not isinstance(source, Sequence)
+            or source.table is None
+            or source.kind not in (TABLE, "TABLE_SLICE")
+        ):
             raise located(expected("TABLE_SLICE", source), call.paths[0])
         return distinct_of_index(call, source, index_name)
     if not isinstance(source, Sequence) and not isinstance(source, list):
@@ -124,7 +133,9 @@ def distinct_of_index(call: Call, source: Sequence, name: str) -> list[Any]:
     else:
         known = info.indexes[index]
         values = [
-            collation.key_value(value) for document in call.elements(0) for value, _ in known.entries(document)
+            collation.key_value(value)
+            for document in call.elements(0)
+            for value, _ in known.entries(document)
         ]
     found = distinct_by_key(values)
     return [found[key] for key in sorted(found)]
@@ -175,7 +186,3 @@ def _found(find: Any, element: Any) -> Any:
         return find(element)
     except MissingValue:
         return None
-
-
-def is_true(value: Any) -> bool:
-    return truth(value)

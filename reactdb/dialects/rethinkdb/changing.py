@@ -7,13 +7,13 @@ Rule of this file: it describes a feed and opens none.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
+from reactdb.collation import type_name
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import Call, cannot_convert, handles
-from reactdb.dialects.rethinkdb.selecting import MissingIndex
+from reactdb.dialects.rethinkdb.keys import MissingIndex
 from reactdb.dialects.rethinkdb.streams import (
     ATOM_FEED,
     ORDER_BY_LIMIT_FEED,
@@ -22,11 +22,12 @@ from reactdb.dialects.rethinkdb.streams import (
     FeedMember,
     FeedPlan,
 )
-from reactdb.dialects.rethinkdb.values import EAGER, STREAM, Database, Grouped, Sequence, Single, expected
-from reactdb.errors import MissingValue, QueryError, ReactDBError, ResourceLimit
+from reactdb.dialects.rethinkdb.values import EAGER, STREAM, Database, Sequence, Single, expected
+from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression.checks import integer, is_number, truth
+from reactdb.expression.markers import Grouped
 from reactdb.feeds.options import MAX_SQUASH_S
-from reactdb.query import Between, Get, GetAll, Limit, Query
+from reactdb.query import Between, GetAll, Limit, Query
 
 FLAGS: Final = ("include_states", "include_types", "include_initial", "include_offsets")
 
@@ -70,8 +71,6 @@ def squash_option(call: Call) -> float | None:
         return 0.0
     path = call.option_path("squash")
     if not is_number(value):
-        from reactdb.collation import type_name
-
         raise located(QueryError(f"Expected BOOL or NUMBER but found {type_name(value)}."), path)
     if value < 0:
         raise located(QueryError("Expected BOOL or a positive NUMBER but found a negative NUMBER."), path)
@@ -176,17 +175,7 @@ def is_empty(query: Query | None) -> bool:
     if query is None:
         return False
     return any(
-        (isinstance(step, GetAll) and not step.keys) or (isinstance(step, Between) and step.start >= step.stop)
+        (isinstance(step, GetAll) and not step.keys)
+        or (isinstance(step, Between) and step.start >= step.stop)
         for step in query.steps
     )
-
-
-def without_refusal(source: Sequence) -> Sequence:
-    return replace(source, refusal=None)
-
-
-def is_point(query: Query) -> bool:
-    return bool(query.steps) and isinstance(query.steps[0], Get)
-
-
-__all__ = ["MissingValue"]

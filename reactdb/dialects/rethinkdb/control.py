@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactdb.collation import maxval as greatest
+from reactdb.collation import minval as least
 from reactdb.collation import type_name
 from reactdb.dialects.rethinkdb import tables
-from reactdb.dialects.rethinkdb.errors import CompileError, located
+from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.values import (
     TABLE,
     Database,
-    Grouped,
     Sequence,
     Single,
     expected,
@@ -25,6 +26,7 @@ from reactdb.dialects.rethinkdb.values import (
 from reactdb.errors import MissingValue, QueryError
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import truth
+from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_logic import EmptyError
 
 
@@ -35,15 +37,11 @@ def now(call: Call) -> Any:
 
 @handles("minval")
 def minval(call: Call) -> Any:
-    from reactdb.collation import minval as least
-
     return least
 
 
 @handles("maxval")
 def maxval(call: Call) -> Any:
-    from reactdb.collation import maxval as greatest
-
     return greatest
 
 
@@ -227,7 +225,3 @@ def ungroup(call: Call) -> Any:
     if not isinstance(value, Grouped):
         raise located(expected("GROUPED_DATA", value), call.paths[0])
     return [{"group": group, "reduction": reduction} for group, reduction in value.groups]
-
-
-def unknown(name: str) -> CompileError:
-    return CompileError(f"reactdb does not have the term `{name}`.")

@@ -13,11 +13,11 @@ Rule of this file: no term is known here. An error that passes a term is marked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import Token
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from reactdb.collation import type_name
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb.errors import CompileError, locate, located
 from reactdb.dialects.rethinkdb.functions import Function
@@ -31,10 +31,10 @@ from reactdb.dialects.rethinkdb.values import (
     expected_kind,
 )
 from reactdb.dialects.rethinkdb.wire import read_number
-from reactdb.errors import MissingValue, QueryError, ReactDBError, ResourceLimit
-from reactdb.expression import OPERATIONS, array_limit
+from reactdb.errors import MissingValue, QueryError, ReactDBError
+from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import checked_array, integer, is_number, truth
-from reactdb.expression.markers import Grouped, Literal
+from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
 from reactdb.reading import run as run_query
 
@@ -44,9 +44,7 @@ Handler = Callable[["Call"], Any]
 TERMINAL: Final = (
     "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stream (such as a changefeed)."
 )
-ENDLESS: Final = (
-    "Cannot use an infinite stream with an aggregation function (`reduce`, `count`, etc.) or coerce it to an array."
-)
+ENDLESS: Final = "Cannot use an infinite stream with an aggregation function (`reduce`, `count`, etc.) or coerce it to an array."
 DEFAULT_ARRAY_LIMIT: Final = 100_000
 
 
@@ -127,7 +125,9 @@ class Evaluator:
             if kind is MAKE_OBJ:
                 return {name: self.datum(option, scope) for name, option in term.options.items()}
             if kind is MAKE_ARRAY:
-                return checked_array([self.as_datum(value, path) for value, path in self.arguments(term, scope)])
+                return checked_array(
+                    [self.as_datum(value, path) for value, path in self.arguments(term, scope)]
+                )
             return self._called(term, scope)
         except (ReactDBError, RecursionError) as error:
             locate(error, term.path)
@@ -145,7 +145,10 @@ class Evaluator:
             rest = values[1:]
             return Grouped(
                 [
-                    (group, self._settled(registered.function(Call(self, term, scope, [value, *rest], paths))))
+                    (
+                        group,
+                        self._settled(registered.function(Call(self, term, scope, [value, *rest], paths))),
+                    )
                     for group, value in values[0].groups
                 ]
             )
@@ -222,9 +225,6 @@ class Evaluator:
             raise located(expected("DATUM", value), path)
         return value
 
-    def is_sequence(self, value: Any) -> bool:
-        return isinstance(value, (Sequence, list))
-
     def elements(self, value: Any, path: Path) -> Iterator[Any]:
         """The elements of an array or of a stream that ends.
 
@@ -247,18 +247,10 @@ class Evaluator:
     def read(self, sequence: Sequence) -> Iterator[Any]:
         """The elements of a sequence that ends, as of now."""
         if sequence.query is not None:
-            self.check_table(sequence)
             with self.native._snapshot() as snapshot:
                 return iter(run_query(sequence.query, snapshot))
         assert sequence.source is not None
         return sequence.source()
-
-    def check_table(self, sequence: Sequence) -> None:
-        """Hook for tables that are made when they are first used; see `tables`."""
-
-    def with_array_limit(self) -> Token[int]:
-        """Arrays are bounded as the query says, in this thread, until the token is given back to `array_limit.reset`."""
-        return array_limit.set(self.options.array_limit)
 
 
 def exact(value: Any) -> Any:
@@ -269,8 +261,6 @@ def exact(value: Any) -> Any:
 
 
 def cannot_convert(value: Any) -> ReactDBError:
-    from reactdb.collation import type_name
-
     return (MissingValue if value is None else QueryError)(f"Cannot convert {type_name(value)} to SEQUENCE")
 
 
@@ -279,7 +269,9 @@ class Call:
 
     __slots__ = ("evaluator", "paths", "scope", "term", "values")
 
-    def __init__(self, evaluator: Evaluator, term: Term, scope: Scope, values: list[Any], paths: list[Path]) -> None:
+    def __init__(
+        self, evaluator: Evaluator, term: Term, scope: Scope, values: list[Any], paths: list[Path]
+    ) -> None:
         self.evaluator = evaluator
         self.term = term
         self.scope = scope
@@ -379,6 +371,3 @@ def check_limit(limit: Any) -> int:
     if found < 1:
         raise QueryError(f"Illegal array size limit `{found}`.  (Must be >= 1.)")
     return found
-
-
-__all__ = ["Literal", "ResourceLimit", "handles"]

@@ -15,9 +15,9 @@ from typing import Any, Final
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import Stage, StageFactory
-from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.hub import hub_of
 from reactdb.feeds.options import check_options
+from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
 from reactdb.query import Limit, OrderBy, Query
@@ -80,7 +80,9 @@ class Netting:
     def _undoes(self, event: Any, following: Any) -> bool:
         if not isinstance(following, dict) or "old_val" not in following or "seq" not in following:
             return False
-        if not (_same(event["old_val"], following["new_val"]) and _same(event["new_val"], following["old_val"])):
+        if not (
+            _same(event["old_val"], following["new_val"]) and _same(event["new_val"], following["old_val"])
+        ):
             return False
         with self._database._snapshot() as snapshot:
             entries = [snapshot.entry(event["seq"]), snapshot.entry(following["seq"])]

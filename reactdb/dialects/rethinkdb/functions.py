@@ -13,9 +13,20 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.dialects.rethinkdb.errors import locate
-from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Term
+from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_OBJ, VAR, Term
 from reactdb.errors import MissingValue, QueryError, ReactDBError
-from reactdb.expression import OPERATIONS, Call, Constant, Expression, Node, Predicate, Row, Variable, maxval, minval
+from reactdb.expression import (
+    OPERATIONS,
+    Call,
+    Constant,
+    Expression,
+    Node,
+    Predicate,
+    Row,
+    Variable,
+    maxval,
+    minval,
+)
 from reactdb.expression import Function as FunctionNode
 from reactdb.expression.checks import truth
 from reactdb.expression.compile import value_function
@@ -40,7 +51,7 @@ class Function:
         self.body = term.arguments[0]
         self.scope = scope
         self.path = term.path
-        self._expression: Expression | None | bool = False
+        self._expression: bool | Expression | None = False
 
     def value(self, *values: Any) -> Any:
         """What the body evaluates to, of any type."""
@@ -226,7 +237,11 @@ def to_node(term: Term, scope: Scope, bindings: Mapping[int, Node], evaluator: E
 
 
 def _is_datum(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str, list, dict, bytes)) or hasattr(value, "isoformat")
+    return (
+        value is None
+        or isinstance(value, (bool, int, float, str, list, dict, bytes))
+        or hasattr(value, "isoformat")
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -248,6 +263,3 @@ def is_deterministic(term: Term) -> bool:
     if name in _CHANGING or (name == "uuid" and not term.arguments):
         return False
     return all(map(is_deterministic, term.arguments)) and all(map(is_deterministic, term.options.values()))
-
-
-__all__ = ["MAKE_ARRAY", "MAKE_OBJ", "Function", "LocatedExpression", "predicate"]

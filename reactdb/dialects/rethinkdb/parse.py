@@ -101,7 +101,9 @@ class _Parser:
 
     def _list(self, data: list[Any], path: Path, depth: int) -> Term:
         if not data or isinstance(data[0], bool) or not isinstance(data[0], int) or len(data) > 3:
-            raise _fail("Expected a TermType as a NUMBER, but the term is not an array that begins with one.", path)
+            raise _fail(
+                "Expected a TermType as a NUMBER, but the term is not an array that begins with one.", path
+            )
         number = data[0]
         arguments = data[1] if len(data) > 1 else []
         options = data[2] if len(data) > 2 else {}

@@ -27,10 +27,11 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_li
 from reactdb.dialects.rethinkdb.feeding import FeedReader
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
-from reactdb.dialects.rethinkdb.values import Grouped, Literal, Sequence, Single, literal_type, stray_literal
+from reactdb.dialects.rethinkdb.values import Sequence, Single, literal_type, stray_literal
 from reactdb.dialects.rethinkdb.wire import rendered, to_json
 from reactdb.errors import QueryError, ReactDBError
 from reactdb.expression import array_limit
+from reactdb.expression.markers import Grouped, Literal
 
 START, CONTINUE, STOP, NOREPLY_WAIT, SERVER_INFO = 1, 2, 3, 4, 5
 ATOM, SEQUENCE, PARTIAL, WAIT_COMPLETE, SERVER = 1, 2, 3, 4, 5
@@ -118,7 +119,11 @@ class Session:
             if kind == NOREPLY_WAIT:
                 return [response(token, {"t": WAIT_COMPLETE, "r": []})]
             if kind == SERVER_INFO:
-                info = {"id": self.database._open_engine().database_id, "name": self._server_name, "proxy": False}
+                info = {
+                    "id": self.database._open_engine().database_id,
+                    "name": self._server_name,
+                    "proxy": False,
+                }
                 return [response(token, {"t": SERVER, "r": [info]})]
             raise ClientError(f"Unrecognized QueryType {kind}.")
         except ReactDBError as error:
@@ -162,18 +167,20 @@ class Session:
                 for _ in stream.elements or ():
                     pass
                 return response(token, {"t": SEQUENCE, "r": []})
-            return self._batch(token, stream)
+            return self._first_batch(token, stream)
         return response(token, {"t": ATOM, "r": [answer(value)]})
 
     def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
         assert value.feed is not None
         if len(self._streams) >= MAX_STREAMS:
-            raise QueryError(f"This connection has {MAX_STREAMS} open streams, which is as many as it can have.")
+            raise QueryError(
+                f"This connection has {MAX_STREAMS} open streams, which is as many as it can have."
+            )
         feed = FeedReader(value.feed, value.stages, self.database, lambda: self._note(token), self._clock)
         stream = OpenStream(None, feed, options)
         feed.asked()
         try:
-            return self._batch(token, stream)
+            return self._first_batch(token, stream)
         except BaseException:
             feed.close()
             raise
@@ -237,7 +244,7 @@ class Session:
         limits = array_limit.set(stream.array_limit)
         try:
             while stream.requests and token in self._streams:
-                frame = self._batch(token, stream, is_first=False)
+                frame = self._batch(token, stream)
                 if frame is None:
                     break
                 stream.requests -= 1
@@ -253,12 +260,17 @@ class Session:
             array_limit.reset(limits)
         # The stream has ended under requests that were sent ahead.
         if token not in self._streams:
-            for _ in range(stream.requests):
-                frames.append(failure(token, ClientError(f"Token {token} not in stream cache.")))
+            missing = ClientError(f"Token {token} not in stream cache.")
+            frames += [failure(token, missing) for _ in range(stream.requests)]
             stream.requests = 0
         return frames
 
-    def _batch(self, token: int, stream: OpenStream, *, is_first: bool = True) -> Any:
+    def _first_batch(self, token: int, stream: OpenStream) -> Frame:
+        found = self._batch(token, stream, is_first=True)
+        assert found is not None
+        return found
+
+    def _batch(self, token: int, stream: OpenStream, *, is_first: bool = False) -> Frame | None:
         """The next batch as a frame; None where a feed has nothing to tell, unless it is asked for the first time."""
         items, size = [], 0
         is_last = True

@@ -25,7 +25,15 @@ SYSTEM: Final = "rethinkdb"
 DATABASES: Final = "rethinkdb.db_config"
 HOOKS: Final = "rethinkdb.table_hooks"
 SCRATCH: Final = "_debug_scratch"
-COMPUTED: Final = ("current_issues", "db_config", "server_config", "server_status", "stats", "table_config", "table_status")
+COMPUTED: Final = (
+    "current_issues",
+    "db_config",
+    "server_config",
+    "server_status",
+    "stats",
+    "table_config",
+    "table_status",
+)
 _SPACE: Final = UUID("6d3a91a2-2f0c-4c67-8f50-5b1f2f4a7c11")
 
 
@@ -37,7 +45,9 @@ def check_name(kind: str, name: str) -> str:
     """
     if not name:
         raise QueryError(f"{kind} name `{name}` invalid (Name must not be empty).")
-    if len(name) > 127 or not all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name):
+    if len(name) > 127 or not all(
+        letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name
+    ):
         raise QueryError(f"{kind} name `{name}` invalid (Use A-Z, a-z, 0-9, _ and - only).")
     return name
 
@@ -123,9 +133,7 @@ def table_info(native: NativeDatabase, table: TableName) -> TableInfo:
 def create_table(native: NativeDatabase, table: TableName, primary_key: str) -> TableInfo:
     check_database(native, table.database)
     if table.database == SYSTEM:
-        raise OperationFailed(
-            "Database `rethinkdb` is special; you can't create new tables in it."
-        )
+        raise OperationFailed("Database `rethinkdb` is special; you can't create new tables in it.")
     check_name("Table", table.name)
     try:
         native.table_create(table.file_name, primary_key)
@@ -194,6 +202,8 @@ def computed(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
     if name in ("table_config", "table_status"):
         make = table_config if name == "table_config" else table_status
         return [
-            make(native, TableName(database, table)) for database in names for table in tables(native, database)
+            make(native, TableName(database, table))
+            for database in names
+            for table in tables(native, database)
         ]
     return []

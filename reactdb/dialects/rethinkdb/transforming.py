@@ -8,41 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count as counting
 from typing import Any
 
 from reactdb import collation
-from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, cannot_convert, handles
 from reactdb.dialects.rethinkdb.functions import (
     Function,
     LocatedExpression,
     NotPure,
-    forgiven,
     is_deterministic,
     to_node,
 )
-from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT, checked_index, index_key, mapped, of_value, primary_key
+from reactdb.dialects.rethinkdb.ordering import mapped, of_value
+from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
 from reactdb.dialects.rethinkdb.streams import Filtered, Flattened, Folded, Mapped, OffsetsOf, united
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
     SELECTION,
     STREAM,
-    TABLE,
-    Grouped,
     Sequence,
     Single,
     expected,
     expected_kind,
     stream,
 )
-from reactdb.errors import MissingValue, QueryError, ReactDBError
+from reactdb.errors import QueryError, ReactDBError
 from reactdb.expression import OPERATIONS, Expression, Predicate, Row
 from reactdb.expression import Call as NodeCall
-from reactdb.expression.checks import checked_array, equal, truth
+from reactdb.expression.checks import checked_array, equal
 from reactdb.expression.operations_sequence import ordered, passes
-from reactdb.query import Get, GetAll, HasFields, Query, Union
+from reactdb.expression.tree import constant
+from reactdb.query import HasFields, Union
 
 AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."
 
@@ -67,7 +66,11 @@ def map_(call: Call) -> Any:
 def map_several(call: Call, function: Function) -> Any:
     """Elements side by side; as many as the shortest sequence has."""
     sources = call.values[:-1]
-    feeds = [place for place, source in enumerate(sources) if isinstance(source, Sequence) and source.feed is not None]
+    feeds = [
+        place
+        for place, source in enumerate(sources)
+        if isinstance(source, Sequence) and source.feed is not None
+    ]
     if len(feeds) > 1:
         raise QueryError(TERMINAL)
     if feeds:
@@ -148,7 +151,9 @@ def offsets_of(call: Call) -> Any:
     value = None if isinstance(wanted, Function) else call.datum(1)
 
     def test(element: Any) -> bool:
-        return passes(element, lambda one: wanted.test(one) if isinstance(wanted, Function) else equal(one, value))
+        return passes(
+            element, lambda one: wanted.test(one) if isinstance(wanted, Function) else equal(one, value)
+        )
 
     if isinstance(source, Sequence):
         found = source.through(lambda: OffsetsOf(test), lambda: call.evaluator.read(source))
@@ -162,7 +167,9 @@ def fold(call: Call) -> Any:
     emit_term, last_term = call.term.options.get("emit"), call.term.options.get("final_emit")
     if emit_term is None:
         if last_term is not None:
-            raise QueryError("The `final_emit` optarg can only be specified if the `emit` optarg is also specified.")
+            raise QueryError(
+                "The `final_emit` optarg can only be specified if the `emit` optarg is also specified."
+            )
         result = base
         for element in call.elements(0):
             result = join(result, element)
@@ -214,7 +221,10 @@ def on_each_object(name: str) -> Callable[[Call], Any]:
     def handler(call: Call) -> Any:
         source = call.values[0]
         evaluator = call.evaluator
-        rest = [evaluator.as_argument(value, path) for value, path in zip(call.values[1:], call.paths[1:], strict=True)]
+        rest = [
+            evaluator.as_argument(value, path)
+            for value, path in zip(call.values[1:], call.paths[1:], strict=True)
+        ]
         if not isinstance(source, Sequence):
             return of_value(call, operation.function, *rest)
         # Mistakes in the arguments are told before anything is read.
@@ -258,18 +268,12 @@ def has_fields(call: Call) -> Any:
         return of_value(call, OPERATIONS["has_fields"].function, *call.datums(1))
     paths = call.datums(1)
     OPERATIONS["has_fields"].function({}, *paths)
-    test = Predicate(Expression(NodeCall("has_fields", (Row(), *(constant_node(path) for path in paths)))))
+    test = Predicate(Expression(NodeCall("has_fields", (Row(), *(constant(path) for path in paths)))))
     if source.query is None:
         return source.through(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
     kind = STREAM if source.kind == STREAM else SELECTION
     found = source.then(HasFields(test), kind)
     return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
-
-
-def constant_node(value: Any) -> Any:
-    from reactdb.expression.tree import constant
-
-    return constant(value)
 
 
 _pluck = on_each_object("pluck")
@@ -289,7 +293,9 @@ def zip_(call: Call) -> Any:
     zipped = OPERATIONS["zip"].function
     if isinstance(source, Sequence):
         return replace(
-            source.through(lambda: Mapped(lambda pair: zipped([pair])[0]), lambda: call.evaluator.read(source)),
+            source.through(
+                lambda: Mapped(lambda pair: zipped([pair])[0]), lambda: call.evaluator.read(source)
+            ),
             path=call.path,
             refusal=(EAGER, call.path),
         )
@@ -308,14 +314,19 @@ def union(call: Call) -> Any:
             raise located(expected("SEQUENCE", value), call.paths[place])
         if not isinstance(value, (Sequence, list)):
             raise located(cannot_convert(call.datum(place)), call.paths[place])
-    interleave = call.evaluator.run(call.term.options["interleave"], call.scope) if call.has_option("interleave") else True
+    interleave = (
+        call.evaluator.run(call.term.options["interleave"], call.scope)
+        if call.has_option("interleave")
+        else True
+    )
     if not any(isinstance(value, Sequence) for value in values):
         return checked_array(interleaved(call, [call.array(place) for place in range(len(call))], interleave))
     if any(isinstance(value, Sequence) and value.feed is not None for value in values):
         return union_of_feeds(call)
     if interleave is not True:
         return stream(
-            lambda: iter(interleaved(call, [call.array(place) for place in range(len(call))], interleave)), call.path
+            lambda: iter(interleaved(call, [call.array(place) for place in range(len(call))], interleave)),
+            call.path,
         )
     if all(isinstance(value, Sequence) and value.query is not None for value in values):
         return union_of_queries(call)
@@ -324,7 +335,9 @@ def union(call: Call) -> Any:
         for place in range(len(values)):
             yield from call.elements(place)
 
-    blamed = next(place for place, value in enumerate(values) if not isinstance(value, Sequence) or value.query is None)
+    blamed = next(
+        place for place, value in enumerate(values) if not isinstance(value, Sequence) or value.query is None
+    )
     value = values[blamed]
     refusal = value.refusal if isinstance(value, Sequence) and value.refusal else (EAGER, call.paths[blamed])
     return stream(read, call.path, refusal)
@@ -339,10 +352,12 @@ def interleaved(call: Call, lists: list[list[Any]], interleave: Any) -> list[Any
     for key in keys:
         descending = getattr(key, "descending", False)
         inner = key.value if hasattr(key, "descending") else key
-        finders.append(
-            (inner if callable(inner) else lambda one, name=inner: OPERATIONS["get_field"].function(one, name), descending)
-        )
+        finders.append((inner if callable(inner) else partial(field_of, inner), descending))
     return ordered(elements, finders)
+
+
+def field_of(name: str, element: Any) -> Any:
+    return OPERATIONS["get_field"].function(element, name)
 
 
 def union_of_queries(call: Call) -> Sequence:
@@ -362,14 +377,10 @@ def union_of_queries(call: Call) -> Sequence:
 
 
 def union_of_feeds(call: Call) -> Sequence:
-    pairs = []
+    pairs: list[tuple[Sequence, Callable[[], Iterator[Any]]]] = []
     for place, value in enumerate(call.values):
-        if isinstance(value, Sequence):
-            pairs.append((value, lambda place=place: call.elements(place)))
-        else:
-            elements = list(value)
-            made = stream(lambda elements=elements: iter(elements), call.paths[place])
-            pairs.append((made, lambda elements=elements: iter(elements)))
+        read = partial(call.elements, place)
+        pairs.append((value if isinstance(value, Sequence) else stream(read, call.paths[place]), read))
     feed = union_blamed(call)
     return Sequence(STREAM, call.path, feed=united(pairs), refusal=(EAGER, feed))
 
@@ -380,68 +391,6 @@ def union_blamed(call: Call) -> Any:
         for value, path in zip(call.values, call.paths, strict=True)
         if isinstance(value, Sequence) and value.feed is not None
     )
-
-
-@handles("inner_join")
-def inner_join(call: Call) -> Any:
-    return joined(call, is_outer=False)
-
-
-@handles("outer_join")
-def outer_join(call: Call) -> Any:
-    return joined(call, is_outer=True)
-
-
-def joined(call: Call, *, is_outer: bool) -> Any:
-    left, right, test = call.values[0], call.values[1], call.function(2)
-
-    def pairs(one: Any) -> Iterator[Any]:
-        found = False
-        for other in call.evaluator.elements(right, call.paths[1]):
-            if truth(test(one, other)):
-                found = True
-                yield {"left": one, "right": other}
-        if is_outer and not found:
-            yield {"left": one}
-
-    if isinstance(left, Sequence):
-        if left.feed is not None:
-            return left.through(lambda: Flattened(pairs), lambda: iter(()))
-        return replace(flattened(call, left, pairs), refusal=left.refusal or (AFTER_CONCAT_MAP, None))
-    return checked_array([pair for one in call.elements(0) for pair in pairs(one)])
-
-
-@handles("eq_join")
-def eq_join(call: Call) -> Any:
-    """Pairs of an element and the documents of a table whose key or index equals the element's field."""
-    left, by, right = call.values[0], call.values[1], call.values[2]
-    if not isinstance(right, Sequence) or right.kind != TABLE or right.query is None:
-        raise located(expected("TABLE", right), call.paths[2])
-    index = checked_index(call.evaluator, right, call.string_option("index"))
-    name = None if isinstance(by, Function) else call.string(1)
-    encode = primary_key if index is None else index_key
-
-    def pairs(one: Any) -> Iterator[Any]:
-        try:
-            value = by(one) if isinstance(by, Function) else OPERATIONS["get_field"].function(one, name)
-        except MissingValue:
-            return
-        if value is None:
-            return
-        try:
-            key = encode(value)
-        except ReactDBError:
-            return
-        assert right.query is not None
-        for other in call.evaluator.read(right.then(GetAll((value,), (key,), index))):
-            yield {"left": one, "right": other}
-
-    if isinstance(left, Sequence):
-        if left.feed is not None:
-            return left.through(lambda: Flattened(pairs), lambda: iter(()))
-        found = flattened(call, left, pairs)
-        return replace(found, refusal=(EAGER, call.path), path=call.path)
-    return stream(lambda: (pair for one in call.elements(0) for pair in pairs(one)), call.path)
 
 
 @handles("difference")
@@ -456,14 +405,3 @@ def difference(call: Call) -> Any:
     if isinstance(source, Sequence):
         return source.through(lambda: Filtered(test), lambda: call.evaluator.read(source))
     return [element for element in call.elements(0) if test(element)]
-
-
-def is_grouped(value: Any) -> bool:
-    return isinstance(value, Grouped)
-
-
-def point_query(query: Query) -> bool:
-    return bool(query.steps) and isinstance(query.steps[0], Get)
-
-
-__all__ = ["forgiven"]

@@ -22,11 +22,10 @@ from reactdb.codec import pretty
 from reactdb.collation import type_name
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.errors import MissingValue, QueryError, ReactDBError
-from reactdb.expression.markers import Grouped, Literal
+from reactdb.expression.markers import Grouped
 from reactdb.query import Query, Step
 
 if TYPE_CHECKING:
-    from reactdb.dialects.rethinkdb.functions import Function as Function
     from reactdb.dialects.rethinkdb.streams import FeedPlan
 
 TABLE, TABLE_SLICE, SELECTION, ARRAY_SELECTION, STREAM = (
@@ -243,6 +242,3 @@ def stray_literal() -> QueryError:
         "Stray literal keyword found: literal is only legal inside of the object passed to merge or update and cannot nest "
         "inside other literals."
     )
-
-
-__all__ = ["Grouped", "Literal"]

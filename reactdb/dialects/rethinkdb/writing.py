@@ -9,6 +9,7 @@ Rule of this file: handlers, and the loop over documents. What a write does to t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from reactdb import codec, collation
@@ -16,11 +17,20 @@ from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.codec import pretty
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
-from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
+from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, cannot_convert, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
-from reactdb.dialects.rethinkdb.selecting import primary_key
+from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
+from reactdb.dialects.rethinkdb.keys import primary_key
 from reactdb.dialects.rethinkdb.terms import FUNC
-from reactdb.dialects.rethinkdb.values import Sequence, Single, TableName, cut, expected, stray_literal
+from reactdb.dialects.rethinkdb.values import (
+    Sequence,
+    Single,
+    TableName,
+    cut,
+    expected,
+    expected_kind,
+    stray_literal,
+)
 from reactdb.errors import InvalidDocument, InvalidKey, QueryError, ReactDBError
 from reactdb.expression.checks import truth
 from reactdb.expression.markers import Literal
@@ -32,7 +42,6 @@ from reactdb.store.transaction import WriteTransaction
 COUNTERS: Final = ("deleted", "errors", "inserted", "replaced", "skipped", "unchanged")
 NOT_ATOMIC: Final = "Could not prove argument deterministic.  Maybe you want to use the non_atomic flag?"
 BOUNDS_ON_DISK: Final = "`r.minval` and `r.maxval` cannot be written to disk."
-MAX_WARNED_KEYS: Final = 100_000
 MAX_ARRAY_ON_DISK: Final = 100_000
 
 
@@ -161,7 +170,12 @@ class Statement:
     """One write statement while it is carried out, inside its transaction."""
 
     def __init__(
-        self, evaluator: Evaluator, transaction: WriteTransaction, table: TableInfo, summary: Summary, hook: Hook | None
+        self,
+        evaluator: Evaluator,
+        transaction: WriteTransaction,
+        table: TableInfo,
+        summary: Summary,
+        hook: Hook | None,
     ) -> None:
         self.evaluator = evaluator
         self.transaction = transaction
@@ -258,17 +272,14 @@ def insert(call: Call) -> Any:
     conflict = conflict_of(call)
     name = tables.table_info(call.evaluator.native, table.table).primary_key
     given = given_documents(call)
-    rows: list[tuple[bytes, Any] | tuple[None, tuple[Any, str]]] = []
-    for document in given:
-        rows.append(prepared(document, name, summary))
+    rows = [prepared(document, name, summary) for document in given]
 
     def work(statement: Statement) -> None:
         for key, row in rows:
             if key is None:
-                document, message = row
-                summary.add("errors", None, None, message)
-                continue
-            statement.change(key, lambda old, new=row: resolved(name, old, new, conflict), REPLACE)
+                summary.add("errors", None, None, row)
+            else:
+                statement.change(key, partial(resolved, name, conflict, row), REPLACE)
 
     return carry_out(call, table.table, work, summary, is_pure=not callable(conflict))
 
@@ -282,18 +293,12 @@ def given_documents(call: Call) -> list[Any]:
         return datum
     if not isinstance(datum, dict):
         # One value that is no object is a mistake of the statement, in an array it is one of the document.
-        raise located(cannot_insert(datum), call.paths[1])
+        raise located(cannot_convert(datum), call.paths[1])
     return [datum]
 
 
-def cannot_insert(value: Any) -> ReactDBError:
-    from reactdb.dialects.rethinkdb.evaluator import cannot_convert
-
-    return cannot_convert(value)
-
-
-def prepared(document: Any, name: str, summary: Summary) -> Any:
-    """(key, document), the document with a key where it had none; (None, (document, sentence)) of one that cannot be."""
+def prepared(document: Any, name: str, summary: Summary) -> tuple[bytes | None, Any]:
+    """(key, document), the document with a key where it had none; (None, sentence) of one that cannot be."""
     try:
         check_object(document)
         if name not in document:
@@ -305,7 +310,7 @@ def prepared(document: Any, name: str, summary: Summary) -> Any:
         if summary.first_error is None:
             # What cannot be is found before anything is written, so it is the first of the errors.
             summary.first_error = str(error)
-        return None, (document, str(error))
+        return None, str(error)
 
 
 def conflict_of(call: Call) -> Any:
@@ -321,8 +326,6 @@ def conflict_of(call: Call) -> Any:
             raise QueryError("The conflict function passed to `insert` must be deterministic.")
         return value
     if not isinstance(value, str):
-        from reactdb.dialects.rethinkdb.values import expected_kind
-
         raise located(expected_kind("STRING", value), call.option_path("conflict"))
     if value not in ("error", "replace", "update"):
         error = QueryError(
@@ -332,7 +335,7 @@ def conflict_of(call: Call) -> Any:
     return value
 
 
-def resolved(name: str, old: Any, new: dict[str, Any], conflict: Any) -> Any:
+def resolved(name: str, conflict: Any, new: dict[str, Any], old: Any) -> Any:
     """The document to store for `new` where `old` is."""
     if old is None:
         return new
@@ -466,7 +469,8 @@ def for_each(call: Call) -> Any:
         for result in results if isinstance(results, list) else [results]:
             if not isinstance(result, dict) or "errors" not in result:
                 raise located(
-                    QueryError("FOR_EACH expects one or more basic write queries.  Expected type OBJECT."), call.path
+                    QueryError("FOR_EACH expects one or more basic write queries.  Expected type OBJECT."),
+                    call.path,
                 )
             add_up(total, result)
     return total
@@ -480,29 +484,3 @@ def add_up(total: dict[str, Any], result: dict[str, Any]) -> None:
             total[name] = [*total.get(name, []), *value]
         elif isinstance(value, (int, float)):
             total[name] = total.get(name, 0) + value
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Write hooks
-
-Hook = Callable[[bytes, Any, Any], Any]
-
-
-def hook_of(evaluator: Evaluator, table: TableName) -> Hook | None:
-    """The table's write hook as a function of (key, old, new); None for most tables, which have none."""
-    from reactdb.dialects.rethinkdb.administering import stored_hook
-
-    function = stored_hook(evaluator, table)
-    if function is None:
-        return None
-
-    def hook(key: bytes, old: Any, new: Any) -> Any:
-        context = {"primary_key": collation.key_value(key), "timestamp": evaluator.now}
-        found = function(context, old, new)
-        if new is None and found is not None:
-            raise QueryError("A write hook function must not turn a deletion into a replacement/insertion.")
-        if new is not None and found is None:
-            raise QueryError("A write hook function must not turn a replacement/insertion into a deletion.")
-        return found
-
-    return hook

@@ -1,7 +1,7 @@
 """The RethinkDB server: the driver's protocol over TCP, in front of one database.
 
-    handshake   who is it
-    server      connections and frames
+handshake   who is it
+server      connections and frames
 """
 
 from __future__ import annotations

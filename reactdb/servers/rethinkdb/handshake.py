@@ -109,13 +109,22 @@ class Handshake:
             return None
         number = int.from_bytes(self._buffer[:4], "little")
         if number in OLD_VERSIONS:
-            raise HandshakeFailed("Only protocol V1_0 is spoken here: use a driver of RethinkDB 2.3 or later.", UNSUPPORTED)
+            raise HandshakeFailed(
+                "Only protocol V1_0 is spoken here: use a driver of RethinkDB 2.3 or later.", UNSUPPORTED
+            )
         if number != VERSION:
-            raise HandshakeFailed("Received an unsupported protocol version. This port is for RethinkDB queries.", UNSUPPORTED)
+            raise HandshakeFailed(
+                "Received an unsupported protocol version. This port is for RethinkDB queries.", UNSUPPORTED
+            )
         self._buffer = self._buffer[4:]
         self._state = self._first
         return message_bytes(
-            {"success": True, "min_protocol_version": 0, "max_protocol_version": 0, "server_version": SERVER_VERSION}
+            {
+                "success": True,
+                "min_protocol_version": 0,
+                "max_protocol_version": 0,
+                "server_version": SERVER_VERSION,
+            }
         )
 
     def _first(self) -> bytes | None:

@@ -55,7 +55,9 @@ def is_quick(body: bytes) -> bool:
 class Connection:
     """One client."""
 
-    def __init__(self, server: RethinkDBServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, server: RethinkDBServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._server = server
         self._reader = reader
         self._writer = writer
@@ -112,7 +114,9 @@ class Connection:
             while len(buffer) >= HEADER.size:
                 token, length = HEADER.unpack_from(buffer)
                 if not 0 <= length <= MAX_FRAME_BYTES:
-                    sentence = f"The query is too large ({length} bytes); the limit is {MAX_FRAME_BYTES} bytes."
+                    sentence = (
+                        f"The query is too large ({length} bytes); the limit is {MAX_FRAME_BYTES} bytes."
+                    )
                     await self._send([failure(token, ClientError(sentence))])
                     raise ConnectionAbortedError("oversized frame")
                 end = HEADER.size + length
@@ -231,10 +235,11 @@ class RethinkDBServer:
         except Exception:
             logger.exception("a RethinkDB connection broke off")
         finally:
-            self._connections.discard(task)
             writer.close()
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
+            # Last: `close` waits for those that are listed.
+            self._connections.discard(task)
 
 
 @contextmanager

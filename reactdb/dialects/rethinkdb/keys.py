@@ -1,0 +1,94 @@
+"""Keys: what may be the key of a document, and which indexes there are, with ReQL's sentences.
+
+Rule of this file: no handlers; terms ask here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reactdb import collation
+from reactdb.codec import pretty
+from reactdb.collation import maxval, minval
+from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.errors import OperationFailed
+from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator
+from reactdb.dialects.rethinkdb.values import Sequence
+from reactdb.errors import InvalidKey, MissingValue, QueryError
+
+# RethinkDB's bound, below that of the file.
+MAX_KEY_BYTES: Final = 127
+
+
+class MissingIndex(OperationFailed):
+    """RethinkDB looks for an index when it is used; `changes` is then who is to blame."""
+
+
+def primary_key(value: Any) -> bytes:
+    """The bytes of a primary key.
+
+    Raises:
+        MissingValue: It is null; InvalidKey: it cannot be one. Both with ReQL's sentence.
+    """
+    if isinstance(value, dict) and value.get("$reql_type$") == "GEOMETRY":
+        raise QueryError(
+            "Cannot use a geometry value as a key value in a primary or non-geospatial secondary index."
+        )
+    if has_null_byte(value):
+        raise QueryError("Primary keys cannot contain `\\u0000`.")
+    if isinstance(value, str) and len(value.encode()) > MAX_KEY_BYTES:
+        raise QueryError(f"Primary key too long (max {MAX_KEY_BYTES} characters): {pretty(value)}")
+    try:
+        return collation.primary_key_bytes(value)
+    except InvalidKey as error:
+        sentence = str(error)
+        if value is None:
+            raise MissingValue(
+                "Primary keys must be either a number, string, bool, pseudotype or array (got type NULL):\nnull"
+            ) from None
+        if sentence.startswith("Primary key too long"):
+            raise QueryError(f"Primary key too long (max 127 characters): {pretty(value)}") from None
+        raise QueryError(sentence) from None
+
+
+def has_null_byte(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(has_null_byte, value))
+    return isinstance(value, str) and "\0" in value
+
+
+def index_key(value: Any) -> bytes:
+    """The bytes by which an index is asked."""
+    if is_bound(value):
+        # In no index, but a value to ask for.
+        return collation.key_bytes(value)
+    found = collation.index_key_bytes(value)
+    if found is None:
+        raise QueryError(
+            "Secondary keys must be a number, string, bool, pseudotype, or array "
+            f"(got type {collation.type_name(value)}):\n{pretty(value)}"
+        )
+    return found
+
+
+def index_option(call: Call, sequence: Sequence) -> str | None:
+    """The option `index`; None for the primary key."""
+    name = call.string_option("index")
+    return checked_index(call.evaluator, sequence, name)
+
+
+def checked_index(evaluator: Evaluator, sequence: Sequence, name: str | None) -> str | None:
+    """The name of an index that is there; None for the primary key."""
+    if name is None:
+        return None
+    assert sequence.table is not None
+    info = tables.table_info(evaluator.native, sequence.table)
+    if name == info.primary_key:
+        return None
+    if name not in info.indexes:
+        raise MissingIndex(f"Index `{name}` was not found on table `{sequence.table}`.")
+    return name
+
+
+def is_bound(value: Any) -> bool:
+    return value is minval or value is maxval

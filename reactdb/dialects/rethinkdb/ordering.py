@@ -1,0 +1,357 @@
+"""Terms: elements in an order, by place, and by the fields that they have.
+
+Rule of this file: as of `selecting`.
+"""
+
+from __future__ import annotations
+
+import random as chance
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from reactdb import collation
+from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.errors import located
+from reactdb.dialects.rethinkdb.evaluator import Call, handles
+from reactdb.dialects.rethinkdb.functions import Function, LocatedExpression
+from reactdb.dialects.rethinkdb.keys import checked_index, primary_key
+from reactdb.dialects.rethinkdb.selecting import (
+    AFTER_LIMIT,
+    NOT_DETERMINISTIC,
+    closed_option,
+    shown_index,
+    single,
+)
+from reactdb.dialects.rethinkdb.streams import Flattened, Mapped, Sliced
+from reactdb.dialects.rethinkdb.terms import Path
+from reactdb.dialects.rethinkdb.values import (
+    ARRAY_SELECTION,
+    EAGER,
+    SELECTION,
+    STREAM,
+    TABLE,
+    TABLE_SLICE,
+    Sequence,
+    expected_kind,
+)
+from reactdb.errors import MissingValue, QueryError, ReactDBError
+from reactdb.expression import OPERATIONS, Constant, Expression, OrderKey, Predicate, Row
+from reactdb.expression import Call as NodeCall
+from reactdb.expression.checks import integer
+from reactdb.expression.operations_object import bracket as bracket_of
+from reactdb.query import Between, Filter, Get, Limit, Map, OrderBy, Query, Skip
+
+UNORDERED_LIMIT: Final = "Cannot get changes on the first elements of an unordered stream."
+SLICE_OF_UNION: Final = "Cannot call `changes` on a slice of a union."
+MISPLACED_ORDER: Final = (
+    "Indexed order_by can only be performed on a TABLE or TABLE_SLICE. Make sure order_by comes before any "
+    "transformations (such as map) or filters."
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# By order
+
+
+@handles("asc")
+def asc(call: Call) -> Any:
+    return Direction(call.values[0], False, call.paths[0])
+
+
+@handles("desc")
+def desc(call: Call) -> Any:
+    return Direction(call.values[0], True, call.paths[0])
+
+
+class Direction:
+    """A key of an order with its direction. It stands only inside `order_by`."""
+
+    __slots__ = ("descending", "path", "value")
+
+    def __init__(self, value: Any, descending: bool, path: Path) -> None:
+        self.value = value
+        self.descending = descending
+        self.path = path
+
+    def __call__(self) -> None:
+        """To other terms it is what it is in RethinkDB: no datum."""
+
+
+@handles("order_by")
+def order_by(call: Call) -> Any:
+    source = call.values[0]
+    keys = [order_key(call, place) for place in range(1, len(call))]
+    index_term = call.term.options.get("index")
+    if index_term is None:
+        if not keys:
+            raise QueryError("Must specify something to order by.")
+        return sorted_by_keys(call, source, keys)
+    named = call.evaluator.run(index_term, call.scope)
+    descending = isinstance(named, Direction) and named.descending
+    name = named.value if isinstance(named, Direction) else named
+    if not isinstance(name, str):
+        raise located(
+            expected_kind("STRING", call.evaluator.as_datum(name, index_term.path)), index_term.path
+        )
+    if not isinstance(source, Sequence) or source.kind not in (TABLE, TABLE_SLICE) or source.query is None:
+        raise QueryError(MISPLACED_ORDER)
+    index = checked_index(call.evaluator, source, name)
+    steps = source.query.steps
+    if any(isinstance(step, OrderBy) for step in steps):
+        raise located(
+            QueryError("Cannot perform multiple indexed ORDER_BYs on the same table."), source.origin
+        )
+    ranged = next((step for step in steps if isinstance(step, Between)), None)
+    if ranged is not None and ranged.index != index:
+        error = QueryError(
+            f"Cannot order by index `{name}` after calling BETWEEN on index "
+            f"`{shown_index(call, source, ranged.index)}`."
+        )
+        raise located(error, source.origin)
+    found = replace(source.then(OrderBy((), index, descending), TABLE_SLICE), is_ordered=True, path=call.path)
+    if not keys:
+        return found
+    tied = source.then(
+        OrderBy(tuple(keys), index, descending), ARRAY_SELECTION, path=call.path, is_array=True
+    )
+    return tied.refused(EAGER, call.path)
+
+
+def order_key(call: Call, place: int) -> OrderKey:
+    value = call.values[place]
+    descending = isinstance(value, Direction) and value.descending
+    inner = value.value if isinstance(value, Direction) else value
+    if isinstance(inner, Function):
+        return OrderKey(as_expression(inner), descending)
+    datum = call.evaluator.as_datum(inner, call.paths[place])
+    if not isinstance(datum, str):
+        raise located(expected_kind("STRING", datum), call.paths[place])
+    return OrderKey(Expression(NodeCall("bracket", (Row(), Constant(datum)))), descending)
+
+
+def as_expression(function: Function) -> Expression:
+    """A function as something that can be called like an expression, also where it is none."""
+    expression = function.expression
+    return expression if expression is not None else WalkedExpression(function)
+
+
+class WalkedExpression(Expression):
+    """A function that has no tree, in the place of an expression. It equals only itself."""
+
+    __slots__ = ("_walk",)
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__(NodeCall("make_array", (Constant("walked"), Constant(id(function)))))
+        self._walk = function
+
+    def __call__(self, document: Any) -> Any:
+        return self._walk(document)
+
+
+def sorted_by_keys(call: Call, source: Any, keys: list[OrderKey]) -> Any:
+    if isinstance(source, Sequence) and source.query is not None and source.kind != STREAM:
+        found = source.then(OrderBy(tuple(keys), None), ARRAY_SELECTION, path=call.path, is_array=True)
+        return replace(found, refusal=(EAGER, call.path))
+    values = call.array(0)
+    for key in reversed(keys):
+        values.sort(key=key.place, reverse=key.descending)
+    return values
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# By place
+
+
+@handles("limit")
+def limit(call: Call) -> Any:
+    source = call.values[0]
+    count = call.integer(1)
+    if count < 0:
+        raise located(QueryError(f"LIMIT takes a non-negative argument (got {count})"), call.paths[1])
+    if not isinstance(source, Sequence):
+        return list(islice(call.elements(0), count))
+    return sliced(call, source, 0, count)
+
+
+@handles("skip")
+def skip(call: Call) -> Any:
+    source = call.values[0]
+    count = call.integer(1)
+    if count < 0:
+        if not isinstance(source, Sequence):
+            return OPERATIONS["slice"].function(call.array(0), count, -1, right_bound="closed")
+        raise located(QueryError("Cannot use a negative left index on a stream."), call.path)
+    if not isinstance(source, Sequence):
+        return list(islice(call.elements(0), count, None))
+    return sliced(call, source, count, None)
+
+
+@handles("slice")
+def slice_(call: Call) -> Any:
+    source = call.values[0]
+    if not isinstance(source, Sequence):
+        options = {name: call.option(name) for name in call.term.options}
+        return OPERATIONS["slice"].function(call.datum(0), *call.datums(1), **options)
+    left_closed, right_closed = closed_option(call, "left", True), closed_option(call, "right", False)
+    left = call.integer(1) if len(call) > 1 else 0
+    right: int | None = call.integer(2) if len(call) > 2 else None
+    if left < 0:
+        raise QueryError("Cannot use a negative left index on a stream.")
+    start = left if left_closed else left + 1
+    if right is None or (right == -1 and right_closed):
+        return sliced(call, source, start, None)
+    if right == -1:
+        raise QueryError("Cannot slice to an open right index of -1 on a stream.")
+    if right < 0:
+        raise QueryError("Cannot use a right index < -1 on a stream.")
+    return sliced(call, source, start, max(right + 1 if right_closed else right, start))
+
+
+def sliced(call: Call, source: Sequence, start: int, stop: int | None) -> Sequence:
+    """The elements from one place to another; with start 0 it is a limit."""
+    if source.query is None:
+        found = source.through(lambda: Sliced(start, stop), lambda: call.evaluator.read(source))
+        return replace(found, is_endless=found.is_endless and stop is None)
+    kind = SELECTION if source.kind in (TABLE, TABLE_SLICE) else source.kind
+    found = source
+    if start or stop is None:
+        found = found.then(Skip(start), kind).refused(EAGER, source.path)
+    if stop is not None:
+        found = found.then(Limit(max(0, stop - start)), kind)
+        if source.members:
+            found = found.refused(SLICE_OF_UNION, source.path)
+        elif source.is_limited:
+            found = found.refused(EAGER, source.path)
+        elif not source.is_ordered:
+            found = found.refused(UNORDERED_LIMIT)
+    return replace(found, is_limited=True)
+
+
+@handles("nth")
+def nth(call: Call) -> Any:
+    return element_at(call, call.values[0], call.integer(1))
+
+
+def element_at(call: Call, source: Any, place: int) -> Any:
+    """One element. Of a table's documents it is a selection of that one document."""
+    if not isinstance(source, Sequence):
+        return OPERATIONS["nth"].function(call.datum(0), place)
+    elements = call.elements(0)
+    if place < -1:
+        raise QueryError(f"Cannot use an index < -1 ({place}) on a stream.")
+    if place == -1:
+        last = deque(elements, maxlen=1)
+        found: Any = last[0] if last else call
+    else:
+        found = next(islice(elements, place, None), call)
+    if found is call:
+        raise MissingValue(f"Index out of bounds: {place}")
+    if source.table is None or source.query is None or source.kind == STREAM:
+        return found
+    info = tables.table_info(call.evaluator.native, source.table)
+    value = found[info.primary_key]
+    key = primary_key(value)
+    return single(
+        call.evaluator, source.table, call.path, Query(source.table.file_name, (Get(value, key),)), key
+    )
+
+
+@handles("bracket")
+def bracket(call: Call) -> Any:
+    """`x[place]`: a field by its name, also of each element of a sequence; an element by its number."""
+    source, place = call.values[0], call.datum(1)
+    if isinstance(source, Sequence):
+        if isinstance(place, str):
+            return field_of_each(call, source, place)
+        if isinstance(place, bool) or not isinstance(place, (int, float)):
+            error = (MissingValue if place is None else QueryError)(
+                f"Expected NUMBER or STRING as second argument to `bracket` but found {collation.type_name(place)}."
+            )
+            raise error
+        return element_at(call, source, integer(place))
+    return of_value(call, bracket_of, place)
+
+
+def of_value(call: Call, function: Callable[..., Any], *rest: Any) -> Any:
+    """An operation on an object: where the first argument is none, that argument is to blame, not the term."""
+    value = call.datum(0)
+    try:
+        return function(value, *rest)
+    except ReactDBError as error:
+        if not isinstance(value, dict) and getattr(error, "reql_path", None) is None:
+            raise located(error, call.paths[0]) from None
+        raise
+
+
+@handles("get_field")
+def get_field(call: Call) -> Any:
+    source = call.values[0]
+    if isinstance(source, Sequence):
+        return field_of_each(call, source, call.string(1))
+    return of_value(call, OPERATIONS["get_field"].function, call.string(1))
+
+
+def field_of_each(call: Call, source: Sequence, name: str) -> Sequence:
+    """The field of each element that has it."""
+    name_node = Constant(name)
+    value = NodeCall("bracket", (Row(), name_node))
+    if source.query is not None:
+        # Whether the field is there, be it null: comparing it with itself fails where it is not.
+        there = Predicate(Expression(NodeCall("eq", (value, value))))
+        found = source.then(Filter(there)).then(
+            Map(LocatedExpression(value, lambda document: bracket_of(document, name)), "bracket"),
+            STREAM,
+            table=None,
+        )
+        return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
+
+    def fields(element: Any) -> Iterator[Any]:
+        try:
+            yield bracket_of(element, name)
+        except MissingValue:
+            return
+        except ReactDBError as error:
+            raise located(error, call.path) from None
+
+    return source.through(lambda: Flattened(fields), lambda: call.evaluator.read(source))
+
+
+@handles("sample")
+def sample(call: Call) -> Any:
+    source, size = call.values[0], call.integer(1)
+    if size < 0:
+        raise located(
+            QueryError(f"Number of items to sample must be non-negative, got `{size}`."), call.paths[1]
+        )
+    elements = list(call.elements(0))
+    chosen = chance.sample(elements, min(size, len(elements)))
+    if isinstance(source, Sequence) and source.table is not None:
+        return Sequence(
+            ARRAY_SELECTION,
+            call.path,
+            source.table,
+            source=lambda: iter(chosen),
+            refusal=(EAGER, call.path),
+            is_array=True,
+        )
+    return chosen
+
+
+def mapped(
+    call: Call,
+    source: Sequence,
+    walk: Callable[[Any], Any],
+    expression: Expression | None,
+    name: str,
+    changing: Path | None = None,
+) -> Sequence:
+    """Each element through a function. `changing`: whom to blame for what is not deterministic in it."""
+    if source.query is None:
+        return source.through(lambda: Mapped(walk), lambda: call.evaluator.read(source))
+    found = source.then(Map(walk if expression is None else expression, name), STREAM, table=None)
+    if changing is not None:
+        found = found.refused(NOT_DETERMINISTIC, changing)
+    return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
