@@ -42,6 +42,7 @@ __all__ = [
     "decode_frozen",
     "decode_value",
     "encode",
+    "encode_many",
     "encode_value",
     "freeze",
     "pretty",
@@ -106,6 +107,31 @@ def encode(document: dict[str, Any]) -> bytes:
     if not isinstance(document, dict):
         raise InvalidDocument(f"a document is a dict, not a value {_type_in_words(document)}")
     return encode_value(document)
+
+
+def encode_many(documents: Iterable[dict[str, Any]]) -> list[bytes]:
+    """The bytes of each of many documents: as `encode` one by one, without a call for each of the plain ones.
+
+    Raises:
+        InvalidDocument: Of the first that is not right.
+    """
+    found: list[bytes] = []
+    add, join, pack = found.append, "".join, _own.pack
+    for document in documents:
+        if type(document) is dict and _all_plain(map(type, document.values())):
+            try:
+                join(document)
+                data = pack(document)
+            except _PACK_ERRORS:
+                data = encode(document)
+                pack = _own.pack
+            if len(data) >= _KEPT_BUFFER_BYTES:
+                data = _within_size(data)
+                pack = _own.pack
+            add(data)
+        else:
+            add(encode(document))
+    return found
 
 
 def encode_value(value: Any) -> bytes:

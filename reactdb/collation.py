@@ -132,7 +132,7 @@ def primary_key_bytes(value: Any) -> bytes:
         _check_primary_key(value, within_array=False)
     if len(data) > MAX_KEY_BYTES:
         shown = pretty(value)
-        shown = shown if len(shown) <= 2 * MAX_KEY_BYTES else shown[: 2 * MAX_KEY_BYTES] + "..."
+        shown = shown if len(shown) <= 100 else shown[:100] + "..."
         raise InvalidKey(f"Primary key too long (max {MAX_KEY_BYTES} bytes): {shown}")
     return data
 

@@ -26,6 +26,7 @@ from reactdb.errors import (
 from reactdb.query import ALL_TABLES, Get, Query
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.engine import Engine
+from reactdb.store.epochs import epoch_at
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction
@@ -74,9 +75,7 @@ def connect(
     Raises:
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
     """
-    for name, value in (("read_only", read_only),):
-        if not isinstance(value, bool):
-            raise InvalidOption(f"{name} is True or False, not {value!r}")
+    check_flag("read_only", read_only)
     check_durability(durability)
     if (
         isinstance(busy_timeout, bool)
@@ -85,14 +84,26 @@ def connect(
     ):
         raise InvalidOption(f"busy_timeout is a number of seconds from 0 to 86400, not {busy_timeout!r}")
     check_origin(origin)
+    if scheduler is not None and not hasattr(scheduler, "schedule"):
+        raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
     kept = Retention.of(retention)
-    text = os.fspath(path)
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise InvalidOption(f"path is the name of a file or ':memory:', not {path!r}")
-    engine = _engine_for(text, read_only, float(busy_timeout))
+    if kept is not None and read_only:
+        raise InvalidOption("retention removes history, which read_only=True does not")
+    engine = _engine_for(_name_of(path), read_only, float(busy_timeout))
     if kept is not None:
         engine.retention = kept
     return Database(engine, durability, scheduler, origin)
+
+
+def _name_of(path: object) -> str:
+    """The name of a file as the file system knows it."""
+    try:
+        text = os.fspath(path)  # type: ignore[call-overload]
+        if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
+            return text
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise InvalidOption(f"path is the name of a file or ':memory:', not {path!r}")
 
 
 def _engine_for(path: str, read_only: bool, busy_timeout_s: float) -> Engine:
@@ -104,10 +115,11 @@ def _engine_for(path: str, read_only: bool, busy_timeout_s: float) -> Engine:
     with _registry_lock:
         # By inode: one file may have several names.
         identity = _identity(path, read_only)
-        if identity in _registry:
+        if identity is not None and identity in _registry:
             engine, handles = _registry[identity]
-            _registry[identity] = (engine, handles + 1)
-            return engine
+            if engine.is_usable:
+                _registry[identity] = (engine, handles + 1)
+                return engine
         engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
         identity = _identity(path, read_only)
         assert identity is not None
@@ -146,14 +158,29 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_registry)
 
 
+def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
+    return f"{engine.database_id}.{epoch_at(snapshot.connection, seq)}.{seq}"
+
+
 def check_durability(durability: object) -> None:
     if durability not in ("hard", "soft"):
         raise InvalidOption(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
 
 
+def check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidOption(f"{name} is True or False, not {value!r}")
+
+
 def check_origin(origin: object) -> None:
-    if origin is not None and (not isinstance(origin, str) or len(origin) > 256):
+    if origin is None:
+        return
+    if not isinstance(origin, str) or len(origin) > 256:
         raise InvalidOption(f"origin is a string of at most 256 characters, not {origin!r}")
+    try:
+        origin.encode()
+    except UnicodeEncodeError:
+        raise InvalidOption(f"origin is text that UTF-8 can carry, not {origin!r}") from None
 
 
 class Database:
@@ -221,6 +248,7 @@ class Database:
             InvalidName.
         """
         check_name("Table", name)
+        check_flag("exist_ok", exist_ok)
         if not isinstance(primary_key, str) or not primary_key:
             raise InvalidOption(f"primary_key is the name of a field, not {primary_key!r}")
         codec.encode({primary_key: 0})
@@ -280,11 +308,13 @@ class Database:
 
     @property
     def token(self) -> str:
-        """This moment as an opaque string for `since=`, good for another process and another day."""
+        """This moment as an opaque string for `since=`, good for another process and another day.
+
+        Inside a transaction, the moment before it: what is not committed may never be.
+        """
         engine = self._open_engine()
-        with engine.snapshot() as snapshot:
-            seq = snapshot.seq
-        return f"{engine.database_id}.{engine.epoch}.{seq}"
+        with engine.fresh_snapshot() as snapshot:
+            return position_token(engine, snapshot, snapshot.seq)
 
     def log(self, since: int = 0, until: int | None = None, table: str | None = None) -> Iterator[Change]:
         """The log entries with since < seq <= until (default: now), oldest first; of one table, or of all.
@@ -343,6 +373,7 @@ class Database:
         Returns:
             `entries` and `tables` removed, and `oldest`, the position from which the log can be read now.
         """
+        check_flag("vacuum", vacuum)
         engine = self._open_engine()
         kept = Retention.of(keep) or engine.retention or Retention(changes=0)
         removed = engine.compact(kept, vacuum=vacuum)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb import codec
-from reactdb.database import Database
+from reactdb.database import Database, position_token
 from reactdb.errors import HistoryLost, InvalidOption, ReadOnlyDatabase, TableNotFound, UsageError
 from reactdb.query import Query
 from reactdb.store.engine import Engine
@@ -30,7 +30,7 @@ class PastDatabase(Database):
         self._seq = seq
         self._undo = Undo(seq, ())
         self._undo_lock = threading.Lock()
-        with engine.snapshot() as snapshot:
+        with engine.fresh_snapshot() as snapshot:
             if seq > snapshot.seq:
                 raise InvalidOption(f"seq {seq} is in the future: the newest change has {snapshot.seq}")
             oldest = low_water(snapshot.connection)
@@ -46,7 +46,8 @@ class PastDatabase(Database):
 
     @contextmanager
     def _past(self) -> Iterator[Snapshot]:
-        with self._engine.snapshot() as now:
+        # Committed changes only: those of a transaction may never be, and another change have their seq.
+        with self._engine.fresh_snapshot() as now:
             with self._undo_lock:
                 for change in all_changes(now, self._undo.until):
                     self._undo.add(change)
@@ -66,9 +67,13 @@ class PastDatabase(Database):
     def table_list(self) -> list[str]:
         with self._past() as snapshot:
             names = {info.name for info in snapshot.catalogue.by_id.values()}
-            return sorted(
-                name for name in names if (info := snapshot.table(name)) and info.created <= self._seq
-            )
+            return sorted(name for name in names if snapshot.table(name) is not None)
+
+    @property
+    def token(self) -> str:
+        """The position of this view, as an opaque string for `since=`."""
+        with self._past() as snapshot:
+            return position_token(self._engine, snapshot, self._seq)
 
     def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
         raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from reactdb import codec, collation
-from reactdb.access import access, find_table
+from reactdb.access import access, find_table, is_in_order
 from reactdb.errors import MissingValue, QueryError, UsageError
 from reactdb.expression import Constant, Expression, as_function, sort_documents
 from reactdb.expression.tree import walk
@@ -94,7 +94,7 @@ def apply(step: Step, documents: Iterable[Any], snapshot: Snapshot) -> Any:
     if isinstance(step, Skip):
         return islice(documents, step.count, None)
     if isinstance(step, OrderBy):
-        return ordered(list(documents), step, snapshot)
+        return documents if is_in_order(step) else sort_documents(documents, step.keys)
     if isinstance(step, ConcatMap):
         function = as_function(step.function)
         return (element for document in documents for element in elements(function(document)))
@@ -133,13 +133,6 @@ def chain_queries(documents: Iterable[Any], step: Union, snapshot: Snapshot) -> 
     yield from documents
     for other in step.others:
         yield from run(other, snapshot)
-
-
-def ordered(documents: list[Any], step: OrderBy, snapshot: Snapshot) -> list[Any]:
-    """Sorted by the step's keys; equal ones stay in the order in which they came (by primary key, from a table)."""
-    if not step.keys:
-        return documents
-    return sort_documents(documents, step.keys)
 
 
 def distinct(documents: Iterable[Any], step: Distinct) -> list[Any]:

@@ -7,6 +7,7 @@ Rule of this file: it checks arguments and builds queries. Reading is in `readin
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,7 @@ class Selection:
         for name, bound in (("left_bound", left_bound), ("right_bound", right_bound)):
             if bound not in ("open", "closed"):
                 raise InvalidOption(f'Expected `open` or `closed` for optarg `{name}` (got `"{bound}"`).')
+        check_index(index)
         if lower is None or upper is None:
             raise QueryError(
                 "Cannot use `null` in BETWEEN, use `r.minval` or `r.maxval` to denote unboundedness."
@@ -225,6 +227,7 @@ class Selection:
     def _aggregate(self, kind: Aggregation, field: Any, index: str | None = None) -> Selection:
         if field is not None and index is not None:
             raise UsageError(f"{kind} takes a field or an index, not both")
+        check_index(index)
         return self._then(Aggregate(kind, None if field is None else field_or_expression(field), index))
 
     # -----------------------------------------------------------------------------------------------------------
@@ -428,14 +431,20 @@ def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
     return table
 
 
+def check_index(index: object) -> None:
+    if index is not None and not isinstance(index, str):
+        raise InvalidOption(f"index is the name of an index, not {index!r}")
+
+
 def check_count(word: str, count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, (int, float)):
         raise QueryError(f"Expected type NUMBER but found {collation.type_name(count)}.")
-    if count != int(count):
+    if isinstance(count, float) and not count.is_integer():
         raise QueryError(f"Number not an integer: {count}")
     if count < 0:
         raise QueryError(f"{word} takes a non-negative argument (got {int(count)})")
-    return int(count)
+    # No sequence is longer than that.
+    return min(int(count), sys.maxsize)
 
 
 def field_or_expression(field: Any) -> Expression:

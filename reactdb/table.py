@@ -13,10 +13,10 @@ from reactdb.access import find_table
 from reactdb.errors import IndexExists, IndexNotFound, InvalidKey, InvalidOption, MissingValue, QueryError
 from reactdb.expression import Expression, compile_value, expr, row, to_data
 from reactdb.query import Get, GetAll
-from reactdb.selection import PointSelection, Selection, live_table
+from reactdb.selection import PointSelection, Selection, check_index, live_table
 from reactdb.store.catalogue import check_name
 from reactdb.store.transaction import WriteTransaction
-from reactdb.writing import Conflict, Tally, insert, prepare
+from reactdb.writing import Conflict, Tally, insert, prepare, prepare_again
 
 
 class Table(Selection):
@@ -50,6 +50,7 @@ class Table(Selection):
 
         A key that is listed twice gives its documents twice, as in ReQL.
         """
+        check_index(index)
         encoded = tuple(key_of(key) if index is None else index_key_of(key) for key in keys)
         return self._then(GetAll(tuple(keys), encoded, index))
 
@@ -83,13 +84,17 @@ class Table(Selection):
         if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
             raise QueryError(f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}")
         Tally(return_changes)
-        prepared = prepare(given, self._database._primary_key(self.name))
+        primary_key = self._database._primary_key(self.name)
+        prepared = prepare(given, primary_key)
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
             table = live_table(transaction, self.name)
             tally = Tally(return_changes)
-            insert(transaction, table, prepared, conflict, tally)
-            tally.generated_keys = prepared.generated
+            ready = prepared
+            if table.primary_key != primary_key:
+                ready = prepare_again(prepared, primary_key, table.primary_key)
+            insert(transaction, table, ready, conflict, tally)
+            tally.generated_keys = ready.generated
             return tally.result()
 
         return self._database._write(one, durability, not callable(conflict))

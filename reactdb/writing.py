@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from reactdb import codec, collation
 from reactdb.change import DELETE, REPLACE, UPDATE
-from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, InvalidOption, QueryError
+from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, InvalidOption, QueryError, UsageError
 from reactdb.expression import merge_document
 from reactdb.identifiers import new_key
 from reactdb.query import Get, Query
@@ -92,23 +92,19 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
         InvalidDocument, InvalidKey: Of the first that is not right.
     """
     prepared = Prepared()
-    add_key, add_body = prepared.keys.append, prepared.bodies.append
-    encode, key_of = codec.encode, collation.primary_key_bytes
+    add_key, key_of = prepared.keys.append, collation.primary_key_bytes
+    checked = []
     for document in documents:
-        try:
-            key = document[primary_key]
-        except KeyError:
+        if not isinstance(document, dict):
+            document = as_dict(document)
+        key = document.get(primary_key, document)
+        if key is document:
             key = new_key()
             prepared.generated.append(key)
             document = {primary_key: key, **document}
-        except (TypeError, IndexError):
-            raise InvalidDocument(
-                f"Inserted value must be an OBJECT (got {type(document).__name__})"
-            ) from None
-        if not isinstance(document, dict):
-            document = as_dict(document)
         add_key(key_of(key))
-        add_body(encode(document))
+        checked.append(document)
+    prepared.bodies = codec.encode_many(checked)
     return prepared
 
 
@@ -116,6 +112,16 @@ def as_dict(document: Any) -> dict[str, Any]:
     if not isinstance(document, Mapping):
         raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
     return dict(document)
+
+
+def prepare_again(prepared: Prepared, assumed: str, primary_key: str) -> Prepared:
+    """The same documents for another primary key: the table was dropped, and made again, since they were prepared."""
+    documents = [codec.decode(body) for body in prepared.bodies]
+    generated = set(prepared.generated)
+    for document in documents:
+        if generated and document[assumed] in generated:
+            del document[assumed]
+    return prepare(documents, primary_key)
 
 
 def insert(
@@ -145,12 +151,13 @@ def insert(
         else:
             assert callable(conflict)
             before = codec.decode(old[1])
-            new = conflict(before[table.primary_key], before, codec.decode(body))
+            new = asked(transaction, conflict, before[table.primary_key], before, codec.decode(body))
             put(transaction, table, key, old, new, REPLACE, tally)
 
 
 def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prepared) -> None:
     """Insert, taking it for granted that every key is free; where that was wrong, find out which and say so."""
+    first = transaction.first + transaction.count
     try:
         if len(documents) == 1:
             transaction.insert(table, documents.keys[0], documents.bodies[0])
@@ -161,10 +168,10 @@ def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prep
         for key, body in documents:
             stored = seen.get(key)
             if stored is None:
-                # Of what this insert itself has put there so far, only the last can be taken: it is found first in `seen`.
+                # What this insert itself has put there does not count: what it took twice is found in `seen`.
                 head = transaction.head(table, key)
-                stored = None if head is None or head[0] >= transaction.first + transaction.count else head[1]
-            if stored is not None and (key in seen or stored is not body):
+                stored = None if head is None or head[0] >= first else head[1]
+            if stored is not None:
                 raise DuplicateKey(
                     table.primary_key, codec.pretty(codec.decode(stored)), codec.pretty(codec.decode(body))
                 ) from None
@@ -174,6 +181,21 @@ def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prep
 
 # ---------------------------------------------------------------------------------------------------------------
 # update, replace, delete
+
+
+def asked(transaction: WriteTransaction, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the caller's function gives.
+
+    Raises:
+        UsageError: It has written. The document at hand, its indexes, or its table may not be what they were.
+    """
+    before = transaction.count, transaction.catalogue
+    found = function(*arguments)
+    if before != (transaction.count, transaction.catalogue):
+        raise UsageError(
+            "a function that is given to a write must not write itself: use a transaction around both"
+        )
+    return found
 
 
 def matching(
@@ -186,8 +208,8 @@ def matching(
         if len(query.steps) == 1:
             # Whoever asks reads the head next: no need to read it here as well.
             return [(get.key_bytes, {})]
-        return [(get.key_bytes, run(query, transaction.snapshot()))]
-    found = run(query, transaction.snapshot())
+        return [(get.key_bytes, asked(transaction, run, query, transaction.snapshot()))]
+    found = asked(transaction, run, query, transaction.snapshot())
     return [(collation.primary_key_bytes(document[table.primary_key]), document) for document in found]
 
 
@@ -205,7 +227,7 @@ def update(
             tally.add("skipped", None, None)
             continue
         before = codec.decode(old[1])
-        given = patch(before)
+        given = asked(transaction, patch, before)
         if not isinstance(given, Mapping):
             raise QueryError(
                 f"Inserted value must be an OBJECT (got {collation.type_name(given)}):\n{codec.pretty(given)}"
@@ -219,7 +241,7 @@ def replace(
     """Put `new(document)` in the place of every selected document; None deletes. A missing one (`get`) is inserted."""
     for key, _ in matching(transaction, query, table):
         old = transaction.head(table, key)
-        document = new(None if old is None else codec.decode(old[1]))
+        document = asked(transaction, new, None if old is None else codec.decode(old[1]))
         put(transaction, table, key, old, document, REPLACE, tally)
 
 

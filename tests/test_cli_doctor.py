@@ -177,13 +177,8 @@ DAMAGE = {
     ),
     "the newest entries are gone": (
         ["DELETE FROM log WHERE seq > (SELECT max(seq) - 2 FROM log)"],
-        "sequence",
-        "missing at the end",
-    ),
-    "the sequence was set back": (
-        ["UPDATE sqlite_sequence SET seq = 10 WHERE name = 'log'"],
-        "sequence",
-        "used again",
+        "heads",
+        "which is missing",
     ),
     "a mark is lost": (["DELETE FROM marks WHERE block = 1"], "marks", "no mark for block 1"),
     "an index entry is lost": (
@@ -236,10 +231,10 @@ DAMAGE = {
     ),
     "a commit begins before the log": (["UPDATE log SET step = 99 WHERE seq = 20"], "commits", "number 99"),
     "time goes back": (["UPDATE log SET time = 1 WHERE seq > 60"], "commits", "before its predecessor"),
-    "the low-water mark is beyond the log": (
-        ["UPDATE facts SET value = 999 WHERE name = 'low_water'"],
+    "the low-water mark is before the log": (
+        ["UPDATE facts SET value = -9 WHERE name = 'low_water'"],
         "facts",
-        "999",
+        "-9",
     ),
     "the low-water mark is gone": (["DELETE FROM facts WHERE name = 'low_water'"], "facts", "None"),
     "the database id is gone": (["DELETE FROM facts WHERE name = 'database_id'"], "facts", "database id"),

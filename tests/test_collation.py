@@ -18,6 +18,7 @@ from uuid import UUID
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from ids import stable_id
 
 from reactdb.codec import (
     MAX_DECIMAL_DIGITS,
@@ -344,7 +345,7 @@ def test_the_ladder_stands_in_order():
         assert sign(i, j) == compare(left, right), (left, right)
 
 
-@pytest.mark.parametrize("value", LADDER, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("value", LADDER, ids=stable_id)
 def test_each_step_of_the_ladder_comes_back(value):
     back = key_value(key_bytes(value))
 
@@ -370,7 +371,7 @@ def test_each_step_of_the_ladder_comes_back(value):
             datetime(2024, 1, 1, 14, tzinfo=timezone(timedelta(hours=2))),
         ),
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_equal_values_have_one_key(equal):
     assert {key_bytes(equal[0])} == {key_bytes(value) for value in equal}
@@ -404,7 +405,7 @@ def test_a_bool_is_no_number():
         (Decimal("1E+2000000"), Decimal("1E+2000000")),
         ((1, "a"), [1, "a"]),
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_a_number_comes_back_in_its_plainest_exact_type(value, expected):
     back = key_value(key_bytes(value))
@@ -459,7 +460,7 @@ SELF.append(SELF)
         (2**MAX_INT_BITS, "the limit is 8,191"),
         (SELF, "inside itself"),
     ],
-    ids=lambda value: repr(value)[:30],
+    ids=stable_id,
 )
 def test_what_is_no_value_has_no_key(value, reason):
     for wrapped in (value, [value], {"a": [value]}):
@@ -538,7 +539,7 @@ def test_what_can_be_a_primary_key_can_be_indexed_and_the_other_way_round(value)
         (minval, "`r.minval` and `r.maxval` cannot be written to disk."),
         ([1, maxval], "`r.minval` and `r.maxval` cannot be written to disk."),
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_what_cannot_be_a_key_is_refused_in_reqls_words(key, sentence):
     with pytest.raises(InvalidKey) as refusal:

@@ -29,7 +29,8 @@ import pytest
 import reactdb
 from reactdb import errors
 from reactdb.expression import OPERATIONS
-from reactdb.table import PointSelection, Selection, Table
+from reactdb.selection import PointSelection, Selection
+from reactdb.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -72,7 +73,9 @@ def page_name(page: Path) -> str:
 
 
 def run_doctest(block: Block, page: Path, namespace: dict[str, Any]) -> None:
-    test = doctest.DocTestParser().get_doctest(block.text, {}, page_name(page), str(page), block.line)
+    # The line in the name, because doctest looks up source lines by it, also of functions of earlier blocks.
+    name = f"{page_name(page)}:{block.line}"
+    test = doctest.DocTestParser().get_doctest(block.text, {}, name, str(page), block.line)
     # Its own copy would keep the next block from knowing this one's names.
     test.globs = namespace
     report: list[str] = []

@@ -185,6 +185,7 @@ def index_ranges(
 ) -> tuple[KeyRange, ...] | None:
     """Ranges of an index that have every document for which the condition holds; None if no ranges are sure to.
 
+    The index has every document for which its expression has a value, of whatever type: with the hidden entries, that is.
     An empty tuple says that the condition holds for no document. The condition must still be tested on what is found:
     it may say more than the ranges do.
 
@@ -201,7 +202,7 @@ def index_ranges(
     implied = _implied(node)
     found = implied.get(index.key)
     if found is not None:
-        return _if_indexed(found[1])
+        return found[1]
     if isinstance(index.node, Call) and index.node.operation == "make_array" and index.node.arguments:
         return _compound_ranges(implied, index.node.arguments)
     return None
@@ -212,27 +213,23 @@ def implied_ranges(condition: Expression | Predicate) -> list[tuple[Expression, 
 
     Returns:
         Triples of the value looked at, as an expression that the index must be on, and the first and the last key bytes,
-        start <= key < stop. Points come first, because they are likely to leave the fewest documents.
+        start <= key < stop. Points come first and ranges with two ends next: they are likely to leave the fewest documents.
     """
     found = []
     for conjunct in conjuncts(condition):
         ranges = conjunct.ranges
-        if len(ranges) == 1 and ranges[0].is_indexed:
-            found.append((not ranges[0].is_point, conjunct.expression, ranges[0]))
-    found.sort(key=lambda entry: entry[0])
-    return [(expression, one.start, one.stop) for _, expression, one in found]
-
-
-def _if_indexed(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...] | None:
-    return ranges if all(one.is_indexed for one in ranges) else None
+        if len(ranges) == 1:
+            found.append((not ranges[0].is_point, not ranges[0].has_ends, conjunct.expression, ranges[0]))
+    found.sort(key=lambda entry: entry[:2])
+    return [(expression, one.start, one.stop) for _, _, expression, one in found]
 
 
 def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRange, ...] | None:
-    """Equality of the first parts, then perhaps a range. Every part must be known to be in the index at all."""
+    """Equality of the first parts, then perhaps a range. Every part must be known to have a value: without one, the array has none."""
     known: list[KeyRange] = []
     for part in parts:
         found = implied.get(node_key(part))
-        if found is None or len(found[1]) > 1 or _if_indexed(found[1]) is None:
+        if found is None or len(found[1]) > 1:
             return None
         if not found[1]:
             return ()
@@ -243,12 +240,21 @@ def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRan
             break
         prefix.append(one.lower)
     if len(prefix) == len(parts):
-        return (KeyRange(prefix, prefix),)
+        return _if_keys(KeyRange(prefix, prefix))
     # What follows the parts that decide may be anything: from nothing at all up to `maxval`.
     ends = known[len(prefix)]
     low = [*prefix, ends.lower] if ends.lower_closed else [*prefix, ends.lower, maxval]
     high = [*prefix, ends.upper, maxval] if ends.upper_closed else [*prefix, ends.upper]
-    return (KeyRange(low, high),)
+    return _if_keys(KeyRange(low, high))
+
+
+def _if_keys(found: KeyRange) -> tuple[KeyRange, ...] | None:
+    """The range, if its ends are values: around a constant that is nested as deep as can be, there is no array."""
+    try:
+        key_bytes(found.lower), key_bytes(found.upper)
+    except InvalidKey:
+        return None
+    return (found,)
 
 
 def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
@@ -267,9 +273,7 @@ def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
         for wanted in node.arguments[1:]:
             constant = _constant(wanted)
             if constant is not None:
-                point = KeyRange(constant[0], constant[0])
-                if point.is_indexed:
-                    return (point,)
+                return (KeyRange(constant[0], constant[0]),)
     return None
 
 

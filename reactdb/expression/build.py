@@ -15,6 +15,7 @@ Rule of this file: it builds trees and evaluates nothing. What is wrong for ever
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -83,7 +84,10 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
     def __repr__(self) -> str:
         return shown_node(self.node)
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
+        # `ops.map(row["score"])` must mean what `feed.map(row["score"])` means, and reactivex asks `mapper or identity`.
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("reactivex."):
+            return True
         raise QueryError(
             "an expression is neither true nor false before it meets a document: combine conditions with & | ~ "
             'instead of and, or, not, each in parentheses: (row["a"] > 1) & (row["b"] < 2)'

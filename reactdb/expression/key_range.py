@@ -1,12 +1,7 @@
-"""KeyRange: values between two bounds, and whether an index has all of them.
+"""KeyRange: values between two bounds.
 
-An index leaves documents out: where the value is missing, null, an object, NaN or an infinity, or an array with
-one of those. Comparisons do not: `row["a"] > 5` holds for objects, which are above all numbers. So an index may
-stand for a range only if nothing that it leaves out could be inside: when both ends are finite numbers, say, or
-when the lower end is a binary or above, after which nothing is left out any more:
-
-    MINVAL  ARRAY  BOOL  NULL  NUMBER  OBJECT  BINARY .. STRING  MAXVAL
-            some         all   some    all     none is left out
+What a comparison with a constant says of a value. It is about all types, as comparisons are: above 5 are the greater
+numbers, and objects and strings.
 
 Rule of this file: bounds are values, compared by their key bytes; `minval` and `maxval` say that there is none.
 """
@@ -14,10 +9,9 @@ Rule of this file: bounds are values, compared by their key bytes; `minval` and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
-from reactdb.collation import index_key_bytes, key_bytes, maxval, minval, type_name
+from reactdb.collation import key_bytes, maxval, minval
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +50,9 @@ class KeyRange:
         return KeyRange(lower, upper, lower_closed, upper_closed)
 
     @property
-    def is_indexed(self) -> bool:
-        """Whether an index has all values in it: nothing of what indexes leave out is inside."""
-        if self.is_empty:
-            return True
-        if self.is_point:
-            return (
-                self.lower is not minval
-                and self.lower is not maxval
-                and index_key_bytes(self.lower) is not None
-            )
-        if self.lower is minval or self.lower is maxval:
-            return False
-        low = type_name(self.lower)
-        if low == "STRING" or low.startswith("PTYPE<"):
-            return True
-        high = "MAXVAL" if self.upper is maxval else type_name(self.upper)
-        if low == high == "NUMBER":
-            return _is_inside(self.lower, self.lower_closed, -1) and _is_inside(
-                self.upper, self.upper_closed, 1
-            )
-        return low == high == "BOOL"
+    def has_ends(self) -> bool:
+        """Whether it is bounded on both sides."""
+        return self.lower is not minval and self.upper is not maxval
 
 
 def _later_start(one: KeyRange, other: KeyRange) -> tuple[Any, bool]:
@@ -91,10 +67,3 @@ def _earlier_end(one: KeyRange, other: KeyRange) -> tuple[Any, bool]:
     if first == second:
         return one.upper, one.upper_closed and other.upper_closed
     return (one.upper, one.upper_closed) if first < second else (other.upper, other.upper_closed)
-
-
-def _is_inside(end: Any, is_closed: bool, sign: int) -> bool:
-    """Whether a range of numbers that ends here has no infinity, nor NaN, at this end."""
-    if not isinstance(end, float) or isfinite(end):
-        return True
-    return not is_closed and end == sign * float("inf")

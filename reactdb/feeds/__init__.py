@@ -9,14 +9,16 @@ Read them in this order; imports go down the list and never up, but for the view
     options         what `changes()` may be asked for
     compiler        a query as a view, or the reason why not
     intervals, router    which views a change concerns
-    queue, ordered_queue, edits  what one subscriber has not been told yet
+    edits, queue, ordered_queue  what one subscriber has not been told yet
     log_reader      reading on from the log
     events          what is told
-    subscription    one source of events
-    terms           what may stand after `changes()`
-    timers, consumer, cursors    who is told, where and when
     position        tokens
+    request         what all subscriptions of one feed share
+    subscription    one query as one subscriber hears it
+    terms           what may stand after `changes()`
     hub             the feeds of one database
+    timers, consumer, cursors    who is told, where and when
+    inspect         what a feed is, for people
     feed            the Observable; the one module that imports reactivex
     livelist        a list that follows
 

@@ -129,7 +129,7 @@ class GroupView(DerivedView):
         if not deltas:
             return ()
         if self._make is None:
-            return [told for delta in deltas for told in self._labelled_delta(change, delta)]
+            return [one for delta in deltas for one in self._labelled_delta(change, delta)]
         touched: dict[bytes, Group] = {}
         for delta in deltas:
             old_box, new_box = boxes(delta)
@@ -145,11 +145,8 @@ class GroupView(DerivedView):
                 None if new is None else new.accumulator,
                 new_box,
             )
-        return [
-            delta
-            for place, group in touched.items()
-            if (delta := self._told(change, place, group)) is not None
-        ]
+        steps = [self._told(change, place, group) for place, group in touched.items()]
+        return [step for step in steps if step is not None]
 
     def _touch(self, box: Boxed | None, touched: dict[bytes, Group]) -> Group | None:
         if box is None:
@@ -181,18 +178,16 @@ class GroupView(DerivedView):
         if old is not None and new is not None and same_value(old_group, new_group):
             if same_value(old.value, new.value):
                 return []
-            return [
-                Delta(change, old.value, new.value, identity=delta_name(delta, old_group), group=[old_group])
-            ]
+            was, name = place_name(old, old_group), place_name(new, new_group)
+            leaving = None if was == name else was
+            return [Delta(change, old.value, new.value, identity=name, group=[new_group], leaving=leaving)]
         found = []
         if old is not None:
-            found.append(
-                Delta(change, old.value, None, identity=delta_name(delta, old_group), group=[old_group])
-            )
+            name = place_name(old, old_group)
+            found.append(Delta(change, old.value, None, identity=name, group=[old_group]))
         if new is not None:
-            found.append(
-                Delta(change, None, new.value, identity=delta_name(delta, new_group), group=[new_group])
-            )
+            name = place_name(new, new_group)
+            found.append(Delta(change, None, new.value, identity=name, group=[new_group]))
         return found
 
     def _value(self, box: Boxed) -> Any:
@@ -236,11 +231,9 @@ def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
     return old, new
 
 
-def delta_name(delta: AnyDelta, group: Any) -> tuple[Any, ...]:
-    """A document in a group: squashing must not mix the groups that it went through."""
-    change = delta.change if isinstance(delta, Delta) else delta
-    identity = delta.identity if isinstance(delta, Delta) else None
-    return (change.table_id, change.key_bytes, identity, collation.key_bytes(group))
+def place_name(box: Boxed, group: Any) -> tuple[bytes, bytes]:
+    """A place in a group: squashing must not mix the groups, nor the places, that a document went through."""
+    return (collation.key_bytes(group), box.place)
 
 
 def move(

@@ -22,7 +22,7 @@ from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.accumulators import accumulator_of
 from reactdb.feeds.aggregate import AggregateView, GroupView
 from reactdb.feeds.distinct import DistinctView
-from reactdb.feeds.pipeline import Pipeline, Ranked
+from reactdb.feeds.pipeline import Ranked, pipeline
 from reactdb.feeds.point import PointView
 from reactdb.feeds.select import AllTablesView, SelectView
 from reactdb.feeds.source import Source
@@ -245,16 +245,16 @@ class _Member:
         """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
         if self._get_step is not None:
             assert isinstance(self._get_step, Get)
-            return PointView(self.table, self._get_step.key_bytes, Pipeline(self.steps))
+            return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps))
         source = Source(self.access)
-        pipeline = Pipeline(self.steps, prefix)
+        steps = pipeline(self.steps, prefix)
         if self.window is not None:
             skip, limit = self.window
-            return WindowView(source, pipeline, skip, None if limit is None else skip + limit)
+            return WindowView(source, steps, skip, None if limit is None else skip + limit)
         if self.is_ordered and include_offsets:
-            return WindowView(source, pipeline)
+            return WindowView(source, steps)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
-        return SelectView(source, pipeline, is_ordered=any(isinstance(step, OrderBy) for step in self.steps))
+        return SelectView(source, steps, is_ordered=any(isinstance(step, OrderBy) for step in self.steps))
 
 
 def _taken_from_end(steps: list[Step]) -> list[Step]:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from reactdb.feeds.hub import FeedHub
-from reactdb.feeds.subscription import ENDED, NOTHING, Source, Subscription
+from reactdb.feeds.request import Request
+from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
 from reactdb.feeds.terms import Chain, Term
 from reactdb.feeds.timers import timers
 
@@ -32,25 +33,25 @@ OnCompleted = Callable[[], None]
 
 
 class Flow:
-    """A feed as a tree: a source of events, or flows told as one; then terms."""
+    """A feed as a tree: a request, or flows told as one; then terms."""
 
-    __slots__ = ("parts", "source", "terms")
+    __slots__ = ("parts", "request", "terms")
 
     def __init__(
-        self, source: Source | None, parts: Sequence[Flow] = (), terms: tuple[Term, ...] = ()
+        self, request: Request | None, parts: Sequence[Flow] = (), terms: tuple[Term, ...] = ()
     ) -> None:
-        self.source = source
+        self.request = request
         self.parts = tuple(parts)
         self.terms = terms
 
     def then(self, term: Term) -> Flow:
-        return Flow(self.source, self.parts, (*self.terms, term))
+        return Flow(self.request, self.parts, (*self.terms, term))
 
-    def sources(self) -> Iterable[Source]:
-        if self.source is not None:
-            yield self.source
+    def requests(self) -> Iterable[Request]:
+        if self.request is not None:
+            yield self.request
         for part in self.parts:
-            yield from part.sources()
+            yield from part.requests()
 
 
 class BaseConsumer:
@@ -74,7 +75,7 @@ class BaseConsumer:
         try:
             for member in self.members:
                 if not any(chain.is_finished for chain in member.path):
-                    member.source.hub.attach(member)
+                    member.request.hub.attach(member)
             self._drop_finished()
         except BaseException:
             self.close()
@@ -83,8 +84,8 @@ class BaseConsumer:
     def _subscriptions(self, flow: Flow, path: tuple[Chain, ...]) -> Iterable[Subscription]:
         if flow.terms:
             path = (Chain(flow.terms), *path)
-        if flow.source is not None:
-            yield Subscription(flow.source, self, path)
+        if flow.request is not None:
+            yield Subscription(flow.request, self, path)
         for part in flow.parts:
             yield from self._subscriptions(part, path)
 
@@ -126,7 +127,7 @@ class BaseConsumer:
     def settle(self) -> None:
         """After `close`, where time does not matter: let the hub see whether anybody is left."""
         for member in self.members:
-            member.source.hub.settle()
+            member.request.hub.settle()
 
     @property
     def position(self) -> int:
@@ -150,13 +151,13 @@ class PushConsumer(BaseConsumer):
     """An observer that is called: by the committing thread, or where its scheduler says."""
 
     __slots__ = (
-        "_is_armed",
         "_is_done",
         "_is_scheduled",
         "_on_completed",
         "_on_error",
         "_on_next",
         "_scheduler",
+        "_timer",
         "_turn",
     )
 
@@ -174,7 +175,8 @@ class PushConsumer(BaseConsumer):
         self._scheduler = scheduler
         self._turn = threading.Lock()
         self._is_scheduled = False
-        self._is_armed = False
+        # What will wake it, where something waits for its time.
+        self._timer: Any = None
         self._is_done = False
 
     def now(self) -> float:
@@ -183,7 +185,7 @@ class PushConsumer(BaseConsumer):
         return float(self._scheduler.to_seconds(self._scheduler.now))
 
     def wake(self, subscription: Subscription) -> None:
-        subscription.source.hub.is_ready(self)
+        subscription.request.hub.is_ready(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where
@@ -205,24 +207,43 @@ class PushConsumer(BaseConsumer):
         self._tell()
 
     def _fired(self, *_: Any) -> None:
-        """A timer went off."""
-        self._is_armed = False
-        if self._scheduler is not None:
-            self._tell()
+        """The scheduler's timer went off."""
+        self._timer = None
+        self._tell()
+
+    def _arm(self, wait_s: float) -> None:
+        if self._timer is not None or self.is_closed:
             return
+        # It may go off before it is known here.
+        armed = self._timer = object()
+        timer = self._set_timer(wait_s)
+        if self._timer is armed:
+            self._timer = timer
+            if self.is_closed:
+                timer.dispose()
+
+    def _set_timer(self, wait_s: float) -> Any:
+        if self._scheduler is not None:
+            try:
+                return self._scheduler.schedule_relative(wait_s, self._fired)
+            except Exception:
+                # One that cannot wait, such as ImmediateScheduler. Then we wait for it.
+                logger.debug("%r cannot wait", self._scheduler, exc_info=True)
+        return timers.call_later(wait_s, self._ring)
+
+    def _ring(self) -> None:
+        """The timers' thread: to where it tells."""
+        self._timer = None
         for member in self.members[:1]:
-            hub: FeedHub = member.source.hub
+            hub: FeedHub = member.request.hub
             hub.is_ready(self)
             hub.drain()
 
-    def _arm(self, wait_s: float) -> None:
-        if self._is_armed:
-            return
-        self._is_armed = True
-        if self._scheduler is None:
-            timers.call_later(wait_s, self._fired)
-        else:
-            self._scheduler.schedule_relative(wait_s, self._fired)
+    def close(self) -> None:
+        super().close()
+        timer, self._timer = self._timer, None
+        if hasattr(timer, "dispose"):
+            timer.dispose()
 
     # -----------------------------------------------------------------------------------------------------------
     # Telling
@@ -245,9 +266,9 @@ class PushConsumer(BaseConsumer):
                 return
             for member in self.members[:1]:
                 # More than one turn's worth, or something that came while leaving: the others first.
-                member.source.hub.is_ready(self)
+                member.request.hub.is_ready(self)
                 if self._scheduler is not None:
-                    member.source.hub.drain()
+                    member.request.hub.drain()
                 return
 
     def _tell_some(self) -> bool:
@@ -313,7 +334,7 @@ class PushConsumer(BaseConsumer):
             logger.exception("on_error of a subscriber raised")
 
     def _complete(self) -> None:
-        self.is_closed = True
+        self.close()
         if self._is_done:
             return
         self._is_done = True

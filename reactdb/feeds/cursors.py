@@ -14,6 +14,7 @@ import time
 from collections import deque
 from typing import Any
 
+from reactdb.errors import UsageError
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
 
@@ -123,19 +124,19 @@ class PullConsumer(AskedConsumer):
 
 
 class AsyncConsumer(AskedConsumer):
-    """For `async for`. It belongs to the event loop that first waits for it."""
+    """For `async for`. Those who wait for it at one time, tasks that share a cursor, belong to one event loop."""
 
-    __slots__ = ("_future", "_loop", "_taken")
+    __slots__ = ("_loop", "_taken", "_waiting")
 
     def __init__(self) -> None:
         super().__init__()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._future: asyncio.Future[None] | None = None
+        self._waiting: dict[asyncio.Future[None], None] = {}
         self._taken = 0
 
     def wake(self, subscription: Subscription | None = None) -> None:
         loop = self._loop
-        if loop is None or self._future is None:
+        if loop is None or not self._waiting:
             # Nobody waits: it will look before it does.
             return
         try:
@@ -145,8 +146,10 @@ class AsyncConsumer(AskedConsumer):
             super().close()
 
     def _wake_up(self) -> None:
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+        # All of them: one is woken for a burst, and how many events are in it shows when they look.
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
 
     def close(self) -> None:
         super().close()
@@ -170,9 +173,13 @@ class AsyncConsumer(AskedConsumer):
         return event
 
     async def _wait(self) -> Any:
-        loop = self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        if self._waiting and loop is not self._loop:
+            raise UsageError("somebody waits for this cursor in another event loop; take one for each loop")
+        self._loop = loop
         while True:
-            future = self._future = loop.create_future()
+            future: asyncio.Future[None] = loop.create_future()
+            self._waiting[future] = None
             timer: asyncio.TimerHandle | None = None
             try:
                 # After saying that somebody waits, look once more.
@@ -184,6 +191,6 @@ class AsyncConsumer(AskedConsumer):
                     timer = loop.call_later(due_s, self._wake_up)
                 await future
             finally:
-                self._future = None
+                del self._waiting[future]
                 if timer is not None:
                     timer.cancel()

@@ -13,6 +13,7 @@ Rule of this file: each event is a dict of its own; what is inside is shared and
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from reactdb.change import Change
@@ -21,7 +22,6 @@ from reactdb.feeds.view import AnyDelta, Delta, Initial
 
 Event = dict[str, Any]
 Render = Callable[[AnyDelta], "Event | None"]
-RenderInitial = Callable[[Initial, int], Event]
 
 
 def overflow(skipped: int) -> Event:
@@ -34,7 +34,15 @@ def state(name: str, options: FeedOptions) -> Event:
 
 def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
     """What makes an event of a delta; None for one that there is nothing to tell of."""
-    has_offsets, has_types, has_seq = options.include_offsets, options.include_types, options.include_seq
+    return _renderer(
+        options.include_offsets, options.include_types, options.include_seq, is_ordered, is_of_all_tables
+    )
+
+
+@cache
+def _renderer(
+    has_offsets: bool, has_types: bool, has_seq: bool, is_ordered: bool, is_of_all_tables: bool
+) -> Render:
     if not (has_offsets or has_types or has_seq or is_ordered or is_of_all_tables):
         return _plain
 
@@ -62,28 +70,27 @@ def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) 
     return render
 
 
-def _plain(delta: AnyDelta) -> Event:
-    if type(delta) is Delta and delta.group is not None:
-        return {"group": delta.group[0], "old_val": delta.old_val, "new_val": delta.new_val}
+def _plain(delta: AnyDelta) -> Event | None:
+    if type(delta) is Delta:
+        if delta.is_move:
+            return None
+        if delta.group is not None:
+            return {"group": delta.group[0], "old_val": delta.old_val, "new_val": delta.new_val}
     return {"old_val": delta.old_val, "new_val": delta.new_val}
 
 
-def initial_renderer(options: FeedOptions) -> RenderInitial:
-    """What makes an event of an initial value; its second argument is the snapshot's seq."""
-
-    def render(initial: Initial, seq: int) -> Event:
-        event: Event = {}
-        if initial.group is not None:
-            event["group"] = initial.group[0]
-        if initial.table is not None:
-            event["table"] = initial.table
-        event["new_val"] = initial.value
-        if options.include_offsets:
-            event["new_offset"] = initial.offset
-        if options.include_types:
-            event["type"] = "initial"
-        if options.include_seq:
-            event["seq"] = seq
-        return event
-
-    return render
+def render_initial(initial: Initial, seq: int, options: FeedOptions) -> Event:
+    """The event of an initial value; `seq` is the snapshot's."""
+    event: Event = {}
+    if initial.group is not None:
+        event["group"] = initial.group[0]
+    if initial.table is not None:
+        event["table"] = initial.table
+    event["new_val"] = initial.value
+    if options.include_offsets:
+        event["new_offset"] = initial.offset
+    if options.include_types:
+        event["type"] = "initial"
+    if options.include_seq:
+        event["seq"] = seq
+    return event

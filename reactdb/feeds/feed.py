@@ -15,7 +15,6 @@ Rule of this file: it is the only one that imports reactivex, and does nothing b
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, cast
@@ -31,7 +30,7 @@ from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, stats
 from reactdb.feeds.options import check_options
 from reactdb.feeds.position import token_of
-from reactdb.feeds.subscription import Source
+from reactdb.feeds.request import Request
 from reactdb.feeds.terms import Term
 from reactdb.query import Query
 
@@ -48,14 +47,14 @@ class Feed(reactivex.Observable[Event]):
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        source = Source(hub, query, check_options(options))
-        source.check()
-        self._begin(Flow(source), scheduler)
+        request = Request(hub, query, check_options(options))
+        request.check()
+        self._begin(Flow(request), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow
         self._scheduler = scheduler
-        self._newest: weakref.ref[BaseConsumer] | None = None
+        self._newest: BaseConsumer | None = None
 
     @classmethod
     def _of(cls, flow: Flow, scheduler: Any) -> Feed:
@@ -93,7 +92,7 @@ class Feed(reactivex.Observable[Event]):
             observer = cast(abc.ObserverBase[Event], on_next)
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         consumer = PushConsumer(
-            cast("Callable[[Event], None] | None", on_next),
+            on_next,
             on_error,
             on_completed,
             scheduler or self._scheduler,
@@ -110,11 +109,11 @@ class Feed(reactivex.Observable[Event]):
 
     def _open(self, consumer: BaseConsumer) -> None:
         consumer.open(self._flow)
-        self._newest = weakref.ref(consumer)
+        self._newest = consumer
 
     def _tell(self, consumer: PushConsumer) -> None:
         """What it begins with, before `subscribe` returns, unless somebody is telling already."""
-        hubs = {source.hub for source in self._flow.sources()}
+        hubs = {request.hub for request in self._flow.requests()}
         if not consumer.members or any(hub.engine.current_transaction() is not None for hub in hubs):
             consumer.run()
         for hub in hubs:
@@ -137,19 +136,19 @@ class Feed(reactivex.Observable[Event]):
     # -----------------------------------------------------------------------------------------------------------
     # ReQL after `changes()`
 
-    def filter(self, predicate: Any, default: Any = False) -> Feed:  # type: ignore[override]
+    def filter(self, predicate: Any, default: Any = False) -> Feed:
         """Events that pass: `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
         return self._then(terms.filter_term(predicate, default))
 
-    def map(self, function: Any) -> Feed:  # type: ignore[override]
+    def map(self, function: Any) -> Feed:
         """The value of an expression, or of a callable, for each event."""
         return self._then(terms.map_term(function))
 
-    def concat_map(self, function: Any) -> Feed:  # type: ignore[override]
+    def concat_map(self, function: Any) -> Feed:
         """The elements of the list that the function gives for each event."""
         return self._then(terms.concat_map_term(function))
 
-    def pluck(self, *fields: Any) -> Feed:  # type: ignore[override]
+    def pluck(self, *fields: Any) -> Feed:
         """Only these fields of each event."""
         return self._then(terms.pluck_term(fields))
 
@@ -213,33 +212,29 @@ class Feed(reactivex.Observable[Event]):
 
         It moves on also where nothing matched. Before any subscription: where one would begin.
         """
-        source = next(iter(self._flow.sources()))
-        consumer = None if self._newest is None else self._newest()
-        if consumer is not None:
-            self._position = consumer.position
-        elif not hasattr(self, "_position"):
-            self._position = source.start_position()
-        return token_of(source.hub.engine.database_id, source.hub.history(), self._position)
+        request = next(iter(self._flow.requests()))
+        position = request.start_position() if self._newest is None else self._newest.position
+        return token_of(request.hub.engine.database_id, request.hub.history(), position)
 
     @property
     def tells_a_whole_list(self) -> bool:
         """Whether applying its events by offset gives the selection's list."""
-        source = self._flow.source
+        request = self._flow.request
         return (
-            source is not None
+            request is not None
             and not self._flow.terms
-            and source.options.include_initial
-            and source.options.include_offsets
+            and request.options.include_initial
+            and request.options.include_offsets
         )
 
     def explain(self) -> dict[str, Any]:
         """What kind of feed it is, what it reads, how changes find it, and what it holds in memory."""
-        found = [explain(source) for source in self._flow.sources()]
+        found = [explain(request) for request in self._flow.requests()]
         return found[0] if len(found) == 1 else {"kind": "union of feeds", "members": found}
 
     def stats(self) -> dict[str, Any]:
         """Figures of its newest subscription: queue, dropped, told, lag in seq and in seconds."""
-        return stats(None if self._newest is None else self._newest(), time.time())
+        return stats(self._newest, time.time())
 
 
 class Handle(abc.DisposableBase):

@@ -17,8 +17,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from reactdb.change import Commit
@@ -28,10 +28,10 @@ from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.position import read_position
 from reactdb.feeds.router import Router
 from reactdb.feeds.subscription import COMPLETED, Subscription
-from reactdb.feeds.view import AnyDelta, Initial, Route, View, present_order
+from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch, epochs
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo
+from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, as_of
 
 logger = logging.getLogger("reactdb")
 
@@ -54,14 +54,44 @@ class Node:
         seq: The newest change that the view has taken in, or was seeded with.
     """
 
-    __slots__ = ("key", "routes", "seq", "subscriptions", "view")
+    __slots__ = ("_one", "_others", "key", "seq", "view")
 
     def __init__(self, key: Hashable, view: View, seq: int) -> None:
         self.key = key
         self.view = view
         self.seq = seq
-        self.routes: Sequence[Route] = view.routes()
-        self.subscriptions: dict[Subscription, None] = {}
+        # Most views have one subscriber, and a dict for it would take more room than the subscription.
+        self._one: Subscription | None = None
+        self._others: dict[Subscription, None] | None = None
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """A copy: who is told may leave."""
+        found = [] if self._one is None else [self._one]
+        if self._others:
+            found += self._others
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        return self._one is None and not self._others
+
+    def __len__(self) -> int:
+        return (self._one is not None) + len(self._others or ())
+
+    def add(self, subscription: Subscription) -> None:
+        if self._one is None:
+            self._one = subscription
+        else:
+            if self._others is None:
+                self._others = {}
+            self._others[subscription] = None
+
+    def remove(self, subscription: Subscription) -> None:
+        if self._one is subscription:
+            self._one = None
+        elif self._others is not None:
+            self._others.pop(subscription, None)
 
 
 def hub_of(engine: Engine) -> FeedHub:
@@ -146,7 +176,7 @@ class FeedHub:
         self._end(node, error)
 
     def _end(self, node: Node, end: Any) -> None:
-        for subscription in list(node.subscriptions):
+        for subscription in node.subscriptions:
             subscription.finish(end)
             self._leave(subscription)
 
@@ -181,6 +211,14 @@ class FeedHub:
         self._mind_the_tail()
         self.drain()
 
+    def abandon(self) -> None:
+        """In a forked child: feeds end with the engine's error when somebody asks them for more; nobody is told."""
+        self._lock = self.engine.publish_lock
+        self._telling = threading.Lock()
+        self._tail_lock = threading.Lock()
+        self._is_busy = self._is_tailing = False
+        self._ready.clear()
+
     # -----------------------------------------------------------------------------------------------------------
     # Joining and leaving
 
@@ -192,13 +230,20 @@ class FeedHub:
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
-        with self._alone(), self.engine.fresh_snapshot() as snapshot:
-            self._attach(subscription, snapshot)
+        with ExitStack() as stack:
+            with self._alone():
+                snapshot = stack.enter_context(self.engine.fresh_snapshot())
+                view = self._attach(subscription, snapshot)
+            if view is not None:
+                # The snapshot stands still, so writers need not wait for it to be read.
+                subscription.provide(view.result(snapshot))
+        subscription.wake()
         self._mind_the_tail()
 
-    def _attach(self, subscription: Subscription, snapshot: Snapshot) -> None:
-        source = subscription.source
-        since = source.options.since
+    def _attach(self, subscription: Subscription, snapshot: Snapshot) -> View | None:
+        """Join. Returns the view whose result is still to be read, from the snapshot, and provided."""
+        request = subscription.request
+        since = request.options.since
         if since is not None:
             position = read_position(since, self.engine.database_id, snapshot)
             if position < snapshot.seq:
@@ -206,30 +251,28 @@ class FeedHub:
                 reader.seed(snapshot)
                 self._behind[subscription] = None
                 subscription.begin_behind(reader)
-                subscription.wake()
-                return
-        plan = source.plan(snapshot)
+                return None
+        plan = request.plan(snapshot)
         node = self._node(plan, snapshot)
-        results: Iterable[Initial] | None = None
-        try:
-            if source.options.include_initial:
-                results = node.view.result(snapshot)
-        except BaseException:
-            self._remove_unused(node)
-            raise
-        seq = snapshot.seq
-        if node.view.is_stateful:
+        view = node.view
+        ordered = None if request.options.squash_s is None else present_order(view)
+        if not view.is_stateful:
+            subscription.begin(plan, snapshot.seq, ordered, is_prepared=not request.options.include_initial)
+        else:
             # The node is where the publisher is; the snapshot may be ahead by a commit that is about to be published.
             seq = max(self.engine.published, node.seq)
+            subscription.begin(plan, seq, ordered, is_prepared=False)
+            # Of a union, members without state read the snapshot: the same moment, or a commit would be told twice.
+            then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
+            subscription.provide(view.result(then) if request.options.include_initial else None)
         self._join(subscription, node)
-        subscription.begin(plan, seq, results, present_order(node.view) if plan.is_ordered else None)
-        subscription.wake()
+        return view if request.options.include_initial and not view.is_stateful else None
 
     def _plan_at(self, subscription: Subscription, now: Snapshot, position: int) -> Plan:
         """The query as it meant something then: its table may have been dropped since, or made again."""
-        source = subscription.source
+        request = subscription.request
         past = PastSnapshot(now, position, Undo(position, ()))
-        return compile_query(source.query, past, include_offsets=source.options.include_offsets)
+        return compile_query(request.query, past, include_offsets=request.options.include_offsets)
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
         """The node of a plan. A new one has `view`, which is as of the snapshot, or is seeded."""
@@ -243,11 +286,11 @@ class FeedHub:
         if not self._nodes:
             self.engine.begin_listening(snapshot.seq)
         self._nodes[plan.key] = node
-        self._router.add(node, node.routes)
+        self._router.add(node, view.routes())
         return node
 
     def _join(self, subscription: Subscription, node: Node) -> None:
-        node.subscriptions[subscription] = None
+        node.add(subscription)
         subscription.node = node
 
     def _leave(self, subscription: Subscription) -> None:
@@ -257,13 +300,16 @@ class FeedHub:
         self._behind.pop(subscription, None)
         if node is None:
             return
-        node.subscriptions.pop(subscription, None)
+        node.remove(subscription)
         self._remove_unused(node)
 
     def _remove_unused(self, node: Node) -> None:
-        if not node.subscriptions and self._nodes.get(node.key) is node:
+        if node.is_empty and self._nodes.get(node.key) is node:
             del self._nodes[node.key]
-            self._router.remove(node, node.routes)
+            if not self._nodes:
+                # A dict keeps the room that it once had.
+                self._nodes.clear()
+            self._router.remove(node, node.view.routes())
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -423,7 +469,7 @@ class FeedHub:
     @property
     def subscription_count(self) -> int:
         """Open subscriptions."""
-        return sum(len(node.subscriptions) for node in self._nodes.values()) + len(self._behind)
+        return sum(len(node) for node in self._nodes.values()) + len(self._behind)
 
     @property
     def node_count(self) -> int:

@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from reactdb.feeds.consumer import BaseConsumer
-from reactdb.feeds.subscription import Source
+from reactdb.feeds.request import Request
 from reactdb.feeds.view import Everywhere, OneKey, OneValue, Route, ValueRange
 from reactdb.query import Filter
 
 
-def explain(source: Source) -> dict[str, Any]:
+def explain(request: Request) -> dict[str, Any]:
     """The kind of feed, its table, how its documents are found, how changes find it."""
-    plan = source.fresh_plan()
-    view, options = plan.view, source.options
+    plan = request.fresh_plan()
+    view, options = plan.view, request.options
     callables = [
         step.predicate.explain()
-        for step in source.query.steps
+        for step in request.query.steps
         if isinstance(step, Filter) and step.predicate.expression is None
     ]
     return {
         "kind": view.kind,
-        "table": source.query.table,
+        "table": request.query.table,
         **view.describe(),
         "routing": routing_in_words(view.routes()),
         "is_stateful": view.is_stateful,
@@ -62,15 +62,13 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
     return {
         "is_open": bool(members) and consumer is not None and not consumer.is_closed,
         "is_behind": any(member.is_behind for member in members),
-        "subscribers": max(
-            (len(member.node.subscriptions) for member in members if member.node is not None), default=0
-        ),
+        "subscribers": max((len(member.node) for member in members if member.node is not None), default=0),
         "queued": sum(member.queued for member in members),
         "dropped": sum(member.dropped for member in members),
         "told": sum(member.told for member in members),
         "documents_held": sum(held.values()),
         "lag_seq": max(
-            (member.source.hub.engine.published - member.position for member in members), default=0
+            (member.request.hub.engine.published - member.position for member in members), default=0
         ),
         "lag_s": 0.0 if oldest is None else max(0.0, now_s - oldest / 1000),
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -69,13 +70,14 @@ def check_options(options: Mapping[str, Any]) -> FeedOptions:
     on_overflow = options.get("on_overflow", "drop")
     if on_overflow not in OVERFLOWS:
         raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {on_overflow!r}')
-    return FeedOptions(
-        squash_s=squash_s,
-        queue_size=check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE)),
-        since=since,
-        on_overflow=on_overflow,
-        **flags,
-    )
+    queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
+    return _shared(squash_s=squash_s, queue_size=queue_size, since=since, on_overflow=on_overflow, **flags)
+
+
+@lru_cache(maxsize=64)
+def _shared(**options: Any) -> FeedOptions:
+    """One value for the many feeds that are opened alike."""
+    return FeedOptions(**options)
 
 
 def _squash_s(value: Any) -> float | None:

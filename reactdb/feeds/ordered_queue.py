@@ -20,27 +20,34 @@ from reactdb.feeds.view import AnyDelta, Delta, Initial
 
 
 class Place:
-    """What stands at one offset of a list that somebody was told."""
+    """What stands at one offset of a list that somebody was told.
 
-    __slots__ = ("identity", "value")
+    `name` is the view's, of the document; `identity` is this queue's. They are not the same, because a view need not tell that
+    one document took the place of another with an equal value, so a name may be out of date, and be met twice.
+    """
 
-    def __init__(self, identity: Hashable, value: Any) -> None:
-        self.identity = identity
+    __slots__ = ("identity", "name", "value")
+
+    def __init__(self, name: Hashable, value: Any, identity: Hashable) -> None:
+        self.name = name
         self.value = value
+        self.identity = identity
 
 
 class OrderedQueue:
     """The list last told and the list now."""
 
-    __slots__ = ("_first", "_last", "_lock", "_now", "_steps", "_told", "dropped")
+    __slots__ = ("_away", "_first", "_last", "_lock", "_now", "_steps", "_told", "dropped")
 
     is_squashed = True
 
     def __init__(self, items: Iterable[Initial]) -> None:
         # Re-entrant, because a finalizer may look at the queue while this very thread adds to it.
         self._lock = threading.RLock()
-        self._told = [Place(item.identity, item.value) for item in items]
+        self._told = [Place(item.identity, item.value, object()) for item in items]
         self._now = list(self._told)
+        # Name -> identity of what left the list since it was told: if it comes back, it was only away.
+        self._away: dict[Hashable, Hashable] = {}
         self._first: Change | None = None
         self._last: Change | None = None
         self._steps = 0
@@ -57,9 +64,13 @@ class OrderedQueue:
             for delta in deltas:
                 assert isinstance(delta, Delta)
                 if delta.old_offset is not None:
-                    del self._now[delta.old_offset]
+                    left = self._now.pop(delta.old_offset)
+                    self._away[left.name] = left.identity
                 if delta.new_offset is not None:
-                    self._now.insert(delta.new_offset, Place(delta.identity, delta.new_val))
+                    name = delta.identity
+                    self._now.insert(
+                        delta.new_offset, Place(name, delta.new_val, self._away.pop(name, None) or object())
+                    )
                 if self._first is None:
                     self._first = delta.change
                 self._last = delta.change
@@ -73,6 +84,7 @@ class OrderedQueue:
             if change is None:
                 return None
             self._told, self._now = now, list(now)
+            self._away = {}
             self._first = self._last = None
             self._steps = 0
         found: deque[AnyDelta] = deque()
@@ -80,6 +92,9 @@ class OrderedQueue:
             old_val = None if edit.leaving is None else edit.leaving.value
             new_val = None if edit.entering is None else edit.entering.value
             is_move = old_val is not None and new_val is not None and same_value(old_val, new_val)
+            if is_move and edit.old_offset == edit.new_offset:
+                # Another document, but to the reader the same.
+                continue
             identity = edit.entering.identity if edit.entering is not None else None
             found.append(
                 Delta(change, old_val, new_val, edit.old_offset, edit.new_offset, identity, is_move=is_move)

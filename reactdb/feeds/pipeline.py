@@ -76,11 +76,11 @@ class Pipeline:
         self.steps = tuple(steps)
         self.boxed = boxed = prefix is not None
         self._prefix = prefix or b""
-        self._operations = [_operation(step) for step in steps]
-        self.tests = [step.predicate.test for step in steps if isinstance(step, (Filter, HasFields))]
-        self.only_tests = not boxed and len(self.tests) == len(self._operations)
-        self.is_identity = not boxed and not self._operations
+        self.tests = tuple(step.predicate.test for step in steps if isinstance(step, (Filter, HasFields)))
+        self.only_tests = not boxed and len(self.tests) == len(self.steps)
+        self.is_identity = not boxed and not self.steps
         self.only_values = not boxed and not any(isinstance(step, Map) for step in steps)
+        self._operations = () if self.only_tests else tuple(_operation(step) for step in steps)
         # A document is never null.
         self.drop_null = any(isinstance(step, Map) for step in steps) and not boxed
 
@@ -106,6 +106,14 @@ class Pipeline:
             return self(document, place)
         except Exception:
             return None
+
+
+IDENTITY = Pipeline(())
+
+
+def pipeline(steps: Sequence[Step], prefix: bytes | None = None) -> Pipeline:
+    """The pipeline of these steps; of none, the one that all views without steps share."""
+    return Pipeline(steps, prefix) if steps or prefix is not None else IDENTITY
 
 
 def _operation(step: Step) -> Operation:

@@ -24,12 +24,14 @@ class Queue(Protocol):
     """What a subscription asks of its queue.
 
     Attributes:
-        dropped: Deltas that were dropped, ever.
         is_squashed: It tells batches, not steps.
     """
 
-    dropped: int
     is_squashed: bool
+
+    @property
+    def dropped(self) -> int:
+        """Deltas that were dropped, ever."""
 
     def __len__(self) -> int: ...
 
@@ -156,16 +158,22 @@ class SquashQueue:
                 self.dropped += 1
 
     def _fold(self, deltas: Sequence[AnyDelta]) -> None:
-        pending = self._pending
         for delta in deltas:
-            identity = identity_of(delta)
-            entry = pending.get(identity)
-            if entry is None:
-                pending[identity] = (delta, delta)
-            elif is_undone(entry[0], delta):
-                del pending[identity]
-            else:
-                pending[identity] = (entry[0], delta)
+            if type(delta) is Delta and delta.leaving is not None:
+                # One place in the result was left and another taken: each has its own net difference.
+                self._fold_one(delta.leaving, Delta(delta.change, delta.old_val, None, group=delta.group))
+                delta = Delta(delta.change, None, delta.new_val, identity=delta.identity, group=delta.group)
+            self._fold_one(identity_of(delta), delta)
+
+    def _fold_one(self, identity: Hashable, delta: AnyDelta) -> None:
+        pending = self._pending
+        entry = pending.get(identity)
+        if entry is None:
+            pending[identity] = (delta, delta)
+        elif is_undone(entry[0], delta):
+            del pending[identity]
+        else:
+            pending[identity] = (entry[0], delta)
 
     def take(self) -> deque[AnyDelta] | None:
         with self._lock:

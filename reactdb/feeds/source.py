@@ -38,6 +38,8 @@ from reactdb.store.snapshot import Row, Snapshot
 NO_PLACES: Sequence[bytes] = ()
 # Bytes of a number in a place: entries of one document, or keys of one get_all.
 _NUMBER_BYTES = 4
+# Every array's key bytes are below these.
+LAST_ARRAY = collation.key_bytes([collation.maxval])
 
 
 class Source:
@@ -219,7 +221,9 @@ def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
         return None
     for expression, start, stop in implied_ranges(predicate):
         path = field_path(expression)
-        axis = ExpressionAxis(expression) if path is None else FieldAxis(path)
+        # A field of an array is an array of the fields, which no walk along the path would find.
+        is_walk = path is not None and (len(path) == 1 or start > LAST_ARRAY)
+        axis = FieldAxis(path) if path is not None and is_walk else ExpressionAxis(expression)
         return [ValueRange(table_id, axis, start, stop)]
     return None
 

@@ -17,19 +17,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from reactdb.errors import FeedOverflow, ReactDBError
-from reactdb.feeds.compiler import Plan, compile_query
-from reactdb.feeds.events import Event, Render, RenderInitial, initial_renderer, overflow, renderer, state
+from reactdb.feeds.compiler import Plan
+from reactdb.feeds.events import Event, overflow, render_initial, state
 from reactdb.feeds.log_reader import LogReader
-from reactdb.feeds.options import FeedOptions
-from reactdb.feeds.ordered_queue import OrderedQueue
-from reactdb.feeds.position import read_position
-from reactdb.feeds.queue import FeedQueue, Queue, SquashQueue
-from reactdb.feeds.view import AnyDelta, Initial, present_order
-from reactdb.query import ALL_TABLES, Query
-from reactdb.store.snapshot import PastSnapshot, Undo
+from reactdb.feeds.queue import FeedQueue, Queue
+from reactdb.feeds.request import Request
+from reactdb.feeds.union_queue import squash_queue
+from reactdb.feeds.view import AnyDelta, Initial, Order, present_order
 
 if TYPE_CHECKING:
-    from reactdb.feeds.hub import FeedHub, Node
+    from reactdb.feeds.hub import Node
     from reactdb.feeds.terms import Chain
 
 # A timer that fires this much early still fires: clocks round.
@@ -61,61 +58,6 @@ class Consumer(Protocol):
         """Seconds, on the consumer's clock."""
 
 
-class Source:
-    """What all subscriptions of one feed share: the query, the options, and how events look."""
-
-    __slots__ = ("_plan", "_renderers", "hub", "initial", "options", "query")
-
-    def __init__(self, hub: FeedHub, query: Query, options: FeedOptions) -> None:
-        self.hub = hub
-        self.query = query
-        self.options = options
-        self.initial: RenderInitial = initial_renderer(options)
-        self._renderers: dict[bool, Render] = {}
-        self._plan: tuple[object, Plan] | None = None
-
-    def plan(self, snapshot: Any) -> Plan:
-        """The query compiled for the snapshot's catalogue. A view without state is made once; others belong to one node."""
-        if self._plan is not None and self._plan[0] is snapshot.catalogue:
-            return self._plan[1]
-        plan = compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
-        if not plan.view.is_stateful:
-            self._plan = (snapshot.catalogue, plan)
-        return plan
-
-    def fresh_plan(self) -> Plan:
-        """The query compiled for the present, or for where the feed is to begin."""
-        with self.hub.engine.snapshot() as snapshot:
-            return compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
-
-    def check(self) -> None:
-        """Raise now what subscribing would raise."""
-        since = self.options.since
-        with self.hub.engine.snapshot() as snapshot:
-            if since is None:
-                self.plan(snapshot)
-                return
-            position = read_position(since, self.hub.engine.database_id, snapshot)
-            past = PastSnapshot(snapshot, position, Undo(position, ()))
-            compile_query(self.query, past, include_offsets=self.options.include_offsets)
-
-    def start_position(self) -> int:
-        """Where a subscription would begin."""
-        with self.hub.engine.fresh_snapshot() as snapshot:
-            since = self.options.since
-            return (
-                snapshot.seq if since is None else read_position(since, self.hub.engine.database_id, snapshot)
-            )
-
-    def render(self, is_ordered: bool) -> Render:
-        found = self._renderers.get(is_ordered)
-        if found is None:
-            found = self._renderers[is_ordered] = renderer(
-                self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES
-            )
-        return found
-
-
 class Subscription:
     """See the head of this file.
 
@@ -134,6 +76,7 @@ class Subscription:
         "_due_at",
         "_final",
         "_floor",
+        "_is_prepared",
         "_is_spilled",
         "_opening",
         "_queue",
@@ -145,13 +88,13 @@ class Subscription:
         "node",
         "path",
         "reader",
+        "request",
         "since",
-        "source",
         "told",
     )
 
-    def __init__(self, source: Source, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
-        self.source = source
+    def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
+        self.request = request
         self.consumer = consumer
         self.path = path
         self.node: Node | None = None
@@ -164,6 +107,7 @@ class Subscription:
         self._queue: Queue | None = None
         self._opening: Iterator[Event] | None = None
         self._batch: deque[AnyDelta] | None = None
+        self._is_prepared = True
         self._is_spilled = False
         self._dropped_told = 0
         self._due_at = 0.0
@@ -176,41 +120,46 @@ class Subscription:
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
 
-    def begin(
-        self, plan: Plan, seq: int, results: Iterable[Initial] | None, ordered: list[Initial] | None
-    ) -> None:
-        """Live from `seq` on. `results`: initial values to tell first; `ordered`: the list that offsets begin with."""
-        options = self.source.options
+    def begin(self, plan: Plan, seq: int, ordered: Order, *, is_prepared: bool) -> None:
+        """Live from `seq` on. `ordered`: what offsets begin with. Without `is_prepared`, nothing is told before
+        `provide` says how it begins."""
         self.since = seq
         self._prepare(plan, ordered)
-        if results is not None or options.include_states:
-            self._opening = self._begin_telling(results, seq)
+        self._is_prepared = is_prepared
+        if is_prepared and self.request.options.include_states:
+            self._opening = self._begin_telling(None)
+
+    def provide(self, results: Iterable[Initial] | None) -> None:
+        """The initial values to begin with; None for none. Any thread, once."""
+        if results is not None or self.request.options.include_states:
+            self._opening = self._begin_telling(results)
+        self._is_prepared = True
 
     def begin_behind(self, reader: LogReader) -> None:
         """At the reader's position; the log tells what came since."""
         self.since = self._base = reader.position
         self.reader = reader
         self._prepare(reader.plan, present_order(reader.plan.view))
-        if self.source.options.include_states:
-            self._opening = iter([state("catching_up", self.source.options)])
+        if self.request.options.include_states:
+            self._opening = iter([state("catching_up", self.request.options)])
 
-    def _prepare(self, plan: Plan, ordered: list[Initial] | None) -> None:
-        options = self.source.options
-        self._render = self.source.render(plan.is_ordered)
+    def _prepare(self, plan: Plan, ordered: Order) -> None:
+        options = self.request.options
+        self._render = self.request.render(plan.is_ordered)
         if options.squash_s is None:
             self._queue = FeedQueue(options.queue_size)
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
             self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
-            self._queue = SquashQueue(options.queue_size) if ordered is None else OrderedQueue(ordered)
+            self._queue = squash_queue(options.queue_size, ordered)
 
-    def _begin_telling(self, results: Iterable[Initial] | None, seq: int) -> Iterator[Event]:
-        options, render = self.source.options, self.source.initial
+    def _begin_telling(self, results: Iterable[Initial] | None) -> Iterator[Event]:
+        options, seq = self.request.options, self.since
         if results is not None:
             if options.include_states:
                 yield state("initializing", options)
             for initial in results:
-                yield render(initial, seq)
+                yield render_initial(initial, seq, options)
         if options.include_states:
             yield state("ready", options)
 
@@ -227,7 +176,7 @@ class Subscription:
             if isinstance(self.end, FeedOverflow):
                 self.end = FeedOverflow(self.end.skipped + len(deltas))
             return True
-        on_overflow = self.source.options.on_overflow
+        on_overflow = self.request.options.on_overflow
         if on_overflow != "drop" and not queue.has_room(len(deltas)):
             # What is queued is told first: it is all there up to here, and can be gone on from.
             self._base = seq - 1
@@ -259,6 +208,16 @@ class Subscription:
 
     def poll(self) -> Any:
         """The next event; NOTHING where there is none now; ENDED after the last one (see `error`)."""
+        try:
+            return self._next_event()
+        except Exception as error:
+            # A filter or a map failed for an initial value.
+            self.end = error
+            return ENDED
+
+    def _next_event(self) -> Any:
+        if not self._is_prepared:
+            return ENDED if self.is_closed else NOTHING
         while not self.is_closed:
             if self._opening is not None:
                 event = next(self._opening, None)
@@ -279,7 +238,14 @@ class Subscription:
                 if self.is_behind and self.end is None:
                     self._read_on(queue)
                     continue
-                if self.end is not None and not len(queue):
+                if self.end is None:
+                    try:
+                        # In a forked child, or where the file was moved away, nothing will ever come.
+                        self.request.hub.engine.check_usable()
+                    except ReactDBError as error:
+                        self._give_up(error)
+                        break
+                elif not len(queue):
                     break
                 return NOTHING
             event = self._render(delta)
@@ -317,20 +283,20 @@ class Subscription:
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
         self._floor = self.position
         self._batch = queue.take()
-        if self.source.options.squash_s:
-            self._due_at = self.consumer.now() + self.source.options.squash_s
+        if self.request.options.squash_s:
+            self._due_at = self.consumer.now() + self.request.options.squash_s
         return self._batch
 
     def _is_due(self, queue: Queue) -> bool:
         """Whether the next batch may be taken: its time has come, or the queue gets full, or nothing is to be waited for."""
         if not len(queue):
             return False
-        if 2 * len(queue) > self.source.options.queue_size or self.end is not None:
+        if 2 * len(queue) > self.request.options.queue_size or self.end is not None:
             return True
         if self.is_behind:
             # The net difference is of all that was missed.
             return False
-        return not self.source.options.squash_s or self.consumer.now() + EARLY_S >= self._due_at
+        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._due_at
 
     @property
     def wait_s(self) -> float | None:
@@ -356,7 +322,7 @@ class Subscription:
     def has_work(self) -> bool:
         """Whether polling would find something, now or when it is due."""
         queue = self._queue
-        return (
+        return self._is_prepared and (
             self._opening is not None
             or self._batch is not None
             or (queue is not None and (len(queue) > 0 or queue.dropped != self._dropped_told))
@@ -374,7 +340,7 @@ class Subscription:
 
     def _read_on(self, queue: Queue) -> None:
         """The next page of the log into the queue; at its end, back among the living."""
-        hub, options = self.source.hub, self.source.options
+        hub, options = self.request.hub, self.request.options
         try:
             reader = self.reader
             if reader is None:
@@ -402,8 +368,8 @@ class Subscription:
             if event is not None:
                 yield event
         self._batch = None
-        if self.source.options.include_states:
-            yield state("ready", self.source.options)
+        if self.request.options.include_states:
+            yield state("ready", self.request.options)
 
     def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
         """Called by the hub, under the publish lock: `deltas` were the last from the log, and after `seq` it is told."""
@@ -427,7 +393,7 @@ class Subscription:
         if not self.is_closed:
             self._final = self.position
             self.is_closed = True
-            self.source.hub.forget(self)
+            self.request.hub.forget(self)
 
     def release(self) -> None:
         """Called by the hub when it has let go."""
@@ -440,7 +406,7 @@ class Subscription:
     # Figures
 
     def _routed(self) -> int:
-        return self.source.hub.engine.published
+        return self.request.hub.engine.published
 
     @property
     def position(self) -> int:

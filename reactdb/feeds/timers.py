@@ -15,40 +15,73 @@ from collections.abc import Callable
 logger = logging.getLogger("reactdb")
 
 
+class Timer:
+    """One call that is due. `cancel` makes it not happen, unless it is happening."""
+
+    __slots__ = ("_timers", "callback", "due", "number")
+
+    def __init__(self, timers: Timers, due: float, number: int, callback: Callable[[], None]) -> None:
+        self._timers = timers
+        self.due = due
+        self.number = number
+        self.callback: Callable[[], None] | None = callback
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.due, self.number) < (other.due, other.number)
+
+    def dispose(self) -> None:
+        self._timers.cancel(self)
+
+
 class Timers:
-    """Thread safety: `call_later` may be called from any thread; callbacks come on the timer thread, one after the other."""
+    """Thread safety: all may be called from any thread; callbacks come on the timer thread, one after the other."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._due: list[Timer] = []
         self._count = 0
         self._thread: threading.Thread | None = None
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Call back once, not before `delay_s` seconds."""
         with self._condition:
             self._count += 1
-            heapq.heappush(self._due, (time.monotonic() + delay_s, self._count, callback))
+            timer = Timer(self, time.monotonic() + delay_s, self._count, callback)
+            heapq.heappush(self._due, timer)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="reactdb-timers", daemon=True)
                 self._thread.start()
             else:
                 self._condition.notify()
+        return timer
+
+    def cancel(self, timer: Timer) -> None:
+        """A second time, or too late: nothing happens."""
+        with self._condition:
+            if timer.callback is None:
+                return
+            timer.callback = None
+            self._due.remove(timer)
+            heapq.heapify(self._due)
+            if not self._due:
+                self._condition.notify()
 
     def _run(self) -> None:
         while True:
             with self._condition:
-                while self._due and (wait_s := self._due[0][0] - time.monotonic()) > 0:
+                while self._due and (wait_s := self._due[0].due - time.monotonic()) > 0:
                     self._condition.wait(wait_s)
                 if not self._due:
                     self._thread = None
                     return
-                _, _, callback = heapq.heappop(self._due)
+                timer = heapq.heappop(self._due)
+                callback, timer.callback = timer.callback, None
             try:
-                callback()
+                if callback is not None:
+                    callback()
             except Exception:
                 logger.exception("a timer of a feed failed")
-            del callback
+            del callback, timer
 
 
 timers = Timers()

@@ -1,6 +1,6 @@
 """UnionView: several views told as one. A document that is in two of them is told twice.
 
-Rule of this file: members know nothing of each other; only names are made different.
+Rule of this file: members know nothing of each other; what they report is only numbered.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from reactdb.change import Change
-from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader, View, identity_of
+from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader, View
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 
@@ -52,7 +52,7 @@ class UnionView:
             if number == 0:
                 found.extend(deltas)
             else:
-                found.extend(_renamed(delta, number, change) for delta in deltas)
+                found.extend(_numbered(delta, number) for delta in deltas)
         return found
 
     def describe(self) -> dict[str, Any]:
@@ -62,16 +62,19 @@ class UnionView:
         }
 
 
-def _renamed(delta: AnyDelta, number: int, change: Change) -> Delta:
+def _numbered(delta: AnyDelta, number: int) -> Delta:
+    """The delta as one of that member. They may be shared, so it is another one."""
     if type(delta) is not Delta:
-        return Delta(change, delta.old_val, delta.new_val, identity=(number, identity_of(delta)))
+        return Delta(delta, delta.old_val, delta.new_val, member=number)  # type: ignore[arg-type]
     return Delta(
         delta.change,
         delta.old_val,
         delta.new_val,
         delta.old_offset,
         delta.new_offset,
-        (number, identity_of(delta)),
+        delta.identity,
         delta.group,
         delta.is_move,
+        delta.leaving,
+        number,
     )

@@ -32,9 +32,22 @@ class Delta:
         identity: Names the place in the result, so that what happens to it can be squashed; None for the document's key.
         group: The value of the group, in a list, where the result is grouped; None elsewhere.
         is_move: Only the offset changed: nothing to tell those who did not ask for offsets.
+        leaving: Names the place that `old_val` had, where that is another than `identity`; None where it is not.
+        member: Of a union: the number of the member that reports it.
     """
 
-    __slots__ = ("change", "group", "identity", "is_move", "new_offset", "new_val", "old_offset", "old_val")
+    __slots__ = (
+        "change",
+        "group",
+        "identity",
+        "is_move",
+        "leaving",
+        "member",
+        "new_offset",
+        "new_val",
+        "old_offset",
+        "old_val",
+    )
 
     def __init__(
         self,
@@ -46,6 +59,8 @@ class Delta:
         identity: Hashable = None,
         group: list[Any] | None = None,
         is_move: bool = False,
+        leaving: Hashable = None,
+        member: int = 0,
     ) -> None:
         self.change = change
         self.old_val = old_val
@@ -55,6 +70,8 @@ class Delta:
         self.identity = identity
         self.group = group
         self.is_move = is_move
+        self.leaving = leaving
+        self.member = member
 
     @property
     def seq(self) -> int:
@@ -208,7 +225,14 @@ class View(Protocol):
         """For `explain()`."""
 
 
-def present_order(view: View) -> list[Initial] | None:
-    """The items of an ordered view as it stands, or None for a result without offsets."""
+# The items of an ordered view as it stands; None for a result without offsets; of a union, one of these for each member.
+Order = list[Initial] | None | tuple["Order", ...]
+
+
+def present_order(view: View) -> Order:
+    """What offsets count in, as the view stands."""
+    members = getattr(view, "members", None)
+    if members is not None:
+        return tuple(present_order(member) for member in members)
     items = getattr(view, "items", None)
     return None if items is None else items()

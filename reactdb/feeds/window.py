@@ -282,8 +282,9 @@ class WindowView:
             return Delta(change, None, entering.value, None, new_offset, entering.identity)
         if entering is None:
             return Delta(change, leaving.value, None, old_offset, None, leaving.identity)
-        # Two documents, or two states of one, are never the same; what was made of them may be.
-        is_move = not self.pipeline.only_values and same_value(leaving.value, entering.value)
+        # Two documents, or two states of one, are never the same; what was made of them may be, and copies are.
+        may_be_same = self._has_copies or not self.pipeline.only_values
+        is_move = may_be_same and same_value(leaving.value, entering.value)
         if is_move and old_offset == new_offset:
             return None
         return Delta(

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reactdb import codec, collation
-from reactdb.errors import CorruptDatabase, InvalidName, QueryError
+from reactdb.errors import CorruptDatabase, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, compile_value, from_data
 from reactdb.store.schema import fact
 from reactdb.store.sqlite import Connection
+
+# Of a hidden entry's value, so many bytes are kept: a large object in an indexed field must not be in the file once more.
+HIDDEN_VALUE_BYTES = 128
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 
@@ -28,7 +31,12 @@ def check_name(kind: str, name: object) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexInfo:
-    """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none."""
+    """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.
+
+    A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a hidden
+    entry. What names the index never sees it: get_all, between, order_by, min and max. A filter finds it: comparisons hold
+    between all types, and objects are above all numbers.
+    """
 
     id: int
     table_id: int
@@ -38,24 +46,43 @@ class IndexInfo:
     value_of: Callable[[dict[str, Any]], Any]
 
     def entries(self, document: dict[str, Any]) -> list[tuple[bytes, int]]:
-        """The document's places in this index as (value bytes, tag).
+        """The document's places in this index as (value bytes, tag), without the hidden ones.
 
-        None for a value that ReQL leaves out of an index (missing, null, an object, arrays of those, or an error); one
-        for a simple index; one for each element of an array in a multi index, told apart by their tags.
+        One for a simple index, one for each element of an array in a multi index, told apart by their tags; none where the
+        value is missing or fails.
         """
         try:
             value = self.value_of(document)
-        except QueryError:
+            if self.multi and isinstance(value, list):
+                found = []
+                for tag, element in enumerate(value):
+                    key = collation.index_key_bytes(element)
+                    if key is not None:
+                        found.append((key, tag))
+                return found
+            key = collation.index_key_bytes(value)
+        except (QueryError, InvalidKey):
+            # InvalidKey: an array around a value that is nested as deep as can be, for example.
             return []
-        if self.multi and isinstance(value, list):
-            found = []
-            for tag, element in enumerate(value):
-                key = collation.index_key_bytes(element)
-                if key is not None:
-                    found.append((key, tag))
-            return found
-        key = collation.index_key_bytes(value)
         return [] if key is None else [(key, 0)]
+
+    def stored_entries(self, document: dict[str, Any]) -> list[tuple[int, bytes, int]]:
+        """The rows of `entries` that the document has, as (index_id, value bytes, tag): the hidden ones too.
+
+        Those have the index's number negated, so that a walk over the others meets none of them. Their value bytes are cut.
+        """
+        found = []
+        try:
+            value = self.value_of(document)
+            for tag, element in enumerate(value if self.multi and isinstance(value, list) else (value,)):
+                key = collation.index_key_bytes(element)
+                if key is None:
+                    found.append((-self.id, collation.key_bytes(element)[:HIDDEN_VALUE_BYTES], tag))
+                else:
+                    found.append((self.id, key, tag))
+        except (QueryError, InvalidKey):
+            return []
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

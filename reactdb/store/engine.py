@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from threading import RLock
+from threading import Lock, RLock
 from typing import TypeVar
 
 from reactdb.errors import (
@@ -25,6 +25,7 @@ from reactdb.errors import (
     ForkedDatabase,
     ReactDBError,
     ReadOnlyDatabase,
+    StorageMoved,
     TableNotFound,
 )
 from reactdb.store import schema, sqlite
@@ -66,8 +67,8 @@ class Engine:
 
     Attributes:
         path: Absolute path, or ":memory:".
-        catalogue: Tables and indexes as last seen. Replaced whole.
-        database_id, epoch: For tokens: which file, and which stretch of its history.
+        catalogue: Tables and indexes as last seen. Replaced whole, and only by a newer one.
+        database_id: For tokens: which file.
         publisher: Who hears of commits.
     """
 
@@ -81,8 +82,8 @@ class Engine:
         self._unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
+        self._catalogue_lock = Lock()
         self.database_id: str
-        self.epoch: str
         self.publisher: Publisher
         self._open()
         engines.add(self)
@@ -93,9 +94,10 @@ class Engine:
     def _open(self) -> None:
         if not self.is_memory:
             self._check_path()
+            self._make_file()
+            self._look_before_opening()
         connection = self._connect("ro" if self.read_only else "rwc")
         try:
-            # Whose file it is comes first: nothing is written to a foreign one.
             version = schema.identify(connection, self.path)
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
@@ -103,10 +105,11 @@ class Engine:
             if not self.read_only:
                 if not self.is_memory:
                     self._use_wal(connection)
-                schema.migrate(connection, self.path)
+                if version < schema.FORMAT_VERSION:
+                    # Only then: it takes the write lock, which another process may have for long.
+                    schema.migrate(connection, self.path)
             self.catalogue = load(connection)
             self.database_id = schema.fact(connection, "database_id")
-            self.epoch = schema.newest_epoch(connection)
             self.publisher = Publisher(self, head_seq(connection))
             if self.read_only:
                 self._readers.append(Reader(connection, self.catalogue))
@@ -134,6 +137,36 @@ class Engine:
                 self.path,
                 f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or remove both",
             )
+
+    def _make_file(self) -> None:
+        """A new file is its owner's alone; the two beside it get the same permissions from SQLite."""
+        if self.read_only or os.path.exists(self.path):
+            return
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            # Another process was quicker.
+            pass
+        except OSError as error:
+            reason = sqlite.reason_not_opened(self.path)
+            raise CannotOpen(
+                self.path, os.strerror(error.errno).lower() if error.errno else reason
+            ) from error
+
+    def _look_before_opening(self) -> None:
+        """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
+        another program's database into it."""
+        if self.read_only:
+            return
+        witness = self._connect("ro")
+        try:
+            schema.identify(witness, self.path)
+        except SQLiteError as error:
+            # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
+            if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+                raise sqlite.translate(error, "open", self.path) from error
+        finally:
+            witness.close()
 
     def _connect(self, mode: str) -> Connection:
         return sqlite.connect(
@@ -168,28 +201,55 @@ class Engine:
         if self._unusable is None:
             self._unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
-        while self._readers:
-            self._readers.pop().connection.close()
+        self._close_readers()
         if writer is not None:
             writer.close()
+
+    def _close_readers(self) -> None:
+        """Those that nobody uses just now. The others are closed when they are given back."""
+        while True:
+            try:
+                reader = self._readers.pop()
+            except IndexError:
+                return
+            reader.connection.close()
+
+    @property
+    def is_usable(self) -> bool:
+        """Neither closed, nor moved, nor inherited through fork()."""
+        return self._unusable is None
 
     def check_usable(self) -> None:
         """Raises: DatabaseClosed, ForkedDatabase, or StorageMoved, whichever is the matter."""
         if self._unusable is not None:
             raise self._unusable()
 
-    def refuse(self, why: Callable[[], ReactDBError]) -> None:
-        """From now on every use raises what `why` gives."""
-        self._unusable = why
+    def moved(self, trouble: str) -> StorageMoved:
+        """The error that says so. From now on every use raises it."""
+        message = (
+            f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
+        )
+        self._unusable = lambda: StorageMoved(message)
+        return StorageMoved(message)
+
+    def translated(self, error: Exception, operation: str) -> ReactDBError:
+        """SQLite's error as one of ours. Whatever it says, a file that was moved is the reason."""
+        guard = None if self._writer is None else self._writer.guard
+        trouble = "" if guard is None else guard.look()[1]
+        return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
 
     def abandon(self) -> None:
         """In a forked child: the parent's connections must not be used, nor closed, which would drop the parent's locks."""
-        inherited.append((self._writer, list(self._readers)))
+        for reader in self._readers:
+            sqlite.leave_open(reader.connection)
+        if self._writer is not None:
+            self._writer.abandon()
         self._readers = deque()
         self._writer = None
         self._unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
         )
+        self.publisher.abandon()
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading
@@ -208,16 +268,19 @@ class Engine:
         try:
             row = reader.connection.execute(GET_LIVE, (table.id, key)).fetchone()
         except SQLiteError as error:
-            raise sqlite.translate(error, "read", self.path) from error
+            raise self.translated(error, "read") from error
         finally:
             self._give_back(reader)
         if row is not None:
             return row[0]  # type: ignore[no-any-return]
         if not self.is_memory:
             with self.snapshot() as snapshot:
-                known = snapshot.catalogue.by_id.get(table.id)
-                if known is None or known.dropped is not None:
+                known = snapshot.table(table.name)
+                if known is None:
                     raise TableNotFound(table.name)
+                if known.id != table.id:
+                    # Another process has dropped the table and made it again.
+                    return snapshot.get(known, key)
         return None
 
     @contextmanager
@@ -228,7 +291,10 @@ class Engine:
         """
         transaction = self.current_transaction()
         if transaction is not None:
-            yield transaction.snapshot()
+            try:
+                yield transaction.snapshot()
+            except SQLiteError as error:
+                raise self.translated(error, "read") from error
             return
         reader = self._take_reader()
         connection = reader.connection
@@ -236,7 +302,7 @@ class Engine:
             connection.execute("BEGIN")
             yield Snapshot(connection, self._catalogue_of(reader))
         except SQLiteError as error:
-            raise sqlite.translate(error, "read", self.path) from error
+            raise self.translated(error, "read") from error
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -245,11 +311,17 @@ class Engine:
     @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:
         """What is committed, also inside a write transaction of this thread."""
-        if self._writer is None:
+        writer, transaction = self._writer, self.current_transaction()
+        if writer is None or transaction is None:
             with self.snapshot() as snapshot:
                 yield snapshot
+        elif self.is_memory:
+            # There nobody else can read while somebody writes; but what is not committed yet can be taken back in thought.
+            with self.snapshot() as snapshot:
+                # Tables and indexes as committed: a table that the transaction makes may never be.
+                yield as_of(Snapshot(snapshot.connection, self.catalogue), transaction.first - 1)
         else:
-            with self._writer.set_aside(), self.snapshot() as snapshot:
+            with writer.set_aside(), self.snapshot() as snapshot:
                 yield snapshot
 
     @contextmanager
@@ -268,13 +340,26 @@ class Engine:
         try:
             return self._readers.pop()
         except IndexError:
-            connection = self._connect("ro" if self.read_only else "rw")
+            pass
+        connection = self._connect("ro" if self.read_only else "rw")
+        try:
             sqlite.configure(connection, reader=True)
-            return Reader(connection, self.catalogue)
+            # Closed in between: in memory, this connection would be the first one to a new and empty database.
+            self.check_usable()
+        except SQLiteError as error:
+            connection.close()
+            raise self.translated(error, "read") from error
+        except BaseException:
+            connection.close()
+            raise
+        return Reader(connection, self.catalogue)
 
     def _give_back(self, reader: Reader) -> None:
         if self._unusable is None and len(self._readers) < IDLE_READERS:
             self._readers.append(reader)
+            if self._unusable is not None:
+                # Closed in between, and perhaps after the others were.
+                self._close_readers()
         else:
             reader.connection.close()
 
@@ -287,13 +372,19 @@ class Engine:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
             reader.version = version
-            if int(schema.fact(connection, "catalogue")) == self.catalogue.version:
-                reader.catalogue = self.catalogue
+            known = self.catalogue
+            if int(schema.fact(connection, "catalogue")) == known.version:
+                reader.catalogue = known
             else:
                 reader.catalogue = load(connection)
-                if reader.catalogue.version > self.catalogue.version:
-                    self.catalogue = reader.catalogue
+                self.adopt(reader.catalogue)
         return reader.catalogue
+
+    def adopt(self, catalogue: Catalogue) -> None:
+        """Somebody has read this one from the file. It counts if it is the newest."""
+        with self._catalogue_lock:
+            if catalogue.version > self.catalogue.version:
+                self.catalogue = catalogue
 
     # -----------------------------------------------------------------------------------------------------------
     # Writing
@@ -320,17 +411,17 @@ class Engine:
         return self._writable().transaction(durability=durability, origin=origin)
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
-        """Remove the history that `retention` does not keep. See `Writer.compact`."""
-        return self._writable().compact(retention, vacuum=vacuum)
+        """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
+        return self._writable().upkeep.compact(retention, vacuum=vacuum)
 
     @property
     def retention(self) -> Retention | None:
         """What history is kept without being asked; None: all."""
-        return None if self._writer is None else self._writer.retention
+        return None if self._writer is None else self._writer.upkeep.retention
 
     @retention.setter
     def retention(self, retention: Retention | None) -> None:
-        self._writable().retention = retention
+        self._writable().upkeep.retention = retention
 
     def _writable(self) -> Writer:
         self.check_usable()
@@ -367,7 +458,6 @@ class Engine:
 
 
 engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-inherited: list[object] = []
 
 
 def _after_fork_in_child() -> None:

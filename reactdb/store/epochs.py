@@ -3,11 +3,12 @@
 A position in the log means something together with the epoch that it was handed out in: where a future was lost, another epoch
 begins before it, and positions of that future are told apart from those that are written over it.
 
-Rule of this file: it reads the list. Who begins an epoch is the writer's business.
+Rule of this file: the list is only added to. When an epoch begins is the writer's business.
 """
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from reactdb.store.sqlite import Connection
@@ -24,3 +25,20 @@ def epochs(connection: Connection) -> list[Epoch]:
     """All of them, in the order in which they began. Several may begin at one seq; all but the last then have no change."""
     rows = connection.execute("SELECT epoch, since FROM epochs ORDER BY position").fetchall()
     return [Epoch(str(name), int(since)) for name, since in rows]
+
+
+def epoch_at(connection: Connection, seq: int) -> str:
+    """The name of the newest epoch that has the position `seq`."""
+    row = connection.execute(
+        "SELECT epoch FROM epochs WHERE since <= ? ORDER BY position DESC LIMIT 1", (seq,)
+    ).fetchone()
+    return str(row[0])
+
+
+def start_epoch(connection: Connection, since: int) -> None:
+    """Begin another one after the change `since`. A process does, before its first commit and as a part of it."""
+    (position,) = connection.execute("SELECT max(position) FROM epochs").fetchone()
+    connection.execute(
+        "INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)",
+        (os.urandom(6).hex(), since, position + 1),
+    )

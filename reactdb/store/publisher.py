@@ -42,6 +42,9 @@ class CommitListener(Protocol):
     def close(self) -> None:
         """The database is closing."""
 
+    def abandon(self) -> None:
+        """In a forked child: threads that did not come along may hold the locks."""
+
 
 class Publisher:
     """See the head of this file.
@@ -49,13 +52,21 @@ class Publisher:
     Attributes:
         listener: Who is told; None before the first feed was opened.
         published: Seq up to which it has been told.
+        committing: Held by the writer from COMMIT until the commit is published, and by whoever reads commits from the log to
+            tell of them: what this process has written is for the thread that wrote it. Taken before `lock`.
     """
+
+    # What is told of tables and indexes is the difference to the catalogue that was told last. The engine's is no measure: any
+    # reader may have learned of another process's changes in between.
+    _catalogue: Catalogue
 
     def __init__(self, engine: Engine, seq: int) -> None:
         self._engine = engine
         self.lock = threading.RLock()
+        self.committing = threading.Lock()
         self.listener: CommitListener | None = None
         self.published = seq
+        self._catalogue = engine.catalogue
         self._routing = threading.local()
 
     @property
@@ -72,6 +83,7 @@ class Publisher:
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
         self.published = max(self.published, seq)
+        self._catalogue = self._engine.catalogue
 
     def publish(self, transactions: Sequence[WriteTransaction], head: int) -> None:
         """Tell of this process's commits, in order. `head` is the seq of the last."""
@@ -92,32 +104,40 @@ class Publisher:
                     # Began before anybody listened, or told in part from the log already.
                     self._publish_log(listener, last)
                     changes = []
-                if changes or transaction.dropped_tables or transaction.dropped_indexes:
-                    self._route(
-                        listener,
-                        Commit(changes, last, transaction.dropped_tables, transaction.dropped_indexes),
-                    )
+                tables, indexes = (
+                    self._what_was_dropped(transaction.catalogue)
+                    if transaction.is_catalogue_changed
+                    else ([], [])
+                )
+                if changes or tables or indexes:
+                    self._route(listener, Commit(changes, last, tables, indexes))
                 self.published = max(self.published, last)
 
     def catch_up(self) -> bool:
         """Tell what other processes have committed. Whether there was anything."""
-        with self.lock:
+        with self.committing, self.lock:
             listener = self.listener
             if listener is None or not listener.is_active:
                 return False
-            before = self._engine.catalogue
             with self._engine.fresh_snapshot() as snapshot:
-                head, after = snapshot.seq, snapshot.catalogue
+                head, catalogue = snapshot.seq, snapshot.catalogue
             found = head > self.published
             if found:
                 self._publish_log(listener, head)
-            tables, indexes = what_was_dropped(before, after)
+            tables, indexes = self._what_was_dropped(catalogue)
             if tables or indexes:
                 self._route(listener, Commit([], head, tables, indexes))
                 found = True
         if found:
             self.drain()
         return found
+
+    def _what_was_dropped(self, catalogue: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
+        before = self._catalogue
+        if catalogue.version <= before.version:
+            return [], []
+        self._catalogue = catalogue
+        return what_was_dropped(before, catalogue)
 
     def _publish_log(self, listener: CommitListener, until: int) -> None:
         while self.published < until:
@@ -141,17 +161,23 @@ class Publisher:
         finally:
             self._routing.is_on = False
 
+    def abandon(self) -> None:
+        """In a forked child: new locks, because threads that did not come along may hold the old ones."""
+        self.lock = threading.RLock()
+        self.committing = threading.Lock()
+        if self.listener is not None:
+            self.listener.abandon()
+
     def drain(self) -> None:
         """Let the listener tell what it has taken in. No lock is held."""
+        # Also where nobody listens any more: those whom the last commit ended have yet to hear of it.
         listener = self.listener
-        if listener is not None and listener.is_active:
+        if listener is not None:
             listener.drain()
 
 
 def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
     """(ids of tables, pairs of table id and index name) that are in one catalogue and not in a later one."""
-    if before.version == after.version:
-        return [], []
     tables = [
         table_id
         for table_id, info in before.by_id.items()

@@ -31,9 +31,9 @@ def m001_log_heads_indexes(database: Database) -> None:
     """Format 1."""
     for statement in (
         # The log is the database: each document version once, in the entry that wrote it.
-        # AUTOINCREMENT: a seq is never used again, also after the newest entries were compacted away.
+        # Not AUTOINCREMENT: seqs are given by the writer, and `snapshot.head_seq` says why none is given twice.
         """CREATE TABLE log (
-            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            seq INTEGER PRIMARY KEY,
             table_id INTEGER NOT NULL,
             kind INTEGER NOT NULL,
             step INTEGER NOT NULL,
@@ -129,7 +129,3 @@ def set_fact(connection: Connection, name: str, value: Any) -> None:
         "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, value),
     )
-
-
-def newest_epoch(connection: Connection) -> str:
-    return str(connection.execute("SELECT epoch FROM epochs ORDER BY position DESC LIMIT 1").fetchone()[0])

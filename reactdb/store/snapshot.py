@@ -10,7 +10,7 @@ Ranges are half open in bytes, start <= key < stop; `collation` makes every boun
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,10 +18,13 @@ from typing import Any, NamedTuple
 from reactdb import codec
 from reactdb.change import Change
 from reactdb.errors import HistoryLost
-from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo
+from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.sqlite import Connection
 
+HEAD = (
+    "SELECT max((SELECT coalesce(max(seq), 0) FROM log), (SELECT value FROM facts WHERE name = 'low_water'))"
+)
 EVERYTHING = (b"", b"\xff")
 # Rows that one read of the log fetches: about 1 MB of ordinary documents.
 PAGE_CHANGES = 1_000
@@ -53,6 +56,13 @@ ENTRIES = (
     " CROSS JOIN heads h ON h.table_id = ? AND h.key = e.key CROSS JOIN log l ON l.seq = h.seq"
     " WHERE e.index_id = ? AND e.value >= ? AND e.value < ? ORDER BY e.value {0}, e.key {0}, e.tag {0} LIMIT ?"
 )
+CANDIDATES = "SELECT key FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
+# Documents that are picked with one statement: a half of the time of one by one.
+PICKED = 100
+PICK = (
+    "SELECT h.key, l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq"
+    f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
+)
 COLUMNS = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, p.body"
 CHANGES = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
 TABLE_CHANGES = (
@@ -65,9 +75,14 @@ ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHE
 
 
 def head_seq(connection: Connection) -> int:
-    """The seq of the newest entry that was ever written. Survives the compaction of that entry."""
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
-    return 0 if row is None else int(row[0])
+    """The seq of the newest entry that was ever written; 0 before the first.
+
+    Compaction can remove the newest entry (a deletion), but only below the low-water mark, which then stands at or above it.
+    So the greater of the two is never given out again. (AUTOINCREMENT promises the same, at the price of one more page in every
+    commit: 5 of 24 µs, and a tenth of a bulk insert.)
+    """
+    row = connection.execute(HEAD).fetchone()
+    return int(row[0])
 
 
 def low_water(connection: Connection) -> int:
@@ -127,6 +142,26 @@ class Snapshot:
             ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
         )
         return list(map(Entry._make, cursor.fetchall()))
+
+    def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+        """Sorted keys, among them those of all documents with an entry, hidden or not, in start <= value < stop of a range."""
+        found: set[bytes] = set()
+        for start, stop in ranges:
+            # A value that was cut is not above the whole one, nor below the bound that is cut at the same place.
+            for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):
+                found.update(key for (key,) in self.connection.execute(CANDIDATES, (index_id, low, stop)))
+        return sorted(found)
+
+    def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
+        """The documents of sorted keys, in this order, read as they are asked for. Keys without a document are passed over."""
+        even = len(keys) - len(keys) % PICKED
+        for place in range(0, even, PICKED):
+            cursor = self.connection.execute(PICK, (table.id, *keys[place : place + PICKED]))
+            yield from map(Row._make, cursor.fetchall())
+        for key in keys[even:]:
+            body = self.get(table, key)
+            if body is not None:
+                yield Row(key, body)
 
     def count(self, table: TableInfo) -> int:
         return int(
@@ -204,7 +239,8 @@ class Undo:
     def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
         """For each key that changed after `seq`, its document at `seq` (None: it was not there)."""
         found: dict[bytes, bytes | None] = {}
-        for key, steps in self._steps.get(table_id, {}).items():
+        # A list first: another thread may be adding what has happened since.
+        for key, steps in list(self._steps.get(table_id, {}).items()):
             place = bisect_left(steps, seq + 1, key=lambda step: step[0])
             if place < len(steps):
                 found[key] = steps[place][1]
@@ -285,6 +321,20 @@ class PastSnapshot(Snapshot):
             index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted
         )
         return _merged((entry for entry in now if entry.key not in old), ours, reverse, limit, key=_entry_key)
+
+    def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+        # Every key that changed since: to look at its old document costs as much as to compute its entries.
+        old = self._old_of(index.table_id)
+        then = {key for key, body in old.items() if body is not None}
+        then.update(key for key in self._now.candidates(index, ranges) if key not in old)
+        return sorted(then)
+
+    def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
+        old = self._old_of(table.id)
+        ours = (Row(key, body) for key in keys if (body := old.get(key)) is not None)
+        yield from merge(
+            self._now.pick(table, [key for key in keys if key not in old]), ours, key=_row_key
+        )
 
     def count(self, table: TableInfo) -> int:
         old = self._old_of(table.id)

@@ -21,6 +21,7 @@ from reactdb.errors import (
     CannotOpen,
     CorruptDatabase,
     DatabaseBusy,
+    DatabaseClosed,
     DiskFull,
     IncompatibleFormat,
     NotADatabase,
@@ -61,7 +62,8 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
             f"reactdb needs SQLite {needed} or newer and found {sqlite3.sqlite_version}; "
             "`pip install reactdb[sqlite]` brings one"
         )
-    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quote(path)}?mode={mode}"
+    # By bytes: a file's name need not be UTF-8.
+    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quote(os.fsencode(path))}?mode={mode}"
     try:
         connection = sqlite3.connect(
             uri,
@@ -71,6 +73,8 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
             cached_statements=256,
             timeout=busy_timeout_s,
         )
+        # Never SQLite's own checkpoints: see the head of this file.
+        connection.execute("PRAGMA wal_autocheckpoint=0")
     except SQLiteError as error:
         raise translate(error, "open", path) from error
     return connection
@@ -79,8 +83,6 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
 def configure(connection: Connection, *, reader: bool) -> None:
     """The settings of every connection. Each costs a statement, so they are made once, when it is opened."""
     execute = connection.execute
-    # Never SQLite's own checkpoints: see the head of this file.
-    execute("PRAGMA wal_autocheckpoint=0")
     execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if reader else CACHE_KIB}")
     execute("PRAGMA temp_store=MEMORY")
     # A file from somewhere else may carry views and triggers that call functions; ours has none.
@@ -89,6 +91,21 @@ def configure(connection: Connection, *, reader: bool) -> None:
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
+
+
+def leave_open(connection: Connection) -> None:
+    """Let go of a connection that must not be closed, not even at the end of the process: SQLite would write what is left in its
+    log into the file, over what others have written there since, or give up locks that are another process's."""
+    try:
+        import ctypes
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+    except (ImportError, AttributeError):
+        # Not CPython: then it is closed at the end of the process, if at all.
+        left_open.append(connection)
+
+
+left_open: list[Connection] = []
 
 
 def translate(error: Exception, operation: str, path: str) -> ReactDBError:
@@ -103,7 +120,15 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         return DatabaseBusy(
             f"{operation}: {path} is locked by another writer, or the file system's locks do not work; nothing was written"
         )
-    if name.startswith("SQLITE_CANTOPEN") or "unable to open database file" in text:
+    if "closed database" in text:
+        return DatabaseClosed(path)
+    is_read_only = name.startswith("SQLITE_READONLY") or "readonly database" in text
+    # In a folder where nothing can be made, SQLite says that it cannot write even where it would only read.
+    if (
+        name.startswith("SQLITE_CANTOPEN")
+        or "unable to open" in text
+        or (is_read_only and operation == "open")
+    ):
         return CannotOpen(path, reason_not_opened(path))
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
         return NotADatabase(path)
@@ -111,7 +136,7 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         return CorruptDatabase(f"{operation}: {path} is damaged ({text}); `reactdb doctor` says where")
     if name == "SQLITE_FULL" or "disk is full" in text:
         return DiskFull(f"{operation}: no room left for {path}; nothing was written")
-    if name.startswith("SQLITE_READONLY") or "readonly database" in text:
+    if is_read_only:
         return ReadOnlyDatabase(f"{operation}: {path} cannot be written ({text})")
     return StorageError(f"{operation}: {path}: {text}" + (f" ({name})" if name else ""))
 
@@ -119,6 +144,12 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
 def reason_not_opened(path: str) -> str:
     """Why a file cannot be opened, from what the file system says of it and its folder."""
     folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        return f"{os.strerror(error.errno or errno.EIO).lower()} ({error.filename})"
     if os.path.isdir(path):
         return "it is a folder"
     if not os.path.isdir(folder):
@@ -132,9 +163,8 @@ def reason_not_opened(path: str) -> str:
     if not os.access(path, os.R_OK):
         return "it may not be read (permission denied)"
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
-        return "it, or its folder, may not be written (permission denied); read_only=True only reads"
-    try:
-        os.stat(path)
-    except OSError as error:
-        return os.strerror(error.errno or errno.EIO)
+        return (
+            f"it, or its folder {folder}, may not be written (permission denied); "
+            "also to read, SQLite needs two files beside it: copy it to a folder where they can be made"
+        )
     return "SQLite could not open it (too many open files, or no permission for the files beside it)"

@@ -27,16 +27,38 @@ logger = logging.getLogger("reactdb")
 
 
 class Watched:
-    """One file, with a connection of its own: inside a read transaction `data_version` stands still."""
+    """One file, with a connection of its own: inside a read transaction `data_version` stands still.
 
-    __slots__ = ("connection", "engine", "version")
+    Thread safety: the poller asks and others close, so `_lock` is between them. Closing a connection that another thread is
+    using crashes the process.
+    """
+
+    __slots__ = ("_connection", "_lock", "engine", "version")
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
-        self.connection = connection
+        self._connection: Connection | None = connection
+        self._lock = threading.Lock()
         # Not a version: the first poll always looks, because commits may lie between the subscription and it.
         self.version = -1
+
+    def has_news(self) -> bool:
+        """Whether anybody has written since it was last asked."""
+        with self._lock:
+            if self._connection is None:
+                return False
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version == self.version:
+            return False
+        self.version = version
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 class Tailer:
@@ -57,9 +79,11 @@ class Tailer:
         )
         sqlite.configure(connection, reader=True)
         with self._lock:
-            if id(engine) in self._watched:
+            known = self._watched.get(id(engine))
+            if known is not None and known.engine() is engine:
                 connection.close()
                 return
+            # One that is known by this number and is not it was forgotten: the number has been given out again.
             self._watched[id(engine)] = Watched(engine, connection)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
@@ -72,7 +96,7 @@ class Tailer:
             watched = self._watched.pop(id(engine), None)
             self._wake.set()
         if watched is not None:
-            watched.connection.close()
+            watched.close()
 
     def _run(self) -> None:
         pause = QUICK_S
@@ -89,7 +113,9 @@ class Tailer:
                 engine = watched.engine()
                 if engine is None:
                     with self._lock:
-                        self._watched.pop(name, None)
+                        if self._watched.get(name) is watched:
+                            del self._watched[name]
+                    watched.close()
                     continue
                 found |= self._poll(watched, engine)
                 del engine
@@ -97,11 +123,7 @@ class Tailer:
 
     def _poll(self, watched: Watched, engine: Engine) -> bool:
         try:
-            (version,) = watched.connection.execute("PRAGMA data_version").fetchone()
-            if version == watched.version:
-                return False
-            watched.version = version
-            return engine.catch_up()
+            return watched.has_news() and engine.catch_up()
         except (ReactDBError, sqlite.SQLiteError) as error:
             # Closed in between, or the file is in trouble: whoever reads next hears of it, the other files go on.
             logger.debug("polling %s: %s", engine.path, error)

@@ -19,9 +19,15 @@ from reactdb.store.schema import BLOCK_BITS, set_fact
 from reactdb.store.snapshot import GET, Snapshot, head_seq
 from reactdb.store.sqlite import Connection, IntegrityError
 
-APPEND = "INSERT INTO log (table_id, kind, step, prev, time, key, body, origin, meta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+APPEND = (
+    "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 # Of a bulk insert: without the columns that are empty there, because every value that is bound costs.
-APPEND_MANY = "INSERT INTO log (table_id, kind, step, time, key, body, origin) VALUES (?, ?, ?, ?, ?, ?, ?)"
+APPEND_MANY = "INSERT INTO log (seq, table_id, kind, step, time, key, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+APPEND_MANY_WITH_ORIGIN = (
+    "INSERT INTO log (seq, table_id, kind, step, time, key, body, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
@@ -65,7 +71,9 @@ class WriteTransaction:
     Attributes:
         first: Seq of its first change.
         changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
-        dropped_tables, dropped_indexes: For `Commit`.
+        depth: Savepoints that are open.
+        ruin: Why SQLite has taken all of it back already; None while it has not.
+        is_committing: COMMIT was begun.
     """
 
     __slots__ = (
@@ -73,13 +81,14 @@ class WriteTransaction:
         "changes",
         "connection",
         "count",
-        "dropped_indexes",
-        "dropped_tables",
+        "depth",
         "execute",
         "first",
         "is_catalogue_changed",
+        "is_committing",
         "memory",
         "origin",
+        "ruin",
         "time",
     )
 
@@ -103,9 +112,10 @@ class WriteTransaction:
         self.time = time
         self.origin = origin
         self.changes: list[Change] | None = [] if collect else None
-        self.dropped_tables: list[int] = []
-        self.dropped_indexes: list[tuple[int, str]] = []
         self.is_catalogue_changed = False
+        self.depth = 0
+        self.ruin: BaseException | None = None
+        self.is_committing = False
 
     @property
     def is_empty(self) -> bool:
@@ -127,14 +137,14 @@ class WriteTransaction:
         """Add a document whose key is free.
 
         Raises:
-            KeyTaken: It is not. The entry is in the log all the same: the caller rolls back.
+            KeyTaken: It is not, and nothing was written.
         """
-        grave = self._grave(table, key)
-        seq = self._append(table, key, INSERT, grave, None, body, meta)
         try:
-            self.execute(ADD_HEAD, (table.id, key, seq))
+            # The head first: if the key is taken, this is the statement that fails, before there is an entry.
+            self.execute(ADD_HEAD, (table.id, key, self.first + self.count))
         except IntegrityError:
             raise KeyTaken from None
+        self._append(table, key, INSERT, self._grave(table, key), None, body, meta)
         if table.indexes:
             self._index(table, key, None, body)
 
@@ -175,20 +185,21 @@ class WriteTransaction:
                 self.insert(table, key, body)
             return
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
-        self.connection.executemany(
-            APPEND_MANY,
-            zip(
-                repeat(table_id),
-                repeat(INSERT),
-                range(start, start + len(keys)),
-                repeat(time),
-                keys,
-                bodies,
-                repeat(origin),
-                strict=False,
-            ),
-        )
+        steps = range(start, start + len(keys))
         first = self.first + start
+        columns = [
+            range(first, first + len(keys)),
+            repeat(table_id),
+            repeat(INSERT),
+            steps,
+            repeat(time),
+            keys,
+            bodies,
+        ]
+        if origin is None:
+            self.connection.executemany(APPEND_MANY, zip(*columns, strict=False))
+        else:
+            self.connection.executemany(APPEND_MANY_WITH_ORIGIN, zip(*columns, repeat(origin), strict=False))
         try:
             self.execute(ADD_HEADS, (first,))
         except IntegrityError:
@@ -205,9 +216,9 @@ class WriteTransaction:
                 self.connection.executemany(
                     ADD_ENTRY,
                     sorted(
-                        (index.id, value, key, tag)
+                        (index_id, value, key, tag)
                         for key, document in documents
-                        for value, tag in index.entries(document)
+                        for index_id, value, tag in index.stored_entries(document)
                     ),
                 )
         if self.changes is not None:
@@ -239,10 +250,8 @@ class WriteTransaction:
         meta: bytes | None,
     ) -> int:
         step = self.count
-        seq: int = self.execute(
-            APPEND, (table.id, kind, step, prev, self.time, key, body, self.origin, meta)
-        ).lastrowid
-        assert seq == self.first + step
+        seq = self.first + step
+        self.execute(APPEND, (seq, table.id, kind, step, prev, self.time, key, body, self.origin, meta))
         self.count = step + 1
         block = seq >> BLOCK_BITS
         if self.memory.marked.get(table.id) != block:
@@ -288,16 +297,18 @@ class WriteTransaction:
         old = None if old_body is None else codec.decode(old_body)
         new = None if body is None else codec.decode(body)
         for index in table.indexes.values():
-            before = [] if old is None else index.entries(old)
-            after = [] if new is None else index.entries(new)
+            before = [] if old is None else index.stored_entries(old)
+            after = [] if new is None else index.stored_entries(new)
             if before == after:
                 continue
-            for value, tag in before:
-                if (value, tag) not in after:
-                    self.execute(DROP_ENTRY, (index.id, value, key, tag))
-            for value, tag in after:
-                if (value, tag) not in before:
-                    self.execute(ADD_ENTRY, (index.id, value, key, tag))
+            for entry in before:
+                if entry not in after:
+                    index_id, value, tag = entry
+                    self.execute(DROP_ENTRY, (index_id, value, key, tag))
+            for entry in after:
+                if entry not in before:
+                    index_id, value, tag = entry
+                    self.execute(ADD_ENTRY, (index_id, value, key, tag))
 
     # -----------------------------------------------------------------------------------------------------------
     # Tables and indexes
@@ -314,7 +325,6 @@ class WriteTransaction:
     def drop_table(self, table: TableInfo) -> None:
         """Take the table off the list. Its documents stay for views of the past until compaction passes this point."""
         self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (head_seq(self.connection), table.id))
-        self.dropped_tables.append(table.id)
         self._catalogue_changed()
 
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
@@ -325,9 +335,9 @@ class WriteTransaction:
         ).lastrowid
         index = make_index(index_id, table.id, name, expression, multi)
         found = [
-            (index_id, value, key, tag)
+            (entry_index_id, value, key, tag)
             for key, body in self.snapshot().rows(table)
-            for value, tag in index.entries(codec.decode(body))
+            for entry_index_id, value, tag in index.stored_entries(codec.decode(body))
         ]
         found.sort()
         self.connection.executemany(ADD_ENTRY, found)
@@ -336,8 +346,7 @@ class WriteTransaction:
     def drop_index(self, table: TableInfo, name: str) -> None:
         index = table.indexes[name]
         self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
-        self.execute("DELETE FROM entries WHERE index_id = ?", (index.id,))
-        self.dropped_indexes.append((table.id, name))
+        self.execute("DELETE FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
         self._catalogue_changed()
 
     def rename_index(self, table: TableInfo, old: str, new: str) -> None:
@@ -356,7 +365,8 @@ def remove_dropped(connection: Connection, table_ids: Sequence[int]) -> None:
     for table_id in table_ids:
         parameters: tuple[Any, ...] = (table_id,)
         for statement in (
-            "DELETE FROM entries WHERE index_id IN (SELECT id FROM indexes WHERE table_id = ?)",
+            "DELETE FROM entries WHERE index_id IN (SELECT id FROM indexes WHERE table_id = ?1"
+            " UNION ALL SELECT -id FROM indexes WHERE table_id = ?1)",
             "DELETE FROM indexes WHERE table_id = ?",
             # Below the low-water mark only the entries of live documents are left.
             "DELETE FROM log WHERE seq IN (SELECT seq FROM heads WHERE table_id = ?)",

@@ -73,6 +73,11 @@ class Turns:
         """Writers in the queue, the one whose turn it is among them."""
         return len(self._queue)
 
+    def is_first(self, ticket: Ticket) -> bool:
+        """Whether it is this ticket's turn."""
+        with self._mutex:
+            return bool(self._queue) and self._queue[0] is ticket
+
     def take(self, ticket: Ticket, timeout_s: float) -> bool:
         """Wait for the turn. True: it is ours. False: somebody did the work; see the ticket.
 

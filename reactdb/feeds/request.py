@@ -1,0 +1,65 @@
+"""Request: what all subscriptions of one feed share: the query, the options, and how its events look.
+
+Rule of this file: a request is a value that knows where to ask. It has no subscribers and no state but what can be made again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.events import Render, renderer
+from reactdb.feeds.options import FeedOptions
+from reactdb.feeds.position import read_position
+from reactdb.query import ALL_TABLES, Query
+from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo
+
+if TYPE_CHECKING:
+    from reactdb.feeds.hub import FeedHub
+
+
+class Request:
+    """See the head of this file."""
+
+    __slots__ = ("_plan", "hub", "options", "query")
+
+    def __init__(self, hub: FeedHub, query: Query, options: FeedOptions) -> None:
+        self.hub = hub
+        self.query = query
+        self.options = options
+        self._plan: tuple[object, Plan] | None = None
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """The query compiled for the snapshot. What `check` has made is used once: after that it belongs to somebody."""
+        made, self._plan = self._plan, None
+        if made is not None and made[0] is snapshot.catalogue:
+            return made[1]
+        return compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
+
+    def fresh_plan(self) -> Plan:
+        """The query compiled for the present, or for where the feed is to begin."""
+        with self.hub.engine.snapshot() as snapshot:
+            return compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
+
+    def check(self) -> None:
+        """Raise now what subscribing would raise."""
+        since = self.options.since
+        with self.hub.engine.snapshot() as snapshot:
+            if since is None:
+                self._plan = (snapshot.catalogue, self.plan(snapshot))
+                return
+            position = read_position(since, self.hub.engine.database_id, snapshot)
+            past = PastSnapshot(snapshot, position, Undo(position, ()))
+            compile_query(self.query, past, include_offsets=self.options.include_offsets)
+
+    def start_position(self) -> int:
+        """Where a subscription would begin."""
+        with self.hub.engine.fresh_snapshot() as snapshot:
+            since = self.options.since
+            return (
+                snapshot.seq if since is None else read_position(since, self.hub.engine.database_id, snapshot)
+            )
+
+    def render(self, is_ordered: bool) -> Render:
+        """What makes events of deltas."""
+        return renderer(self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES)

@@ -1,0 +1,78 @@
+"""UnionQueue: squashing for a union: a queue for each member, because each member is a result of its own.
+
+A member with an order needs a queue that knows its list, and others must not be held up by it. What is taken is one batch:
+the members' net differences, one member after the other.
+
+Rule of this file: as for `queue`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from reactdb.feeds.ordered_queue import OrderedQueue
+from reactdb.feeds.queue import Queue, SquashQueue
+from reactdb.feeds.view import AnyDelta, Delta, Order
+
+
+def squash_queue(limit: int, order: Order) -> Queue:
+    """The queue for a result with that order, or with none."""
+    if isinstance(order, tuple):
+        return UnionQueue([squash_queue(limit, member) for member in order])
+    return SquashQueue(limit) if order is None else OrderedQueue(order)
+
+
+class UnionQueue:
+    """See the head of this file. The bound is each member's."""
+
+    __slots__ = ("_members",)
+
+    is_squashed = True
+
+    def __init__(self, members: Sequence[Queue]) -> None:
+        self._members = list(members)
+
+    def __len__(self) -> int:
+        return max(map(len, self._members))
+
+    @property
+    def dropped(self) -> int:
+        return sum(member.dropped for member in self._members)
+
+    def has_room(self, count: int) -> bool:
+        return all(member.has_room(count) for member in self._members)
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        for member, part in self._parts(deltas):
+            member.add(part)
+
+    def put(self, deltas: Sequence[AnyDelta]) -> None:
+        for member, part in self._parts(deltas):
+            member.put(part)
+
+    def _parts(self, deltas: Sequence[AnyDelta]) -> list[tuple[Queue, list[AnyDelta]]]:
+        parts: dict[int, list[AnyDelta]] = {}
+        for delta in deltas:
+            parts.setdefault(delta.member if type(delta) is Delta else 0, []).append(delta)
+        return [(self._members[number], part) for number, part in parts.items()]
+
+    def take(self) -> deque[AnyDelta] | None:
+        found: deque[AnyDelta] = deque()
+        for member in self._members:
+            found.extend(member.take() or ())
+        return found or None
+
+    @property
+    def first_seq(self) -> int | None:
+        seqs = [seq for member in self._members if (seq := member.first_seq) is not None]
+        return min(seqs, default=None)
+
+    @property
+    def first_time(self) -> int | None:
+        times = [time for member in self._members if (time := member.first_time) is not None]
+        return min(times, default=None)
+
+    def clear(self) -> None:
+        for member in self._members:
+            member.clear()

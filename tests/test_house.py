@@ -1,0 +1,187 @@
+"""The rules of the house, run as tests: what is exported, what is imported when, where SQL is spoken, how long a file may be."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import reactdb
+from reactdb import errors
+
+PACKAGE = Path(reactdb.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES = 500
+
+every_file = pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(PACKAGE)) for file in FILES])
+
+
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The modules that a file imports, wherever it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
+
+
+def strings(tree: ast.AST) -> Iterator[str]:
+    """The strings of a file that are values: without those that are documentation."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
+class TestExports:
+    def test_the_list_of_names_is_sorted_and_names_nothing_twice(self):
+        assert sorted(set(reactdb.__all__)) == reactdb.__all__
+
+    def test_every_name_has_a_home_and_every_home_is_listed(self):
+        homes = [name for names in reactdb._HOMES.values() for name in names]
+
+        assert sorted(homes) == reactdb.__all__
+        for names in reactdb._HOMES.values():
+            assert sorted(names) == list(names)
+
+    @pytest.mark.parametrize("name", reactdb.__all__)
+    def test_every_name_can_be_imported_and_is_what_its_home_says(self, name):
+        home = next(module for module, names in reactdb._HOMES.items() if name in names)
+
+        assert getattr(reactdb, name) is getattr(importlib.import_module(home), name)
+        assert name in dir(reactdb)
+
+    def test_type_checkers_see_the_same_names(self):
+        tree = parsed(PACKAGE / "__init__.py")
+        block = next(
+            node
+            for node in tree.body
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        )
+        seen = {
+            node.module: tuple(alias.asname or alias.name for alias in node.names)
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+        }
+
+        assert {module: sorted(names) for module, names in reactdb._HOMES.items()} == {
+            str(module): sorted(names) for module, names in seen.items()
+        }
+
+    def test_a_name_that_is_not_there(self):
+        with pytest.raises(AttributeError, match="module 'reactdb' has no attribute 'nope'"):
+            reactdb.nope  # noqa: B018
+
+    def test_every_error_is_exported(self):
+        assert set(errors.__all__) <= set(reactdb.__all__)
+
+    def test_every_error_is_on_the_map(self):
+        """The head of `errors` draws them all, each below the class that it inherits from."""
+        assert errors.__doc__ is not None
+        drawn = re.findall(r"^ {4}([│├└─ ]*)(\w+)", errors.__doc__, re.MULTILINE)
+        parents: list[str] = []
+        bases = {}
+        for lines, name in drawn:
+            depth = len(lines) // 4
+            del parents[depth:]
+            bases[name] = parents[-1] if parents else "Exception"
+            parents.append(name)
+
+        assert bases == {name: getattr(errors, name).__bases__[0].__name__ for name in errors.__all__}
+
+
+class TestImports:
+    HEAVY = (
+        "sqlite_utils",
+        "reactivex",
+        "asyncio",
+        "pyspark",
+        "pyarrow",
+        "rich",
+        "click",
+        "msgpack",
+        "sqlite3",
+        "ctypes",
+    )
+
+    @staticmethod
+    def loaded_by(statement: str) -> set[str]:
+        script = f"{statement}; import sys; print('\\n'.join(sys.modules))"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        return {name.partition(".")[0] for name in done.stdout.split()}
+
+    def test_importing_the_package_is_light(self):
+        assert set() == self.loaded_by("import reactdb") & set(self.HEAVY)
+
+    def test_reading_and_writing_needs_no_rx_and_no_asyncio(self):
+        statement = (
+            "import reactdb; db = reactdb.connect(':memory:'); games = db.table_create('games');"
+            " games.insert({'id': 1}); assert games.filter({'id': 1}).count().run() == 1"
+        )
+
+        assert set() == self.loaded_by(statement) & {"reactivex", "asyncio", "pyspark", "rich"}
+
+    @every_file
+    def test_only_the_store_knows_the_database_underneath(self, file):
+        modules = {name.partition(".")[0] for name in imported(parsed(file))}
+
+        if file.parent != PACKAGE / "store":
+            assert set() == modules & {"sqlite3", "sqlite_utils", "pysqlite3"}
+
+    @every_file
+    def test_nothing_is_ever_unpickled(self, file):
+        modules = {name.partition(".")[0] for name in imported(parsed(file))}
+
+        assert set() == modules & {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+
+class TestSources:
+    SQL = re.compile(
+        r"\b(SELECT\b.+\bFROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|(CREATE|DROP|ALTER) (TABLE|INDEX)"
+        r"|PRAGMA \w+|BEGIN IMMEDIATE|ROLLBACK TO)\b",
+        re.DOTALL,
+    )
+
+    @every_file
+    def test_a_file_begins_by_saying_what_it_is(self, file):
+        head = ast.get_docstring(parsed(file)) or ""
+
+        assert head.strip()
+        assert head.splitlines()[0].strip().endswith((".", ":"))
+
+    @every_file
+    def test_no_file_is_too_long_to_be_one_idea(self, file):
+        assert len(file.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+    @every_file
+    def test_only_the_store_speaks_sql(self, file):
+        if file.parent != PACKAGE / "store":
+            assert [] == [text for text in strings(parsed(file)) if self.SQL.search(text)]
+
+    @every_file
+    def test_code_is_generated_in_one_place_only(self, file):
+        calls = {
+            node.func.id
+            for node in ast.walk(parsed(file))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        allowed = {"exec", "compile"} if file == PACKAGE / "expression" / "compile.py" else set()
+
+        assert set() == calls & {"eval", "exec", "compile", "__import__"} - allowed
+
+    @every_file
+    def test_nothing_is_left_to_be_done_later(self, file):
+        assert [] == re.findall(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", file.read_text(encoding="utf-8"))
+
+    def test_the_package_says_that_it_is_typed(self):
+        assert (PACKAGE / "py.typed").exists()
