@@ -44,6 +44,13 @@ OUTPUT: dict[str, list[str]] = {
         "Eve for Cem: Bob 140, Eve 65, Dia 60",
         "The board is what the query gives.",
     ],
+    "rethinkdb_chat": [
+        "lobby:  hello",
+        "lobby:  anybody there?",
+        "newest: 'who took my cup?' came, 'nothing' went",
+        "newest: 'anybody there?' came, 'hello' went",
+        "native: 3 messages",
+    ],
     "resume_after_restart": [
         "first life: order 1 is new",
         "first life: order 2 is new",
