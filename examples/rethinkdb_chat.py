@@ -1,6 +1,8 @@
 """A program for RethinkDB's driver alone, running without RethinkDB: only the line that connects differs.
 
 With a server it would say `connection = r.connect("localhost", 28015)`. Needs `pip install rethinkdb`.
+
+Run: python examples/rethinkdb_chat.py
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +158,15 @@ def run_page(page: Path, folder: Path) -> None:
         run_saved_tests(environment)
 
 
+def the_plugin() -> list[str]:
+    """pytest finds the plugin of an installed reactdb by itself, and refuses to be told of it again."""
+    name = "reactdb.testing.plugin"
+    return [] if any(point.value == name for point in entry_points(group="pytest11")) else ["-p", name]
+
+
 def run_saved_tests(environment: dict[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *the_plugin(), "."],
         env=environment,
         capture_output=True,
         text=True,
