@@ -29,6 +29,8 @@ from reactdb.expression.markers import Grouped
 from reactdb.feeds.options import MAX_SQUASH_S
 from reactdb.query import Between, GetAll, Limit, Query
 
+# RethinkDB takes any number, up to one that ends its process.
+MAX_TAKEN_SQUASH_S: Final = 1_000_000_000
 FLAGS: Final = ("include_states", "include_types", "include_initial", "include_offsets")
 
 
@@ -74,9 +76,14 @@ def squash_option(call: Call) -> float | None:
         raise located(QueryError(f"Expected BOOL or NUMBER but found {type_name(value)}."), path)
     if value < 0:
         raise located(QueryError("Expected BOOL or a positive NUMBER but found a negative NUMBER."), path)
-    # The server counts whole milliseconds; a day is as long as anybody has waited for a squashed change. Longer numbers,
-    # which RethinkDB takes (up to where they crash it), wait a day.
-    return min(int(float(value) * 1_000) / 1_000, MAX_SQUASH_S) if value < MAX_SQUASH_S else MAX_SQUASH_S
+    if value > MAX_TAKEN_SQUASH_S:
+        raise located(
+            QueryError(f"Expected BOOL or a positive NUMBER but found a NUMBER above {MAX_TAKEN_SQUASH_S}."),
+            path,
+        )
+    # The server counts whole milliseconds. Nobody waits longer than a day for a squashed change: a number above that means
+    # "when the queue is half full", as a test of RethinkDB's own has it.
+    return min(int(float(value) * 1_000) / 1_000, MAX_SQUASH_S)
 
 
 def queue_size(call: Call) -> int:

@@ -46,6 +46,7 @@ from reactdb.query import Between, Filter, Get, Limit, Map, OrderBy, Query, Skip
 
 UNORDERED_LIMIT: Final = "Cannot get changes on the first elements of an unordered stream."
 SLICE_OF_UNION: Final = "Cannot call `changes` on a slice of a union."
+NO_LIMIT: Final = 2**62
 MISPLACED_ORDER: Final = (
     "Indexed order_by can only be performed on a TABLE or TABLE_SLICE. Make sure order_by comes before any "
     "transformations (such as map) or filters."
@@ -170,7 +171,7 @@ def limit(call: Call) -> Any:
     source = call.values[0]
     count = call.integer(1)
     if count < 0:
-        raise located(QueryError(f"LIMIT takes a non-negative argument (got {count})"), call.paths[1])
+        raise QueryError(f"LIMIT takes a non-negative argument (got {count})")
     if not isinstance(source, Sequence):
         return list(islice(call.elements(0), count))
     return sliced(call, source, 0, count)
@@ -217,7 +218,10 @@ def sliced(call: Call, source: Sequence, start: int, stop: int | None) -> Sequen
         return replace(found, is_endless=found.is_endless and stop is None)
     kind = SELECTION if source.kind in (TABLE, TABLE_SLICE) else source.kind
     found = source
-    if start or stop is None:
+    if not start and stop is None:
+        # To RethinkDB skip(0) is a limit without an end, and `changes` says so.
+        return replace(found.then(Limit(NO_LIMIT), kind), is_limited=True)
+    if start:
         found = found.then(Skip(start), kind).refused(EAGER, source.path)
     if stop is not None:
         found = found.then(Limit(max(0, stop - start)), kind)

@@ -145,9 +145,9 @@ def computed_document(call: Call, table: Sequence, key: Any) -> Single:
 def get_all(call: Call) -> Any:
     table = call.table()
     values = call.datums(1)
-    for value in values:
+    for place, value in enumerate(values, 1):
         if value is None:
-            raise MissingValue("Keys cannot be NULL.")
+            raise located(MissingValue("Keys cannot be NULL."), call.paths[place])
         if isinstance(value, dict) and value.get("$reql_type$") == "GEOMETRY":
             raise QueryError("Cannot use a geospatial index with `get_all`. Use `get_intersecting` instead.")
     index = index_option(call, table)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import count as counting
 from typing import Any
 
 from reactdb import collation
@@ -35,7 +34,7 @@ from reactdb.dialects.rethinkdb.values import (
     expected_kind,
     stream,
 )
-from reactdb.errors import QueryError, ReactDBError
+from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import OPERATIONS, Expression, Predicate, Row
 from reactdb.expression import Call as NodeCall
 from reactdb.expression.checks import checked_array, equal
@@ -43,6 +42,7 @@ from reactdb.expression.operations_sequence import ordered, passes
 from reactdb.expression.tree import constant
 from reactdb.query import HasFields, Union
 
+MAX_OF_ENDLESS = 10_000_000
 AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."
 
 
@@ -201,10 +201,16 @@ def emitting(function: Function) -> Callable[..., list[Any]]:
     return emitted
 
 
+def whole_numbers() -> Iterator[int]:
+    """0, 1, 2, ... as long as anybody could want them. A filter that none of them passes must not hold a thread for ever."""
+    yield from range(MAX_OF_ENDLESS)
+    raise ResourceLimit(f"Nobody has stopped asking an endless `range` after {MAX_OF_ENDLESS} elements.")
+
+
 @handles("range")
 def range_(call: Call) -> Any:
     if not len(call):
-        return replace(stream(lambda: iter(counting()), call.path), is_endless=True)
+        return replace(stream(whole_numbers, call.path), is_endless=True)
     start = call.integer(0) if len(call) == 2 else 0
     stop = call.integer(len(call) - 1)
     return stream(lambda: iter(range(start, stop)), call.path)
