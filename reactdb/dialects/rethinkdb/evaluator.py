@@ -94,16 +94,19 @@ class RunOptions:
 
 
 class Evaluator:
-    """One query on one database. One thread at a time.
-
-    Attributes:
-        now: The query's one moment.
-    """
+    """One query on one database. One thread at a time."""
 
     def __init__(self, database: NativeDatabase, options: RunOptions) -> None:
         self.native = database
         self.options = options
-        self.now: datetime = now()
+        self._now: datetime | None = None
+
+    @property
+    def now(self) -> datetime:
+        """The query's one moment."""
+        if self._now is None:
+            self._now = now()
+        return self._now
 
     # -----------------------------------------------------------------------------------------------------------
     # Evaluating

@@ -29,7 +29,7 @@ from reactdb.dialects.rethinkdb.terms import (
     Term,
     TermType,
 )
-from reactdb.dialects.rethinkdb.wire import PSEUDOTYPE, read_number, read_pseudotype
+from reactdb.dialects.rethinkdb.wire import EXACT_INTEGERS, PSEUDOTYPE, read_number, read_pseudotype
 from reactdb.errors import ReactDBError, ResourceLimit
 
 MAX_DEPTH: Final = 180
@@ -93,6 +93,8 @@ class _Parser:
         return Term(DATUM, path=path, value=value)
 
     def _object(self, data: dict[str, Any], path: Path, depth: int) -> Term:
+        if is_plain(data):
+            return self._datum(data, path)
         fields = {name: self.term(value, (*path, name), depth + 1) for name, value in data.items()}
         if all(term.is_constant for term in fields.values()):
             value = {name: term.value for name, term in fields.items()}
@@ -190,6 +192,18 @@ class _Parser:
         if len(self.functions) > 1:
             raise _fail("Cannot use r.row in nested queries.  Use functions instead.", path)
         return Term(VAR, (), None, path, parameters=(self.functions[-1],))
+
+
+def is_plain(data: dict[str, Any]) -> bool:
+    """Whether it is an object of values that are what they are: the documents of most bulk inserts."""
+    for value in data.values():
+        kind = type(value)
+        if kind is int:
+            if not -EXACT_INTEGERS <= value <= EXACT_INTEGERS:
+                return False
+        elif not (kind is str or value is None or kind is bool):
+            return False
+    return PSEUDOTYPE not in data
 
 
 def _pseudotype(value: dict[str, Any], path: Path) -> Any:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from reactdb.database import Database
+from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, as_failure
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
 from reactdb.dialects.rethinkdb.feeding import FeedReader
@@ -342,6 +343,10 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
     for name in given:
         if name not in RUN_OPTIONS:
             raise CompileError(f"Unrecognized global optional argument `{name}`.")
+    match given:
+        case {"db": [14, [str(name)]]} if len(given) == 1:
+            # What drivers send with every query.
+            return RunOptions(tables.check_name("Database", name))
     plain = Evaluator(database, RunOptions())
     values = {name: plain.run(parse(value), {}) for name, value in given.items()}
     options = RunOptions()

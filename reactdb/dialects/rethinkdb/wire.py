@@ -28,13 +28,13 @@ from reactdb.expression.operations_time import read_zone, zone_text
 
 PSEUDOTYPE: Final = "$reql_type$"
 # ReQL's numbers are doubles: beyond this a whole number is not sure of its last digit.
-_EXACT_INTEGERS: Final = 2**53
+EXACT_INTEGERS: Final = 2**53
 
 
 def read_number(value: int | float) -> int | float:
     """A number as ReQL has it. A float without a fraction is the int that it equals."""
     if isinstance(value, int):
-        if -_EXACT_INTEGERS <= value <= _EXACT_INTEGERS:
+        if -EXACT_INTEGERS <= value <= EXACT_INTEGERS:
             return value
         try:
             return float(value)
@@ -42,7 +42,7 @@ def read_number(value: int | float) -> int | float:
             raise QueryError(f"Non-finite number: {'-' if value < 0 else ''}inf") from None
     if not isfinite(value):
         raise QueryError(f"Non-finite number: {value}")
-    if value.is_integer() and -_EXACT_INTEGERS <= value <= _EXACT_INTEGERS:
+    if value.is_integer() and -EXACT_INTEGERS <= value <= EXACT_INTEGERS:
         return int(value)
     return value
 
@@ -94,7 +94,7 @@ def rendered(value: Any) -> Any:
     if isinstance(value, float):
         if not isfinite(value):
             return None
-        return int(value) if value.is_integer() and abs(value) <= _EXACT_INTEGERS else value
+        return int(value) if value.is_integer() and abs(value) <= EXACT_INTEGERS else value
     return _rendered_rarely(value)
 
 

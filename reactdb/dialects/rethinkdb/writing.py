@@ -21,6 +21,16 @@ from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, cannot_convert
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
 from reactdb.dialects.rethinkdb.keys import primary_key
+from reactdb.dialects.rethinkdb.storing import (
+    COUNTERS,
+    MAX_ARRAY_ON_DISK,
+    Summary,
+    body_of,
+    check_arrays,
+    check_object,
+    check_storable,
+    message_of,
+)
 from reactdb.dialects.rethinkdb.terms import FUNC
 from reactdb.dialects.rethinkdb.values import (
     Sequence,
@@ -31,7 +41,7 @@ from reactdb.dialects.rethinkdb.values import (
     expected_kind,
     stray_literal,
 )
-from reactdb.errors import InvalidDocument, InvalidKey, QueryError, ReactDBError
+from reactdb.errors import InvalidKey, QueryError, ReactDBError
 from reactdb.expression.checks import truth
 from reactdb.expression.markers import Literal
 from reactdb.expression.operations_object import merged
@@ -39,45 +49,7 @@ from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
 
-COUNTERS: Final = ("deleted", "errors", "inserted", "replaced", "skipped", "unchanged")
 NOT_ATOMIC: Final = "Could not prove argument deterministic.  Maybe you want to use the non_atomic flag?"
-BOUNDS_ON_DISK: Final = "`r.minval` and `r.maxval` cannot be written to disk."
-MAX_ARRAY_ON_DISK: Final = 100_000
-
-
-class Summary:
-    """What a write statement answers: its counters, and its changes where they are asked for."""
-
-    def __init__(self, return_changes: bool | str) -> None:
-        self.counts = dict.fromkeys(COUNTERS, 0)
-        self.first_error: str | None = None
-        self.generated_keys: list[str] = []
-        self.changes: list[dict[str, Any]] | None = [] if return_changes else None
-        self.keeps_all = return_changes == "always"
-
-    def add(self, counter: str, old: bytes | None, new: bytes | None, error: str | None = None) -> None:
-        self.counts[counter] += 1
-        if error is not None and self.first_error is None:
-            self.first_error = error
-        if self.changes is None or not (self.keeps_all or counter in ("deleted", "inserted", "replaced")):
-            return
-        change: dict[str, Any] = {
-            "new_val": None if new is None else codec.decode(new),
-            "old_val": None if old is None else codec.decode(old),
-        }
-        if error is not None:
-            change["error"] = error
-        self.changes.append(change)
-
-    def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = dict(self.counts)
-        if self.first_error is not None:
-            found["first_error"] = self.first_error
-        if self.generated_keys:
-            found["generated_keys"] = self.generated_keys
-        if self.changes is not None:
-            found["changes"] = self.changes
-        return found
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -111,59 +83,7 @@ def durability(call: Call) -> str | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Documents
-
-
-def message_of(error: ReactDBError) -> str:
-    return error.reason if isinstance(error, InvalidDocument) else str(error)
-
-
-def body_of(document: Any) -> bytes:
-    """The document encoded.
-
-    Raises:
-        QueryError: It cannot be stored; with ReQL's sentence where there is one.
-    """
-    try:
-        return codec.encode(document)
-    except InvalidDocument as error:
-        check_storable(document)
-        raise QueryError(error.reason) from None
-
-
-def check_storable(value: Any) -> None:
-    """Raise ReQL's sentence about what no document can hold."""
-    if isinstance(value, Literal):
-        raise stray_literal()
-    if value is collation.minval or value is collation.maxval:
-        raise QueryError(BOUNDS_ON_DISK)
-    if isinstance(value, dict):
-        for inner in value.values():
-            check_storable(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            check_storable(inner)
-
-
-def check_arrays(value: Any) -> None:
-    """Arrays on disk are bounded, whatever `array_limit` says."""
-    if isinstance(value, list):
-        if len(value) > MAX_ARRAY_ON_DISK:
-            raise QueryError("Array too large for disk writes (limit 100,000 elements).")
-        for inner in value:
-            check_arrays(inner)
-    elif isinstance(value, dict):
-        for inner in value.values():
-            check_arrays(inner)
-
-
-def check_object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        check_storable(value)
-        raise QueryError(
-            f"Inserted value must be an OBJECT (got {collation.type_name(value)}):\n{cut(pretty(value))}"
-        )
-    return value
+# A statement
 
 
 class Statement:
@@ -213,6 +133,23 @@ class Statement:
         else:
             self.transaction.write(self.table, key, kind, old, body)
             self.summary.add("replaced", old_body, body)
+
+    def insert_free(self, rows: list[tuple[bytes | None, Any]], bodies: list[bytes]) -> bool:
+        """Insert all of them at once, at half the cost, where all are documents and all keys are free."""
+        keys = [key for key, _ in rows if key is not None]
+        head = self.transaction.head
+        if (
+            self.hook is not None
+            or len(keys) < len(rows)
+            or any(head(self.table, key) is not None for key in keys)
+        ):
+            return False
+        if self.evaluator.options.array_limit > MAX_ARRAY_ON_DISK:
+            return False
+        self.transaction.insert_many(self.table, keys, bodies)
+        for body in bodies:
+            self.summary.add("inserted", None, body)
+        return True
 
     def checked(self, key: bytes, old_body: bytes | None, document: Any) -> bytes:
         """The new document encoded, after a look at its primary key."""
@@ -274,7 +211,11 @@ def insert(call: Call) -> Any:
     given = given_documents(call)
     rows = [prepared(document, name, summary) for document in given]
 
+    bodies = encoded_bodies(rows) if conflict == "error" and len(rows) > 1 else None
+
     def work(statement: Statement) -> None:
+        if bodies is not None and statement.insert_free(rows, bodies):
+            return
         for key, row in rows:
             if key is None:
                 summary.add("errors", None, None, row)
@@ -282,6 +223,17 @@ def insert(call: Call) -> Any:
                 statement.change(key, partial(resolved, name, conflict, row), REPLACE)
 
     return carry_out(call, table.table, work, summary, is_pure=not callable(conflict))
+
+
+def encoded_bodies(rows: list[tuple[bytes | None, Any]]) -> list[bytes] | None:
+    """The documents' bytes, made before anybody waits for the write; None where one of them cannot be stored, or two have one
+    key."""
+    if len({key for key, _ in rows}) < len(rows):
+        return None
+    try:
+        return [body_of(document) for key, document in rows if key is not None]
+    except ReactDBError:
+        return None
 
 
 def given_documents(call: Call) -> list[Any]:

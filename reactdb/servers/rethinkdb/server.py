@@ -64,6 +64,8 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._is_wake_sent = False
+        # Nobody is using the session: whoever is on the loop may.
+        self._is_idle = False
         self._requests: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(maxsize=1_024)
         self.session = Session(server.database, self._wake)
 
@@ -124,8 +126,11 @@ class Connection:
                     break
                 body = bytes(buffer[HEADER.size : end])
                 del buffer[:end]
-                await self._requests.put((token, body))
-                self._woken.set()
+                if self._is_idle and self._requests.empty() and self._server.is_inline and is_quick(body):
+                    await self._send(self.session.receive(token, body))
+                else:
+                    await self._requests.put((token, body))
+                    self._woken.set()
             data = await self._reader.read(64 * 1024)
             if not data:
                 return
@@ -137,10 +142,12 @@ class Connection:
     async def _work(self) -> None:
         session = self.session
         while True:
+            self._is_idle = True
             try:
                 await asyncio.wait_for(self._woken.wait(), session.wait_s)
             except TimeoutError:
                 pass
+            self._is_idle = False
             self._woken.clear()
             self._is_wake_sent = False
             # Only what is queued is told: that is quick.
