@@ -35,6 +35,7 @@ from reactdb.query import (
     Union,
 )
 from reactdb.store.snapshot import Snapshot
+from reactdb.totals import Total
 
 
 def run(query: Query, snapshot: Snapshot) -> Any:
@@ -177,20 +178,18 @@ def aggregate(step: Aggregate, documents: Any) -> Any:
     if step.kind in ("min", "max"):
         return extreme(step, documents)
     function = (lambda value: value) if step.expression is None else as_function(step.expression)
-    total: Any = 0
-    count = 0
+    total = Total()
     for document in documents:
         try:
             value = function(document)
         except MissingValue:
             continue
-        if isinstance(value, bool) or collation.type_name(value) != "NUMBER":
+        if value is None:
+            continue
+        if collation.type_name(value) != "NUMBER":
             raise QueryError(f"Expected type NUMBER but found {collation.type_name(value)}.")
-        total = total + value
-        count += 1
-    if step.kind == "sum":
-        return total
-    return total / count if count else None
+        total.add(value)
+    return total.sum if step.kind == "sum" else total.mean
 
 
 def extreme(step: Aggregate, documents: Iterable[Any]) -> Any:

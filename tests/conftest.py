@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
 
@@ -34,3 +35,9 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 def games(db: Any) -> Any:
     """An empty table of `db`."""
     return db.table_create("games")
+
+
+@pytest.fixture
+def clock() -> VirtualTimeScheduler:
+    """Time that passes when it is told to."""
+    return VirtualTimeScheduler()

@@ -7,15 +7,18 @@ Rule of this file: it says what to ask and what to write. What must hold is in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 import reactdb
 from reactdb import asc, branch, desc, maxval, minval, row
+from reactdb.feeds import consumer, hub, log_reader, window
 from replica import Entry, exactly, roughly
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -26,7 +29,7 @@ KEYS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, "a", "b", True, [1, "x"]])
 SORT_VALUES = st.sampled_from(
     [0, 1, 1, 1, 2, 2, 3, None, False, True, 0.0, -0.0, 1.0, float("nan"), float("inf"), "x", "", [1], [None], {"x": 1}]
 )
-NUMBERS = st.sampled_from([0, 1, 2, 2, 3, 0.5, -0.0, 0.1, 0.2])
+NUMBERS = st.sampled_from([None, 0, 1, 2, 2, 3, 0.5, -0.0, 0.1, 0.2])
 BODIES = st.fixed_dictionaries(
     {},
     optional={
@@ -98,6 +101,18 @@ def prepare(db: reactdb.Database) -> None:
         table.index_create("a")
         table.index_create("ab", [row["a"], row["b"]])
         table.index_create("tags", multi=True)
+
+
+@contextmanager
+def little_room() -> Iterator[None]:
+    """Reserves and pages so small that a dozen documents, and a dozen changes, need many of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window, "SPARE", 1)
+        patch.setattr(window, "SPARE_WITHOUT_INDEX", 1)
+        patch.setattr(hub, "LAST_CHANGES", 2)
+        patch.setattr(consumer, "EVENTS_IN_A_TURN", 3)
+        patch.setattr(log_reader.LogReader.read, "__defaults__", (3,))
+        yield
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Ear: a subscriber that keeps what it hears. For tests that want to know what was told, in what order and on which thread.
+"""Ear: a subscriber that keeps what it hears. For tests that want to know what was told, in what order and on which thread. And
+KINDS: every kind of feed, for promises that hold for all of them.
 
 Rule of this file: waiting is for an event and has a bound; nobody sleeps.
 """
@@ -9,12 +10,42 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from reactdb import desc, row
+from reactdb.feeds.hub import FeedHub, hub_of
 
 ROOT = Path(__file__).resolve().parent.parent
 # Longer than anything here takes on a machine that is busy with other things.
 PATIENCE_S = 20.0
+MAIN = threading.main_thread().name
+
+# Of a table with an index `score`.
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "table": lambda t: t,
+    "get": lambda t: t.get(1),
+    "get_all": lambda t: t.get_all(1, 2),
+    "between": lambda t: t.between(0, 5),
+    "filter": lambda t: t.filter({"room": 5}),
+    "range filter": lambda t: t.filter(row["score"] > 1),
+    "callable": lambda t: t.filter(lambda document: document["room"] == 5),
+    "map": lambda t: t.map(row["id"]),
+    "pluck": lambda t: t.pluck("id"),
+    "index range": lambda t: t.between(0, 5, index="score"),
+    "index values": lambda t: t.get_all(1, index="score"),
+    "limit": lambda t: t.order_by(index=desc("score")).limit(3),
+    "order": lambda t: t.order_by("score").limit(3),
+    "min": lambda t: t.min(index="score"),
+    "count": lambda t: t.count(),
+    "sum": lambda t: t.sum("score"),
+    "distinct": lambda t: t.distinct("room"),
+    "group": lambda t: t.group("room").count(),
+    "union": lambda t: t.filter({"room": 5}).union(t.filter({"room": 6})),
+}
+NEEDS_INDEX = ["index range", "index values", "limit", "min"]
 
 
 class Ear:
@@ -64,6 +95,36 @@ class Ear:
     def new_ids(self) -> list[Any]:
         """The id of each event's new document; None where there is none."""
         return [event["new_val"] and event["new_val"]["id"] for event in self.events]
+
+
+def listen(feed: Any, **options: Any) -> Ear:
+    """Subscribe to an Observable, and get what keeps what it hears."""
+    ear = Ear()
+    feed.subscribe(ear, **options)
+    return ear
+
+
+def tick(clock: Any) -> None:
+    """Do what is due now, in virtual time. Without any time at all the clock would do nothing."""
+    clock.advance_by(0.000_1)
+
+
+def hub(db: Any) -> FeedHub:
+    """Where the feeds of a database are registered."""
+    return hub_of(db._engine)
+
+
+def insert_numbers(table: Any, *numbers: int) -> None:
+    """Documents with these keys, one commit each."""
+    for number in numbers:
+        table.insert({"id": number})
+
+
+def from_threads(count: int, work: Callable[[int], Any]) -> None:
+    """Do the work in so many threads at once, and wait for all."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work, number) for number in range(count)]:
+            done.result(PATIENCE_S)
 
 
 def run_python(program: str, *arguments: object, timeout_s: float = 60) -> str:

@@ -13,7 +13,7 @@ from sqlite_utils.utils import sqlite3
 import reactdb
 from reactdb import row
 from reactdb.cli import main
-from reactdb.store import doctor
+from reactdb.store import doctor, figures
 
 
 def use(db: reactdb.Database) -> None:
@@ -361,12 +361,12 @@ def test_what_is_no_database_is_one_line(tmp_path, content, message):
 
 
 def test_measure_counts_documents_log_and_indexes(sound):
-    figures = doctor.measure(str(sound))
-    people = next(table for table in figures.tables if table.name == "people")
+    found = figures.measure(str(sound))
+    people = next(table for table in found.tables if table.name == "people")
 
-    assert ["other", "people"] == [table.name for table in figures.tables]
+    assert ["other", "people"] == [table.name for table in found.tables]
     assert (59, "id") == (people.documents, people.primary_key)
     assert people.log_entries > people.documents
     assert people.log_bytes > people.document_bytes > 0
     assert ["age", "both", "tags"] == [index.name for index in people.indexes]
-    assert figures.seq == figures.log_entries
+    assert found.seq == found.log_entries

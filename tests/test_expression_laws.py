@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reactdb.codec import decode_frozen, encode
-from reactdb.collation import index_key_bytes
+from reactdb.collation import key_bytes
 from reactdb.errors import MissingValue, ReactDBError
 from reactdb.expression import (
     OPERATIONS,
@@ -315,9 +315,9 @@ def passes(condition: Any, document: dict[str, Any]) -> bool:
 
 
 def indexed(expression: Any, document: dict[str, Any]) -> bytes | None:
-    """The document's entry in an index on the expression, if it has one."""
+    """The document's entry in an index on the expression, hidden or not, if it has one."""
     try:
-        return index_key_bytes(expression(document))
+        return key_bytes(expression(document))
     except ReactDBError:
         return None
 
@@ -357,8 +357,8 @@ def test_a_multi_index_has_every_document_that_contains(wanted: list[Any], docum
     ranges = index_ranges(condition, row["a"], multi=True)
 
     if ranges is not None and passes(condition, document):
-        entries = [index_key_bytes(element) for element in document["a"]]
-        assert any(entry is not None and one.start <= entry < one.stop for one in ranges for entry in entries)
+        entries = [key_bytes(element) for element in document["a"]]
+        assert any(one.start <= entry < one.stop for one in ranges for entry in entries)
 
 
 @settings(max_examples=600)
@@ -392,10 +392,4 @@ def test_conjuncts_hold_where_the_condition_holds(condition: Any, document: dict
     if passes(condition, document):
         for conjunct in conjuncts(condition):
             value = conjunct.expression(document)
-            assert any((one.start <= key < one.stop) for one in conjunct.ranges for key in [place(value)])
-
-
-def place(value: Any) -> bytes:
-    from reactdb.collation import key_bytes
-
-    return key_bytes(value)
+            assert any(one.start <= key_bytes(value) < one.stop for one in conjunct.ranges)

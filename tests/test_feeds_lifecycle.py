@@ -18,22 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hearing import PATIENCE_S, ROOT, Ear, changed, run_python
+from hearing import KINDS, NEEDS_INDEX, PATIENCE_S, ROOT, Ear, changed, hub, listen, run_python
 
 import reactdb
-from reactdb import desc, r, row
+from reactdb import r, row
 from reactdb.errors import FeedAborted, HistoryDiverged, HistoryLost, InvalidOption, TableNotFound
-from reactdb.feeds.hub import FeedHub, hub_of
-
-
-def listen(feed: Any, **options: Any) -> Ear:
-    ear = Ear()
-    feed.subscribe(ear, **options)
-    return ear
-
-
-def hub(db: Any) -> FeedHub:
-    return hub_of(db._engine)
 
 
 def our_threads() -> list[threading.Thread]:
@@ -61,30 +50,6 @@ def path(tmp_path: Path) -> Path:
 def file_db(path: Path) -> Iterator[Any]:
     with reactdb.connect(path, durability="soft") as database:
         yield database
-
-
-KINDS: dict[str, Callable[[Any], Any]] = {
-    "table": lambda t: t,
-    "get": lambda t: t.get(1),
-    "get_all": lambda t: t.get_all(1, 2),
-    "between": lambda t: t.between(0, 5),
-    "filter": lambda t: t.filter({"room": 5}),
-    "range filter": lambda t: t.filter(row["score"] > 1),
-    "callable": lambda t: t.filter(lambda document: document["room"] == 5),
-    "map": lambda t: t.map(row["id"]),
-    "pluck": lambda t: t.pluck("id"),
-    "index range": lambda t: t.between(0, 5, index="score"),
-    "index values": lambda t: t.get_all(1, index="score"),
-    "limit": lambda t: t.order_by(index=desc("score")).limit(3),
-    "order": lambda t: t.order_by("score").limit(3),
-    "min": lambda t: t.min(index="score"),
-    "count": lambda t: t.count(),
-    "sum": lambda t: t.sum("score"),
-    "distinct": lambda t: t.distinct("room"),
-    "group": lambda t: t.group("room").count(),
-    "union": lambda t: t.filter({"room": 5}).union(t.filter({"room": 6})),
-}
-NEEDS_INDEX = ["index range", "index values", "limit", "min"]
 
 
 @pytest.fixture
@@ -216,6 +181,24 @@ def test_a_feed_lives_as_long_as_any_handle_on_its_file(path):
     assert 1 == heard.completions
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there an open file cannot be renamed")
+def test_a_reader_hears_that_the_file_was_moved_away(path):
+    """Nothing will ever come from there; waiting for it would be waiting for ever."""
+    db = reactdb.connect(path)
+    games = db.table_create("games")
+    cursor = games.changes().cursor()
+    games.insert({"id": 1})
+    for suffix in ("", "-wal", "-shm"):
+        os.rename(f"{path}{suffix}", f"{path}.elsewhere{suffix}")
+    with pytest.raises(reactdb.StorageMoved):
+        games.insert({"id": 2})
+
+    assert changed(None, {"id": 1}) == cursor.next(timeout=PATIENCE_S)
+    with pytest.raises(reactdb.StorageMoved):
+        cursor.next(timeout=PATIENCE_S)
+    db.close()
+
+
 def test_no_feed_is_opened_on_a_closed_database(tmp_path):
     db = reactdb.connect(tmp_path / "a.db")
     games = db.table_create("games")
@@ -318,8 +301,8 @@ def test_many_feeds_leave_no_memory_behind():
         games = db.table_create("games")
 
         def round_trip() -> None:
-            opened = [games.get(number).changes().subscribe() for number in range(2_000)]
-            opened += [games.between(number, 5_000).changes().subscribe() for number in range(500)]
+            opened = [games.get(number).changes().subscribe() for number in range(1_000)]
+            opened += [games.between(number, 5_000).changes().subscribe() for number in range(200)]
             opened += [games.filter({"n": number}).changes().subscribe() for number in range(100)]
             for subscription in opened:
                 subscription.dispose()
@@ -335,7 +318,7 @@ def test_many_feeds_leave_no_memory_behind():
             tracemalloc.stop()
 
         assert left < 30_000
-        assert peak > 1_000_000, "they were there, and were measured"
+        assert peak > 500_000, "they were there, and were measured"
 
 
 def test_cursors_come_and_go_one_after_the_other(games):
@@ -364,7 +347,7 @@ def test_many_cancelled_coroutines_leave_nothing(games):
             pass
 
     async def main() -> None:
-        for _ in range(20):
+        for _ in range(5):
             tasks = [asyncio.ensure_future(read()) for _ in range(50)]
             await asyncio.sleep(0)
             assert 50 == hub(games._database).subscription_count

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hearing import Ear, changed
+from hearing import changed, listen
 
 import reactdb
 from reactdb import asc, desc, r, row
@@ -36,12 +36,6 @@ def arena() -> Iterator[Any]:
     """An empty table in memory, for tests of many small cases."""
     with reactdb.connect(":memory:") as db:
         yield db.table_create("games")
-
-
-def listen(feed: Any, **options: Any) -> Ear:
-    ear = Ear()
-    feed.subscribe(ear, **options)
-    return ear
 
 
 # ---------------------------------------------------------------------------------------------------------------

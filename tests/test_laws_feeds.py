@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
 import pytest
@@ -18,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
-from feed_kinds import BODIES, KEYS, Kind, Write, do, kinds, one_statement, one_write, prepare
+from feed_kinds import BODIES, KEYS, Kind, Write, do, kinds, little_room, one_statement, one_write, prepare
 from replica import Event, Grammar, Replica, only_when_asked
 
 FLAGS = ("include_initial", "include_states", "include_types", "include_seq", "include_offsets")
@@ -128,6 +129,8 @@ class FeedLaws(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.room = ExitStack()
+        self.room.enter_context(little_room())
         self.folder = tempfile.mkdtemp(prefix="reactdb-laws-")
         self.path = f"{self.folder}/laws.db" if self.on_file else ":memory:"
         self.db = reactdb.connect(self.path, durability="soft")
@@ -137,6 +140,7 @@ class FeedLaws(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.db.close()
+        self.room.close()
         shutil.rmtree(self.folder)
 
     @initialize(

@@ -33,7 +33,7 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
     Say what is kept: nothing is removed by default.
     """
     from reactdb.cli.jsonform import write_line
-    from reactdb.store.doctor import measure
+    from reactdb.store.figures import measure
 
     if (keep is None) == (keep_days is None):
         raise click.UsageError("Say what to keep: --keep or --keep-days, one of them.")

@@ -225,7 +225,7 @@ def implied_ranges(condition: Expression | Predicate) -> list[tuple[Expression, 
 
 
 def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRange, ...] | None:
-    """Equality of the first parts, then perhaps a range. Every part must be known to have a value: without one, the array has none."""
+    """Equality of the first parts, then perhaps a range. Every part must be known to have a value, or the array has none."""
     known: list[KeyRange] = []
     for part in parts:
         found = implied.get(node_key(part))

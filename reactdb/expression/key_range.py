@@ -51,8 +51,12 @@ class KeyRange:
 
     @property
     def has_ends(self) -> bool:
-        """Whether it is bounded on both sides."""
-        return self.lower is not minval and self.upper is not maxval
+        """Whether it is bounded on both sides; of arrays, whether their first elements are."""
+        return _first(self.lower) is not minval and _first(self.upper) is not maxval
+
+
+def _first(end: Any) -> Any:
+    return end[0] if isinstance(end, list) and end else end
 
 
 def _later_start(one: KeyRange, other: KeyRange) -> tuple[Any, bool]:

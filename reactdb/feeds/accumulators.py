@@ -71,6 +71,8 @@ class Sum:
             value = self._function(box.value)
         except MissingValue:
             return
+        if value is None:
+            return
         if collation.type_name(value) != "NUMBER":
             raise QueryError(f"Expected type NUMBER but found {collation.type_name(value)}.")
         self._total.add(value)

@@ -258,6 +258,8 @@ class PushConsumer(BaseConsumer):
                 self._turn.release()
             if is_finished or self.is_closed:
                 return
+            if not any(member.has_work for member in self.members):
+                return
             wait_s = self.wait_s
             if wait_s is None:
                 return

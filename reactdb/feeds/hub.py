@@ -72,6 +72,14 @@ class Node:
             found += self._others
         return found
 
+    def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
+        """Tell all of them what the change `seq` does. False: not all had room."""
+        had_room = self._one is None or self._one.offer(deltas, seq)
+        if self._others:
+            for subscription in self._others:
+                had_room &= subscription.offer(deltas, seq)
+        return had_room
+
     @property
     def is_empty(self) -> bool:
         return self._one is None and not self._others
@@ -121,6 +129,7 @@ class FeedHub:
         self._telling = threading.Lock()
         self._tail_lock = threading.Lock()
         self._is_tailing = False
+        self._state = StateAt(engine)
         self._epochs: list[Epoch] = []
 
     # -----------------------------------------------------------------------------------------------------------
@@ -134,7 +143,7 @@ class FeedHub:
     def route(self, commit: Commit) -> None:
         """Advance the views that the commit concerns, change by change. Raises nothing."""
         self._is_busy = True
-        state = StateAt(self.engine)
+        state = self._state
         try:
             find = self._router.find
             for change in commit.changes:
@@ -149,8 +158,8 @@ class FeedHub:
                     except Exception as error:
                         self._fail(node, error)
                         continue
-                    if deltas:
-                        self._offer(node, deltas, seq)
+                    if deltas and not node.offer(deltas, seq):
+                        self._spill(node)
             if commit.dropped_tables or commit.dropped_indexes:
                 self._abort_dropped(commit)
         except BaseException as error:
@@ -162,13 +171,15 @@ class FeedHub:
         finally:
             state.close()
             self._is_busy = False
-            self._sweep()
+            if self._forgotten:
+                self._sweep()
 
-    def _offer(self, node: Node, deltas: Sequence[AnyDelta], seq: int) -> None:
-        spilled = [one for one in node.subscriptions if not one.offer(deltas, seq)]
-        for subscription in spilled:
-            self._leave(subscription)
-            self._behind[subscription] = None
+    def _spill(self, node: Node) -> None:
+        """Let those go that had no room: they read on from the log."""
+        for subscription in node.subscriptions:
+            if subscription.is_behind:
+                self._leave(subscription)
+                self._behind[subscription] = None
 
     def _fail(self, node: Node, error: Exception) -> None:
         """The view is in an unknown state: its feeds end, all others go on."""
@@ -230,6 +241,9 @@ class FeedHub:
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
+        if self.is_active and not self.engine.is_memory:
+            # Shared views stand where the publisher does: they should not begin behind what a read would show.
+            self.engine.catch_up()
         with ExitStack() as stack:
             with self._alone():
                 snapshot = stack.enter_context(self.engine.fresh_snapshot())

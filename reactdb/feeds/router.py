@@ -14,7 +14,7 @@ Rule of this file: it may find a view twice or in vain, never miss one. Not thre
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
 from reactdb.change import Change
@@ -74,10 +74,12 @@ class Lane(Generic[T]):
     def is_empty(self) -> bool:
         return not self.values and not len(self.ranges)
 
-    def find(self, value: bytes) -> Iterator[T]:
-        yield from self.values.get(value)
+    def find(self, value: bytes, found: list[T]) -> None:
+        """Add to `found` who waits for the value."""
+        if self.values:
+            found.extend(self.values.get(value))
         if len(self.ranges):
-            yield from self.ranges.holding(value)
+            found.extend(self.ranges.holding(value))
 
 
 class TableRoutes(Generic[T]):
@@ -94,20 +96,20 @@ class TableRoutes(Generic[T]):
     def is_empty(self) -> bool:
         return not self.all and not self.lanes and self.keys.is_empty
 
-    def find(self, change: Change) -> Iterator[T]:
-        yield from self.keys.find(change.key_bytes)
+    def find(self, change: Change) -> list[T]:
+        found = list(self.all)
+        self.keys.find(change.key_bytes, found)
         if self.lanes:
             old, new = change.old_val, change.new_val
-            for lane in self.lanes.values():
-                assert lane.axis is not None
-                values: Sequence[bytes] = () if old is None else lane.axis.values(old)
+            for axis, lane in self.lanes.items():
+                values: Sequence[bytes] = () if old is None else axis.values(old)
                 if new is not None:
-                    now = lane.axis.values(new)
+                    now = axis.values(new)
                     if now != values:
                         values = list(dict.fromkeys((*values, *now)))
                 for value in values:
-                    yield from lane.find(value)
-        yield from self.all
+                    lane.find(value, found)
+        return found
 
 
 class Router(Generic[T]):
@@ -124,7 +126,7 @@ class Router(Generic[T]):
     def find(self, change: Change) -> list[T]:
         """Whom the change may concern; some perhaps twice."""
         table = self._tables.get(change.table_id)
-        found = [] if table is None else list(table.find(change))
+        found = [] if table is None else table.find(change)
         if self._everything:
             found += self._everything
         return found

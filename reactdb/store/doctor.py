@@ -10,83 +10,35 @@ there to examine; where a check itself stumbles over damage, that is its finding
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Final
 
 from sqlite_utils import Database
 
 from reactdb import codec, collation
 from reactdb.change import DELETE, INSERT, KINDS
-from reactdb.errors import CannotOpen, ReactDBError
+from reactdb.errors import ReactDBError
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import NAME, load
+from reactdb.store.figures import file_bytes, opened
+from reactdb.store.findings import (
+    Check,
+    Finding,
+    Found,
+    Patient,
+    key_in_words,
+    kind_in_words,
+    place_in_words,
+)
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection, SQLiteError
-
-Level = Literal["problem", "warning"]
 
 # Findings of one check that are told one by one; damage has a way of being everywhere.
 MOST_FINDINGS: Final = 20
 # Four times the size at which writers empty it.
 LARGE_WAL_BYTES: Final = 64 * 1024 * 1024
-BUSY_TIMEOUT_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong, by which check, in a sentence."""
-
-    level: Level
-    check: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Patient:
-    """The file under examination: a connection inside a read transaction, and the range of its log: low < seq <= head."""
-
-    connection: Connection
-    path: str
-    low: int
-    head: int
-
-    def select(self, statement: str, parameters: tuple[Any, ...] = ()) -> Iterator[Any]:
-        """Rows one by one, on a cursor of their own."""
-        return iter(self.connection.execute(statement, parameters))
-
-    def value(self, statement: str, parameters: tuple[Any, ...] = ()) -> Any:
-        return self.connection.execute(statement, parameters).fetchone()[0]
-
-
-Found = Iterator[str | Finding]
-Check = Callable[[Patient], Found]
-
-
-@contextmanager
-def opened(path: str) -> Iterator[Connection]:
-    """A read-only connection to an existing reactdb file, in a read transaction.
-
-    Raises:
-        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy: It cannot even be asked.
-    """
-    path = os.path.realpath(path)
-    if os.path.isdir(path) or not os.path.exists(path):
-        raise CannotOpen(path, sqlite.reason_not_opened(path))
-    connection = sqlite.connect(path, mode="ro", busy_timeout_s=BUSY_TIMEOUT_S)
-    try:
-        sqlite.configure(connection, reader=True)
-        connection.execute("BEGIN")
-        if schema.identify(connection, path) == 0:
-            raise CannotOpen(path, "it is empty")
-        yield connection
-    except SQLiteError as error:
-        raise sqlite.translate(error, "read", path) from error
-    finally:
-        connection.close()
 
 
 def examine(path: str) -> Iterator[tuple[str, list[Finding]]]:
@@ -137,7 +89,7 @@ def check_sqlite(patient: Patient) -> Found:
     mode = patient.value("PRAGMA journal_mode")
     if mode != "wal":
         yield f"the journal mode is {mode}, not wal: another program has switched it, and readers block writers now"
-    wal_bytes = _size_of(patient.path + "-wal")
+    wal_bytes = file_bytes(patient.path + "-wal")
     if wal_bytes > LARGE_WAL_BYTES:
         yield Finding(
             "warning",
@@ -313,7 +265,7 @@ def check_documents(patient: Patient) -> Found:
         if kind not in range(len(KINDS)):
             yield f"log entry {seq} has the kind {kind!r}"
         if (body is None) is not (kind == DELETE):
-            yield f"log entry {seq} is {_kind(kind)} {'without' if body is None else 'with'} a document"
+            yield f"log entry {seq} is {kind_in_words(kind)} {'without' if body is None else 'with'} a document"
         if body is None or table_id not in primary_keys:
             continue
         try:
@@ -327,7 +279,8 @@ def check_documents(patient: Patient) -> Found:
         except (KeyError, ReactDBError):
             own = None
         if own != key:
-            yield f"the document of log entry {seq} has another {primary_key!r} than the key {_key(key)} it is filed under"
+            filed = key_in_words(key)
+            yield f"the document of log entry {seq} has another {primary_key!r} than the key {filed} it is filed under"
 
 
 def check_chains(patient: Patient) -> Found:
@@ -340,7 +293,8 @@ def check_chains(patient: Patient) -> Found:
         if prev >= seq:
             yield f"log entry {seq} supersedes {prev}, which is not before it"
         else:
-            yield f"log entry {seq} ({_place(table_id, key)}) supersedes {prev} ({_place(other_table, other_key)})"
+            other = place_in_words(other_table, other_key)
+            yield f"log entry {seq} ({place_in_words(table_id, key)}) supersedes {prev} ({other})"
     for prev, count in patient.select(
         "SELECT prev, count(*) FROM log WHERE prev IS NOT NULL GROUP BY prev HAVING count(*) > 1"
     ):
@@ -353,7 +307,7 @@ def check_chains(patient: Patient) -> Found:
         if has_old:
             yield f"log entry {seq} is an insert, but supersedes the document of entry {prev}"
         else:
-            yield f"log entry {seq} is {_kind(kind)}, but the document that it superseded is not there"
+            yield f"log entry {seq} is {kind_in_words(kind)}, but the document that it superseded is not there"
     for seq, prev in patient.select(
         "SELECT l.seq, l.prev FROM log l LEFT JOIN log p ON p.seq = l.prev"
         " WHERE p.seq IS NULL AND l.prev > ? AND l.prev <= ?",
@@ -414,23 +368,23 @@ def check_heads(patient: Patient) -> Found:
         "SELECT h.table_id, h.key, h.seq, l.table_id, l.key, l.body IS NULL FROM heads h LEFT JOIN log l ON l.seq = h.seq"
         " WHERE l.seq IS NULL OR l.table_id != h.table_id OR l.key != h.key OR l.body IS NULL"
     ):
-        place = _place(table_id, key)
+        place = place_in_words(table_id, key)
         if own_table is None:
             yield f"the document of {place} is log entry {seq}, which is missing"
         elif (own_table, own_key) != (table_id, key):
-            yield f"the document of {place} is log entry {seq}, which is of {_place(own_table, own_key)}"
+            yield f"the document of {place} is log entry {seq}, which is of {place_in_words(own_table, own_key)}"
         elif is_deleted:
             yield f"the document of {place} is log entry {seq}, which deleted it"
     for table_id, key, seq in patient.select(
         f"SELECT l.table_id, l.key, l.seq FROM log l LEFT JOIN heads h ON h.table_id = l.table_id AND h.key = l.key"
         f" WHERE l.body IS NOT NULL AND h.seq IS NOT l.seq AND {NEWEST}"
     ):
-        yield f"log entry {seq} is the newest of {_place(table_id, key)}, but no document points to it"
+        yield f"log entry {seq} is the newest of {place_in_words(table_id, key)}, but no document points to it"
     for table_id, key, seq in patient.select(
         "SELECT h.table_id, h.key, h.seq FROM heads h"
         " WHERE h.seq IN (SELECT prev FROM log WHERE prev IS NOT NULL)"
     ):
-        yield f"the document of {_place(table_id, key)} is log entry {seq}, which was superseded"
+        yield f"the document of {place_in_words(table_id, key)} is log entry {seq}, which was superseded"
 
 
 def check_graves(patient: Patient) -> Found:
@@ -439,26 +393,26 @@ def check_graves(patient: Patient) -> Found:
         "SELECT g.table_id, g.key, g.seq, l.table_id, l.key, l.body IS NULL FROM graves g LEFT JOIN log l ON l.seq = g.seq"
         " WHERE l.seq IS NULL OR l.table_id != g.table_id OR l.key != g.key OR l.body IS NOT NULL"
     ):
-        place = _place(table_id, key)
+        place = place_in_words(table_id, key)
         if own_table is None:
             yield f"the grave of {place} is log entry {seq}, which is missing"
         elif (own_table, own_key) != (table_id, key):
-            yield f"the grave of {place} is log entry {seq}, which is of {_place(own_table, own_key)}"
+            yield f"the grave of {place} is log entry {seq}, which is of {place_in_words(own_table, own_key)}"
         elif not is_deleted:
             yield f"the grave of {place} is log entry {seq}, which is a document"
     for table_id, key in patient.select(
         "SELECT g.table_id, g.key FROM graves g JOIN heads h ON h.table_id = g.table_id AND h.key = g.key"
     ):
-        yield f"{_place(table_id, key)} has a document and a grave"
+        yield f"{place_in_words(table_id, key)} has a document and a grave"
     for table_id, key, seq in patient.select(
         "SELECT l.table_id, l.key, l.seq FROM log l LEFT JOIN graves g ON g.table_id = l.table_id AND g.key = l.key"
         f" WHERE l.body IS NULL AND g.seq IS NOT l.seq AND {NEWEST}"
     ):
-        yield f"log entry {seq} deleted {_place(table_id, key)}, but there is no grave that points to it"
+        yield f"log entry {seq} deleted {place_in_words(table_id, key)}, but there is no grave that points to it"
     for table_id, key, seq in patient.select(
         "SELECT g.table_id, g.key, g.seq FROM graves g WHERE g.seq IN (SELECT prev FROM log WHERE prev IS NOT NULL)"
     ):
-        yield f"the grave of {_place(table_id, key)} is log entry {seq}, which was superseded"
+        yield f"the grave of {place_in_words(table_id, key)} is log entry {seq}, which was superseded"
 
 
 def check_indexes(patient: Patient) -> Found:
@@ -478,7 +432,7 @@ def check_indexes(patient: Patient) -> Found:
                         "SELECT count(*) FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?",
                         (index_id, value, key, tag),
                     ):
-                        yield f"index {index.name!r} does not have {_place(table.id, key)} under {_key(value)}"
+                        yield f"index {index.name!r} does not have {place_in_words(table.id, key)} under {key_in_words(value)}"
         for index in table.indexes.values():
             # Every one that belongs there was looked for above; so as many as those, and there are no others.
             if (
@@ -493,7 +447,8 @@ def check_indexes(patient: Patient) -> Found:
                 (table.id, index.id),
             ):
                 if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
-                    yield f"index {index.name!r} has {_place(table.id, key)} under {_key(value)}, where it does not belong"
+                    filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
+                    yield f"index {index.name!r} has {filed}, where it does not belong"
 
 
 CHECKS: Final[dict[str, Check]] = {
@@ -512,131 +467,3 @@ CHECKS: Final[dict[str, Check]] = {
     "graves": check_graves,
     "indexes": check_indexes,
 }
-
-
-def _kind(kind: Any) -> str:
-    """As `an insert`."""
-    if kind not in range(len(KINDS)):
-        return "of no known kind"
-    return f"{'an' if KINDS[kind][0] in 'iu' else 'a'} {KINDS[kind]}"
-
-
-def _place(table_id: Any, key: Any) -> str:
-    return f"table {table_id}, key {_key(key)}"
-
-
-def _key(key: Any) -> str:
-    try:
-        return repr(collation.key_value(key))[:100]
-    except Exception:
-        # A damaged key is shown as it is.
-        return f"x'{key.hex()[:100]}'" if isinstance(key, bytes) else repr(key)[:100]
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Figures
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFigures:
-    """One index: its expression as a user would write it, and how many places documents have in it."""
-
-    name: str
-    expression: str
-    multi: bool
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableFigures:
-    """One table: its documents, and its part of the log, the documents among it. Sizes are of encoded documents, in bytes."""
-
-    name: str
-    primary_key: str
-    documents: int
-    document_bytes: int
-    log_entries: int
-    log_bytes: int
-    indexes: tuple[IndexFigures, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FileFigures:
-    """A file, as of one moment. The log can be read past `oldest`; `log_bytes` counts encoded documents."""
-
-    path: str
-    database_id: str
-    format: int
-    sqlite_version: str
-    seq: int
-    oldest: int
-    log_entries: int
-    log_bytes: int
-    file_bytes: int
-    free_bytes: int
-    wal_bytes: int
-    tables: tuple[TableFigures, ...]
-
-
-def measure(path: str) -> FileFigures:
-    """The figures of a file. Reads every row of the log but not the documents in them: a second for millions.
-
-    Raises:
-        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, CorruptDatabase.
-    """
-    with opened(path) as connection:
-        path = os.path.realpath(path)
-        catalogue = load(connection)
-        log = {
-            table_id: (entries, size)
-            for table_id, entries, size in connection.execute(
-                "SELECT table_id, count(*), total(length(body)) FROM log GROUP BY table_id"
-            ).fetchall()
-        }
-        tables = []
-        for _, table in sorted(catalogue.live.items()):
-            documents, document_bytes = connection.execute(
-                "SELECT count(*), total(length(l.body)) FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?",
-                (table.id,),
-            ).fetchone()
-            entries, size = log.get(table.id, (0, 0))
-            indexes = tuple(
-                IndexFigures(
-                    name,
-                    str(index.expression),
-                    index.multi,
-                    connection.execute(
-                        "SELECT count(*) FROM entries WHERE index_id = ?", (index.id,)
-                    ).fetchone()[0],
-                )
-                for name, index in sorted(table.indexes.items())
-            )
-            tables.append(
-                TableFigures(
-                    table.name, table.primary_key, documents, int(document_bytes), entries, int(size), indexes
-                )
-            )
-        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-        (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        return FileFigures(
-            path=path,
-            database_id=str(schema.fact(connection, "database_id")),
-            format=version,
-            sqlite_version=".".join(map(str, sqlite.VERSION)),
-            seq=head_seq(connection),
-            oldest=low_water(connection),
-            log_entries=sum(entries for entries, _ in log.values()),
-            log_bytes=int(sum(size for _, size in log.values())),
-            file_bytes=_size_of(path),
-            free_bytes=page_bytes * free_pages,
-            wal_bytes=_size_of(path + "-wal"),
-            tables=tuple(tables),
-        )
-
-
-def _size_of(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

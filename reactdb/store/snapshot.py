@@ -332,9 +332,7 @@ class PastSnapshot(Snapshot):
     def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
         old = self._old_of(table.id)
         ours = (Row(key, body) for key in keys if (body := old.get(key)) is not None)
-        yield from merge(
-            self._now.pick(table, [key for key in keys if key not in old]), ours, key=_row_key
-        )
+        yield from merge(self._now.pick(table, [key for key in keys if key not in old]), ours, key=_row_key)
 
     def count(self, table: TableInfo) -> int:
         old = self._old_of(table.id)
