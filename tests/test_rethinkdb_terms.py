@@ -200,3 +200,18 @@ def test_a_write_hook_sees_every_write_of_a_driver(run: Any) -> None:
     run(games.insert({"id": 30}))
 
     assert {"id": 30, "checked": True} == run(games.get(30))
+
+
+def test_a_renamed_table_keeps_its_documents_its_feeds_and_its_hook(memory: Any, run: Any) -> None:
+    run(games.set_write_hook(lambda context, old, new: new.merge({"checked": True})))
+    heard: list[Any] = []
+    memory.table("games").changes().subscribe(heard.append)
+
+    run(games.config().update({"name": "matches"}))
+    run(r.table("matches").insert({"id": 40}))
+
+    assert ["matches"] == run(r.table_list())
+    assert 4 == memory.table("matches").count().run()
+    assert [{"id": 40, "checked": True}] == [event["new_val"] for event in heard]
+    with pytest.raises(ReqlQueryLogicError, match="only `name` can change"):
+        run(r.table("matches").config().update({"primary_key": "x"}))

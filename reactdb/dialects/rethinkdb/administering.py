@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from reactdb import codec
+from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import Call, handles
-from reactdb.dialects.rethinkdb.hooks import forget_hook
+from reactdb.dialects.rethinkdb.hooks import forget_hook, move_hook
+from reactdb.dialects.rethinkdb.storing import COUNTERS, check_object
 from reactdb.dialects.rethinkdb.values import (
     Database,
     Single,
@@ -98,6 +100,36 @@ def table_drop(call: Call) -> Any:
 @handles("config")
 def config(call: Call) -> Any:
     return described(call, tables.table_config, "table_config")
+
+
+def configure(native: NativeDatabase, config: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """`config().update(...)`: a table's name is what can be changed.
+
+    Raises:
+        OperationFailed: The name is taken; QueryError: anything else would change.
+    """
+    check_object(patch)
+    changed = {name for name, value in patch.items() if config.get(name) != value}
+    summary = dict.fromkeys(COUNTERS, 0)
+    if not changed:
+        return {**summary, "unchanged": 1}
+    if changed != {"name"} or not isinstance(patch["name"], str):
+        shown = ", ".join(sorted(changed))
+        raise QueryError(
+            f"reactdb runs in one process: of a table's configuration only `name` can change, not: {shown}."
+        )
+    old, new = TableName(config["db"], config["name"]), TableName(config["db"], patch["name"])
+    tables.check_name("Table", new.name)
+
+    def one(transaction: WriteTransaction) -> None:
+        known = live_table(transaction, old.file_name)
+        if new.file_name in transaction.catalogue.live:
+            raise OperationFailed(f"Table `{new}` already exists.")
+        transaction.rename_table(known, new.file_name)
+
+    native._write(one, None, False)
+    move_hook(native, old, new)
+    return {**summary, "replaced": 1}
 
 
 @handles("status")

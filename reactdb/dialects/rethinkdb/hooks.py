@@ -72,6 +72,18 @@ def forget_hook(native: Database, table: TableName) -> None:
         native.table(tables.HOOKS).get(table.file_name).delete()
 
 
+def move_hook(native: Database, old: TableName, new: TableName) -> None:
+    """A table that is renamed takes its hook along."""
+    if tables.HOOKS not in native.table_list():
+        return
+    hooks = native.table(tables.HOOKS)
+    document = hooks.get(old.file_name).run()
+    if document is not None:
+        with native.transaction():
+            hooks.get(old.file_name).delete()
+            hooks.insert({**document, "table": new.file_name}, conflict="replace")
+
+
 def unparsed(term: Term) -> Any:
     """A term as the driver would send it."""
     if term.is_constant:

@@ -16,6 +16,7 @@ from reactdb import codec, collation
 from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.codec import pretty
 from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.administering import configure
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, cannot_convert, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
@@ -363,7 +364,11 @@ def update(call: Call) -> Any:
     summary = Summary(return_changes(call))
     is_pure = check_atomic(call)
     patch = new_value(call)
-    table, keys = addressed(addressing(call))
+    source = addressing(call)
+    selected = source.values[0]
+    if isinstance(selected, Single) and str(selected.table) == "rethinkdb.table_config":
+        return configure(call.evaluator.native, selected.document(), patch(selected.document()))
+    table, keys = addressed(source)
 
     def compute(old: Any) -> Any:
         if old is None:
