@@ -240,6 +240,11 @@ class FeedReader:
         return not self._members or self._chain.is_done
 
     @property
+    def is_timed(self) -> bool:
+        """It waits between batches."""
+        return any(member.squash_s for member in self._members)
+
+    @property
     def wait_s(self) -> float | None:
         """Seconds until a batch that waits is due; None where nothing is known to come."""
         now = self._clock()

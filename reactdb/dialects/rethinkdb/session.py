@@ -78,6 +78,11 @@ class OpenStream:
         # Of a feed: events that did not fit into the last batch.
         self.kept: Iterator[Any] | None = None
 
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds until a batch that is asked for is due; None where nothing is known to come."""
+        return self.feed.wait_s if self.feed is not None and self.requests else None
+
     def close(self) -> None:
         if self.feed is not None:
             self.feed.close()
@@ -101,6 +106,8 @@ class Session:
         self._server_name = server_name
         self._streams: dict[int, OpenStream] = {}
         self._notes: deque[int] = deque()
+        # Feeds that wait for a moment, not only for a change.
+        self._timed: set[int] = set()
         self.is_closed = False
 
     # -----------------------------------------------------------------------------------------------------------
@@ -196,7 +203,7 @@ class Session:
         return self._served(token, stream)
 
     def _stop(self, token: int) -> list[Frame]:
-        stream = self._streams.pop(token, None)
+        stream = self._forget(token)
         if stream is None:
             raise ClientError(f"Token {token} not in stream cache.")
         stream.close()
@@ -208,26 +215,26 @@ class Session:
 
     def poll(self) -> list[Frame]:
         """Responses to requests that waited for a feed."""
-        notes, frames = self._notes, []
-        woken: dict[int, None] = {}
+        notes: dict[int, None] = {}
         while True:
             try:
-                woken[notes.popleft()] = None
+                notes[self._notes.popleft()] = None
             except IndexError:
                 break
-        for token, stream in list(self._streams.items()):
-            if stream.requests and stream.feed is not None and (token in woken or stream.feed.wait_s == 0.0):
+        for token in list(self._timed):
+            if self._streams[token].wait_s == 0.0:
+                notes[token] = None
+        frames: list[Frame] = []
+        for token in notes:
+            stream = self._streams.get(token)
+            if stream is not None and stream.requests:
                 frames += self._served(token, stream)
         return frames
 
     @property
     def wait_s(self) -> float | None:
         """Seconds until `poll` will have something that nobody wakes it for; None where there is no such thing."""
-        waits = [
-            wait_s
-            for stream in self._streams.values()
-            if stream.requests and stream.feed is not None and (wait_s := stream.feed.wait_s) is not None
-        ]
+        waits = [wait_s for token in self._timed if (wait_s := self._streams[token].wait_s) is not None]
         return min(waits, default=None)
 
     @property
@@ -253,7 +260,7 @@ class Session:
                 if stream.requests and stream.feed is not None:
                     stream.feed.asked()
         except Exception as error:
-            self._streams.pop(token, None)
+            self._forget(token)
             stream.close()
             frames.append(failure(token, error))
             stream.requests -= 1
@@ -298,11 +305,17 @@ class Session:
             is_last = is_last and stream.feed.is_finished
         if not is_last:
             return self._partial(token, stream, items)
-        self._streams.pop(token, None)
+        self._forget(token)
         return batch(token, SEQUENCE, items, [] if stream.feed is None else stream.feed.notes)
+
+    def _forget(self, token: int) -> OpenStream | None:
+        self._timed.discard(token)
+        return self._streams.pop(token, None)
 
     def _partial(self, token: int, stream: OpenStream, items: list[bytes]) -> Frame:
         self._streams[token] = stream
+        if stream.feed is not None and stream.feed.is_timed:
+            self._timed.add(token)
         return batch(token, PARTIAL, items, [] if stream.feed is None else stream.feed.notes)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -311,6 +324,7 @@ class Session:
         """The connection is gone: end every stream."""
         self.is_closed = True
         streams, self._streams = self._streams, {}
+        self._timed.clear()
         for stream in streams.values():
             stream.close()
 

@@ -151,7 +151,7 @@ class Connection:
             self._woken.clear()
             self._is_wake_sent = False
             # Only what is queued is told: that is quick.
-            await self._send(session.poll() if session.is_waiting else [])
+            await self._send(session.poll())
             while not self._requests.empty():
                 request = self._requests.get_nowait()
                 assert request is not None
