@@ -296,7 +296,8 @@ class Subscription:
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
         self._floor = self.position
         self._batch = queue.take()
-        if self.request.options.squash_s:
+        if self._batch and self.request.options.squash_s:
+            # A net difference of nothing is not told, and nobody need wait after it.
             self._due_at = self.consumer.now() + self.request.options.squash_s
         return self._batch
 
