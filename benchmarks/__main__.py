@@ -1,6 +1,6 @@
 """`python -m benchmarks`: run workloads, print the table, and the marks with pass or miss.
 
-python -m benchmarks                            everything, about four minutes
+python -m benchmarks                            everything, about ten minutes
 python -m benchmarks --workload W1 W10-get      these (W1 is every W1-something too)
 python -m benchmarks --quick                    a hundredth of the size, once: does it run?
 """
@@ -13,10 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import machine, marks, peers, report, workloads
+from benchmarks import feed_workloads, machine, marks, peers, report, workloads
 from benchmarks.harness import BASE, Workload, measure
 
 QUICK_SCALE = 0.01
+feed_workloads.register()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from benchmarks.harness import Outcome, Summary
 from benchmarks.machine import Machine, line
 from benchmarks.marks import Verdict
 
-METRICS = ("cpu", "wall", "size")
+METRICS = ("cpu", "wall", "added", "p50", "p99", "subscribe", "first", "size")
 
 
 def text(
@@ -61,7 +61,7 @@ def text_rows(outcome: Outcome) -> Iterator[list[str]]:
 
 
 def verdict_row(verdict: Verdict) -> list[str]:
-    figure = f"{verdict.figure:.2f}" if verdict.mark.least_speed is not None else number(verdict.figure)
+    figure = f"{verdict.figure:.2f}" if verdict.mark.is_ratio else number(verdict.figure)
     return [
         f"{verdict.mark.workload} {verdict.mark.metric}",
         figure,

@@ -132,11 +132,12 @@ class Access:
         scan = replace(self, index=None, detour=None)
         limit = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
-            # To put all keys of a wide range in order for the sake of ten documents would be slow. Where one document in four
-            # passes, these few are enough; where they are not, little was lost.
-            first = snapshot.rows(self.table, limit=max(limit, 1) * 4)
+            # To put all keys of a wide range in order for the sake of ten documents would be slow. Where one document in ten
+            # passes, these few are likely to be enough; where they are not, little was lost.
+            few = min(max(limit, 1) * 16, PAGE_PLACES * 8)
+            first = snapshot.rows(self.table, limit=few)
             yield from first
-            if len(first) < max(limit, 1) * 4:
+            if len(first) < few:
                 return
             scan = replace(scan, range=Range(first[-1].key + b"\x00"))
         keys = snapshot.candidates(self.index, [(one.start, one.stop) for one in ranges])

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from replica import Entry, exactly, roughly
 
 import reactdb
 from reactdb import asc, branch, desc, maxval, minval, row
 from reactdb.feeds import consumer, hub, log_reader, window
-from replica import Entry, exactly, roughly
 
 # ---------------------------------------------------------------------------------------------------------------
 # Documents and writes
@@ -27,7 +27,28 @@ from replica import Entry, exactly, roughly
 TABLES = ("games", "others")
 KEYS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, "a", "b", True, [1, "x"]])
 SORT_VALUES = st.sampled_from(
-    [0, 1, 1, 1, 2, 2, 3, None, False, True, 0.0, -0.0, 1.0, float("nan"), float("inf"), "x", "", [1], [None], {"x": 1}]
+    [
+        0,
+        1,
+        1,
+        1,
+        2,
+        2,
+        3,
+        None,
+        False,
+        True,
+        0.0,
+        -0.0,
+        1.0,
+        float("nan"),
+        float("inf"),
+        "x",
+        "",
+        [1],
+        [None],
+        {"x": 1},
+    ]
 )
 NUMBERS = st.sampled_from([None, 0, 1, 2, 2, 3, 0.5, -0.0, 0.1, 0.2])
 BODIES = st.fixed_dictionaries(
@@ -39,7 +60,9 @@ BODIES = st.fixed_dictionaries(
         "v": st.integers(0, 2),
     },
 )
-PLAIN_BODIES = st.fixed_dictionaries({"a": st.integers(0, 3)}, optional={"b": NUMBERS, "v": st.integers(0, 2)})
+PLAIN_BODIES = st.fixed_dictionaries(
+    {"a": st.integers(0, 3)}, optional={"b": NUMBERS, "v": st.integers(0, 2)}
+)
 
 Write = tuple[Any, ...]
 

@@ -13,14 +13,14 @@ from contextlib import ExitStack
 from typing import Any, ClassVar
 
 import pytest
+from feed_kinds import BODIES, KEYS, Kind, do, kinds, little_room, one_statement, one_write, prepare
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from reactivex.scheduler import VirtualTimeScheduler
+from replica import Event, Grammar, Replica, only_when_asked
 
 import reactdb
-from feed_kinds import BODIES, KEYS, Kind, Write, do, kinds, little_room, one_statement, one_write, prepare
-from replica import Event, Grammar, Replica, only_when_asked
 
 FLAGS = ("include_initial", "include_states", "include_types", "include_seq", "include_offsets")
 SQUASH_S = 2.0
@@ -51,10 +51,15 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class Watch:
-    """A feed, its replica, and how its events come: `push` on the committing thread, `pull` when asked, `clock` in virtual time."""
+    """A feed and its replica. `manner`: events come as a `push` on the committing thread, by a `pull`, or by a `clock`."""
 
     def __init__(
-        self, db: reactdb.Database, kind: Kind, asked: dict[str, Any], manner: str, clock: VirtualTimeScheduler
+        self,
+        db: reactdb.Database,
+        kind: Kind,
+        asked: dict[str, Any],
+        manner: str,
+        clock: VirtualTimeScheduler,
     ) -> None:
         if not kind.has_offsets:
             asked = {name: value for name, value in asked.items() if name != "include_offsets"}

@@ -9,17 +9,20 @@ would write it, loops included. What it cannot do, it leaves to `Store`, which s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Literal
+from typing import Any, Literal
 
 from benchmarks.documents import Document
 
 Durability = Literal["soft", "hard"]
 Key = str | int
+Hear = Callable[[Any], None]
+"""A listener: called with each event, a dict with `old_val` and `new_val`."""
 
 
 class NotOffered(Exception):
@@ -65,6 +68,14 @@ class Store:
         """The same as one commit. A later one sees what an earlier one wrote."""
         raise NotOffered
 
+    def score_each(self, scores: Sequence[tuple[Key, int]]) -> None:
+        """Give documents new scores, in a commit each."""
+        raise NotOffered
+
+    def score_all(self, scores: Sequence[tuple[Key, int]]) -> AbstractContextManager[None]:
+        """The same as one commit: done inside when the block begins, committed, and told, when it ends."""
+        raise NotOffered
+
     def get_each(self, keys: Sequence[Key]) -> int:
         """Read each document by its key; the sum of the scores."""
         raise NotOffered
@@ -83,6 +94,42 @@ class Store:
         Args:
             decode: Unpack both documents, instead of only passing their bytes by.
         """
+        raise NotOffered
+
+    def top(self, count: int) -> list[int]:
+        """The greatest scores, by the index where there is one, of documents that are read and decoded."""
+        raise NotOffered
+
+    def hear_table(self, hear: Hear) -> None:
+        """One more listener to every change, called when its commit is done. So are all that follow."""
+        raise NotOffered
+
+    def hear_key(self, key: Key, hear: Hear) -> None:
+        """To the changes of one document, which need not exist."""
+        raise NotOffered
+
+    def hear_rating(self, rating: float, hear: Hear) -> None:
+        """To the changes of documents with this rating."""
+        raise NotOffered
+
+    def hear_top(self, count: int, hear: Hear) -> None:
+        """To the changes among the documents with the greatest scores, by the index."""
+        raise NotOffered
+
+    def hear_net(self, hear: Hear) -> None:
+        """To every change, but only once an hour, as the net difference of each document."""
+        raise NotOffered
+
+    def hear_all(self, hear: Hear) -> None:
+        """To every change from the beginning of the log. What there is has been told when this returns."""
+        raise NotOffered
+
+    def hear_present(self, hear: Hear) -> None:
+        """To every change, and first to every document as it is now, told when this returns."""
+        raise NotOffered
+
+    def hush(self) -> None:
+        """End all listeners."""
         raise NotOffered
 
     def close(self) -> None:

@@ -3,23 +3,26 @@
 Careful means: WAL, prepared statements by way of sqlite3's cache, explicit transactions, one reused packer, the key as
 the table's own key (WITHOUT ROWID for strings, the rowid itself for integers), a page cache that holds the table, and a
 checkpoint every 16 MiB as reactdb has it. What it does not do: check that documents can be stored, look whether the file
-is still there, tell anybody.
+is still there.
 
-`raw+log` writes a change log in the same transaction, with the document before and after. Its replay is what it is for.
+`raw+log` writes a change log in the same transaction, with the document before and after. Its replay is what it is for,
+and it tells listeners: by loops and dicts, as somebody writes them who knows beforehand what will be listened to.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
 from benchmarks.documents import Document
-from benchmarks.peers import Durability, Key, Layout, NotOffered, Peer, Store
+from benchmarks.peers import Durability, Hear, Key, Layout, NotOffered, Peer, Store
 
 FILE = "raw.db"
 CHECKPOINT_PAGES = 4_000
@@ -92,10 +95,30 @@ class RawStore(Store):
             self.add(execute, pack, key)
         execute("COMMIT")
 
+    def score_each(self, scores: Sequence[tuple[Key, int]]) -> None:
+        execute, pack = self.connection.execute, msgpack.Packer().pack
+        for key, score in scores:
+            execute("BEGIN IMMEDIATE")
+            self.put(execute, pack, key, score)
+            execute("COMMIT")
+
+    @contextmanager
+    def score_all(self, scores: Sequence[tuple[Key, int]]) -> Iterator[None]:
+        execute, pack = self.connection.execute, msgpack.Packer().pack
+        execute("BEGIN IMMEDIATE")
+        for key, score in scores:
+            self.put(execute, pack, key, score)
+        yield
+        execute("COMMIT")
+
     def add(self, execute: Any, pack: Any, key: Key) -> None:
+        self.put(execute, pack, key, None)
+
+    def put(self, execute: Any, pack: Any, key: Key, score: int | None) -> None:
+        """A new score; None for one more than the old."""
         (body,) = execute("SELECT body FROM documents WHERE key = ?", (key,)).fetchone()
         document = msgpack.unpackb(body)
-        document["score"] += 1
+        document["score"] = document["score"] + 1 if score is None else score
         if self.indexed:
             execute(
                 "UPDATE documents SET body = ?, score = ? WHERE key = ?",
@@ -103,6 +126,13 @@ class RawStore(Store):
             )
         else:
             execute("UPDATE documents SET body = ? WHERE key = ?", (pack(document), key))
+
+    def top(self, count: int) -> list[int]:
+        execute, unpack = self.connection.execute, msgpack.unpackb
+        if self.indexed:
+            rows = execute("SELECT body FROM documents ORDER BY score DESC LIMIT ?", (count,))
+            return [unpack(body)["score"] for (body,) in rows]
+        return nlargest(count, (unpack(body)["score"] for (body,) in execute("SELECT body FROM documents")))
 
     def get_each(self, keys: Sequence[Key]) -> int:
         execute, unpack = self.connection.execute, msgpack.unpackb
@@ -135,6 +165,7 @@ class RawLogStore(RawStore):
         if layout.indexed:
             raise NotOffered("reading by an index does not touch the log: raw says it all")
         super().__init__(folder, layout, durability)
+        self.hush()
         self.connection.execute(
             "CREATE TABLE IF NOT EXISTS log (seq INTEGER PRIMARY KEY, key, old BLOB, new BLOB)"
         )
@@ -176,13 +207,80 @@ class RawLogStore(RawStore):
         execute(self.LOG, (key, None, body))
         execute("COMMIT")
 
-    def add(self, execute: Any, pack: Any, key: Key) -> None:
+    def put(self, execute: Any, pack: Any, key: Key, score: int | None) -> None:
         (old,) = execute("SELECT body FROM documents WHERE key = ?", (key,)).fetchone()
         document = msgpack.unpackb(old)
-        document["score"] += 1
+        before = document.copy() if self.is_heard else None
+        document["score"] = document["score"] + 1 if score is None else score
         new = pack(document)
         execute("UPDATE documents SET body = ? WHERE key = ?", (new, key))
         execute(self.LOG, (key, old, new))
+        if self.is_heard:
+            self.untold.append((key, {"old_val": before, "new_val": document}))
+
+    def score_each(self, scores: Sequence[tuple[Key, int]]) -> None:
+        execute, pack = self.connection.execute, msgpack.Packer().pack
+        for key, score in scores:
+            execute("BEGIN IMMEDIATE")
+            self.put(execute, pack, key, score)
+            execute("COMMIT")
+            self.tell()
+
+    @contextmanager
+    def score_all(self, scores: Sequence[tuple[Key, int]]) -> Iterator[None]:
+        with super().score_all(scores):
+            yield
+        self.tell()
+
+    def tell(self) -> None:
+        for key, event in self.untold:
+            for hear in self.of_table:
+                hear(event)
+            for hear in self.of_key.get(key, ()):
+                hear(event)
+            if self.of_rating:
+                # Ratings never change here; otherwise the old one would have to be looked up too.
+                for hear in self.of_rating.get(event["new_val"]["rating"], ()):
+                    hear(event)
+            if self.net is not None:
+                first = self.net.get(key)
+                self.net[key] = (event if first is None else first[0], event)
+        self.untold.clear()
+
+    def hear_table(self, hear: Hear) -> None:
+        self.is_heard = True
+        self.of_table.append(hear)
+
+    def hear_key(self, key: Key, hear: Hear) -> None:
+        self.is_heard = True
+        self.of_key.setdefault(key, []).append(hear)
+
+    def hear_rating(self, rating: float, hear: Hear) -> None:
+        self.is_heard = True
+        self.of_rating.setdefault(rating, []).append(hear)
+
+    def hear_net(self, hear: Hear) -> None:
+        self.is_heard = True
+        self.net = {}
+
+    def hear_all(self, hear: Hear) -> None:
+        unpack = msgpack.unpackb
+        for old, new in self.connection.execute("SELECT old, new FROM log ORDER BY seq"):
+            hear({"old_val": None if old is None else unpack(old), "new_val": unpack(new)})
+
+    def hear_present(self, hear: Hear) -> None:
+        unpack = msgpack.unpackb
+        for (body,) in self.connection.execute("SELECT body FROM documents ORDER BY key"):
+            hear({"new_val": unpack(body)})
+
+    def hush(self) -> None:
+        self.is_heard = False
+        self.untold: list[tuple[Key, Any]] = []
+        self.of_table: list[Hear] = []
+        self.of_key: dict[Key, list[Hear]] = {}
+        self.of_rating: dict[float, list[Hear]] = {}
+        # The first event and the last one of each document that changed.
+        self.net: dict[Key, tuple[Any, Any]] | None = None
 
     def replay(self, *, decode: bool) -> int:
         unpack = msgpack.unpackb

@@ -1,15 +1,17 @@
-"""reactdb through its public API, all features on, no feed open. Nothing here that its users could not write."""
+"""reactdb through its public API, all features on, no feed open but those that a workload is about. Nothing here that its users could not write."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import reactdb
 from benchmarks.documents import Document
-from benchmarks.peers import Durability, Key, Layout, Peer, Store
+from benchmarks.peers import Durability, Hear, Key, Layout, Peer, Store
 from benchmarks.peers.raw import in_threads
-from reactdb import row
+from reactdb import desc, row
 
 FILE = "reactdb.db"
 
@@ -20,6 +22,8 @@ class ReactStore(Store):
         is_new = not path.exists()
         self.database = reactdb.connect(path, durability=durability)
         self.players = self.database.table("players")
+        self.indexed = layout.indexed
+        self.handles: list[Any] = []
         if is_new:
             self.database.table_create("players")
             if layout.indexed:
@@ -45,6 +49,17 @@ class ReactStore(Store):
         with self.database.transaction():
             self.add_to_each(keys)
 
+    def score_each(self, scores: Sequence[tuple[Key, int]]) -> None:
+        get = self.players.get
+        for key, score in scores:
+            get(key).update({"score": score})
+
+    @contextmanager
+    def score_all(self, scores: Sequence[tuple[Key, int]]) -> Iterator[None]:
+        with self.database.transaction():
+            self.score_each(scores)
+            yield
+
     def get_each(self, keys: Sequence[Key]) -> int:
         get = self.players.get
         return sum(get(key).run()["score"] for key in keys)
@@ -64,6 +79,44 @@ class ReactStore(Store):
                 assert before is not after
             count += 1
         return count
+
+    def by_score(self) -> Any:
+        if self.indexed:
+            return self.players.order_by(index=desc("score"))
+        return self.players.order_by(desc("score"))
+
+    def top(self, count: int) -> list[int]:
+        return [document["score"] for document in self.by_score().limit(count).run()]
+
+    def hear(self, selection: Any, hear: Hear, **options: Any) -> None:
+        self.handles.append(selection.changes(**options).subscribe(hear))
+
+    def hear_table(self, hear: Hear) -> None:
+        self.hear(self.players, hear)
+
+    def hear_key(self, key: Key, hear: Hear) -> None:
+        self.hear(self.players.get(key), hear)
+
+    def hear_rating(self, rating: float, hear: Hear) -> None:
+        self.hear(self.players.filter({"rating": rating}), hear)
+
+    def hear_top(self, count: int, hear: Hear) -> None:
+        self.hear(self.by_score().limit(count), hear)
+
+    def hear_net(self, hear: Hear) -> None:
+        self.hear(self.players, hear, squash=3600.0)
+
+    def hear_all(self, hear: Hear) -> None:
+        first = next(iter(self.database.log()))
+        self.hear(self.players, hear, since=first.seq - 1)
+
+    def hear_present(self, hear: Hear) -> None:
+        self.hear(self.players, hear, include_initial=True)
+
+    def hush(self) -> None:
+        for handle in self.handles:
+            handle.dispose()
+        self.handles.clear()
 
     def close(self) -> None:
         self.database.close()

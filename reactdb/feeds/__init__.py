@@ -16,7 +16,7 @@ Read them in this order; imports go down the list and never up, but for the view
     request         what all subscriptions of one feed share
     subscription    one query as one subscriber hears it
     terms           what may stand after `changes()`
-    hub             the feeds of one database
+    node, hub       the feeds of one database
     timers, consumer, cursors    who is told, where and when
     inspect         what a feed is, for people
     feed            the Observable; the one module that imports reactivex

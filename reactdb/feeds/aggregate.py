@@ -129,7 +129,7 @@ class GroupView(DerivedView):
         if not deltas:
             return ()
         if self._make is None:
-            return [one for delta in deltas for one in self._labelled_delta(change, delta)]
+            return self._labelled_deltas(change, deltas)
         touched: dict[bytes, Group] = {}
         for delta in deltas:
             old_box, new_box = boxes(delta)
@@ -171,24 +171,38 @@ class GroupView(DerivedView):
             return None
         return Delta(change, old_val, group.told, identity=("group", place), group=[group.value])
 
-    def _labelled_delta(self, change: Change, delta: AnyDelta) -> list[Delta]:
-        old, new = boxes(delta)
-        old_group = None if old is None else self._quiet_value(old)
-        new_group = None if new is None else self._quiet_value(new)
-        if old is not None and new is not None and same_value(old_group, new_group):
-            if same_value(old.value, new.value):
-                return []
-            was, name = place_name(old, old_group), place_name(new, new_group)
-            leaving = None if was == name else was
-            return [Delta(change, old.value, new.value, identity=name, group=[new_group], leaving=leaving)]
-        found = []
-        if old is not None:
-            name = place_name(old, old_group)
-            found.append(Delta(change, old.value, None, identity=name, group=[old_group]))
-        if new is not None:
-            name = place_name(new, new_group)
-            found.append(Delta(change, None, new.value, identity=name, group=[new_group]))
-        return found
+    def _labelled_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
+        """What one change does to places in groups. A place that is only filled anew is one change; of the others, one that
+        was left and one that was taken, both in one group, are told together."""
+        steps: dict[PlaceName, Step] = {}
+        for delta in deltas:
+            old, new = boxes(delta)
+            if old is not None:
+                self._step(steps, old).leave(old)
+            if new is not None:
+                self._step(steps, new).new = new
+        found: list[Delta] = []
+        left: dict[bytes, list[tuple[PlaceName, Step]]] = {}
+        taken: list[tuple[PlaceName, Step]] = []
+        for name, step in steps.items():
+            if step.old is not None and step.new is not None:
+                if not same_value(step.old.value, step.new.value):
+                    found.append(step.told(change, name))
+            elif step.old is not None:
+                left.setdefault(name[0], []).append((name, step))
+            elif step.new is not None:
+                taken.append((name, step))
+        for name, step in taken:
+            leaving = None
+            if left.get(name[0]):
+                leaving, other = left[name[0]].pop(0)
+                step.old = other.old
+            found.append(step.told(change, name, leaving))
+        return found + [step.told(change, name) for others in left.values() for name, step in others]
+
+    def _step(self, steps: dict[PlaceName, Step], box: Boxed) -> Step:
+        group = self._quiet_value(box)
+        return steps.setdefault((collation.key_bytes(group), box.place), Step(group))
 
     def _value(self, box: Boxed) -> Any:
         """The group of a value; what lacks the field is in the group of None."""
@@ -224,16 +238,41 @@ class Group:
         self.told: Any = None
 
 
+# Key bytes of the group, and the place in it. At any moment, no two values have the same.
+PlaceName = tuple[bytes, bytes]
+
+
+class Step:
+    """What one change does to one place in a group."""
+
+    __slots__ = ("group", "new", "old")
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.old: Boxed | None = None
+        self.new: Boxed | None = None
+
+    def leave(self, box: Boxed) -> None:
+        if self.new is None:
+            self.old = box
+        else:
+            # It came with this very change.
+            self.new = None
+
+    def told(self, change: Change, name: PlaceName, leaving: PlaceName | None = None) -> Delta:
+        old_val = None if self.old is None else self.old.value
+        new_val = None if self.new is None else self.new.value
+        is_move = leaving is not None and same_value(old_val, new_val)
+        return Delta(
+            change, old_val, new_val, identity=name, group=[self.group], is_move=is_move, leaving=leaving
+        )
+
+
 def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
     """The values that left and entered the result of a view whose pipeline boxes them."""
     old: Any = delta.old_val
     new: Any = delta.new_val
     return old, new
-
-
-def place_name(box: Boxed, group: Any) -> tuple[bytes, bytes]:
-    """A place in a group: squashing must not mix the groups, nor the places, that a document went through."""
-    return (collation.key_bytes(group), box.place)
 
 
 def move(

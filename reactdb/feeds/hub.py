@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from reactdb.change import Commit
 from reactdb.errors import FeedAborted, FeedError, UsageError
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.log_reader import LogReader, StateAt
+from reactdb.feeds.node import Node
 from reactdb.feeds.position import read_position
 from reactdb.feeds.router import Router
 from reactdb.feeds.subscription import COMPLETED, Subscription
@@ -36,6 +37,7 @@ from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, as_of
 logger = logging.getLogger("reactdb")
 
 TABLE_GONE = "Changefeed aborted (table unavailable)"
+NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
 # Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
 LAST_CHANGES = 64
 
@@ -44,62 +46,6 @@ class Told(Protocol):
     """Somebody who has something to tell, outside of any lock."""
 
     def run(self) -> None: ...
-
-
-class Node:
-    """One view and those who subscribed to its result.
-
-    Attributes:
-        key: What equal queries have in common.
-        seq: The newest change that the view has taken in, or was seeded with.
-    """
-
-    __slots__ = ("_one", "_others", "key", "seq", "view")
-
-    def __init__(self, key: Hashable, view: View, seq: int) -> None:
-        self.key = key
-        self.view = view
-        self.seq = seq
-        # Most views have one subscriber, and a dict for it would take more room than the subscription.
-        self._one: Subscription | None = None
-        self._others: dict[Subscription, None] | None = None
-
-    @property
-    def subscriptions(self) -> list[Subscription]:
-        """A copy: who is told may leave."""
-        found = [] if self._one is None else [self._one]
-        if self._others:
-            found += self._others
-        return found
-
-    def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
-        """Tell all of them what the change `seq` does. False: not all had room."""
-        had_room = self._one is None or self._one.offer(deltas, seq)
-        if self._others:
-            for subscription in self._others:
-                had_room &= subscription.offer(deltas, seq)
-        return had_room
-
-    @property
-    def is_empty(self) -> bool:
-        return self._one is None and not self._others
-
-    def __len__(self) -> int:
-        return (self._one is not None) + len(self._others or ())
-
-    def add(self, subscription: Subscription) -> None:
-        if self._one is None:
-            self._one = subscription
-        else:
-            if self._others is None:
-                self._others = {}
-            self._others[subscription] = None
-
-    def remove(self, subscription: Subscription) -> None:
-        if self._one is subscription:
-            self._one = None
-        elif self._others is not None:
-            self._others.pop(subscription, None)
 
 
 def hub_of(engine: Engine) -> FeedHub:
@@ -241,6 +187,8 @@ class FeedHub:
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
+        if self.engine.publisher.is_routing:
+            raise UsageError(NOT_HERE)
         if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()

@@ -13,16 +13,21 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from reactdb.errors import FeedOverflow, UsageError
 from reactdb.feeds.feed import Feed, observable
-from reactdb.selection import Selection
 
 Document = Any
 Event = dict[str, Any]
 
 logger = logging.getLogger("reactdb")
+
+
+class Watchable(Protocol):
+    """A selection, as far as it matters here."""
+
+    def changes(self, **options: Any) -> Feed: ...
 
 
 class LiveList(Sequence[Document]):
@@ -35,7 +40,7 @@ class LiveList(Sequence[Document]):
     the same list take a copy first: `list(board)`.
     """
 
-    def __init__(self, feed: Feed | Selection, *, scheduler: Any = None) -> None:
+    def __init__(self, feed: Feed | Watchable, *, scheduler: Any = None) -> None:
         """Follow a feed opened with `include_initial` and `include_offsets`, or an ordered selection, which is opened so.
 
         Args:
@@ -45,7 +50,7 @@ class LiveList(Sequence[Document]):
             UnsupportedFeed: The selection has no order.
             UsageError: The feed tells no offsets, or no initial values.
         """
-        if isinstance(feed, Selection):
+        if not isinstance(feed, Feed):
             # What is dropped could never be made good again.
             feed = feed.changes(include_initial=True, include_offsets=True, on_overflow="spill")
         elif not feed.tells_a_whole_list:

@@ -56,7 +56,7 @@ class OrderedQueue:
     def __len__(self) -> int:
         return self._steps
 
-    def has_room(self, count: int) -> bool:
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
         return True
 
     def add(self, deltas: Sequence[AnyDelta]) -> None:

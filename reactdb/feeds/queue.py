@@ -35,8 +35,8 @@ class Queue(Protocol):
 
     def __len__(self) -> int: ...
 
-    def has_room(self, count: int) -> bool:
-        """Whether so many deltas fit without dropping any."""
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
+        """Whether these fit without dropping any."""
 
     def add(self, deltas: Sequence[AnyDelta]) -> None:
         """Put in what one change did; where there is no room, the earliest go."""
@@ -78,8 +78,8 @@ class FeedQueue:
     def __len__(self) -> int:
         return 0 if self._deltas is None else len(self._deltas)
 
-    def has_room(self, count: int) -> bool:
-        return len(self) + count <= self._limit
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
+        return len(self) + len(deltas) <= self._limit
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
         if self._deltas is None:
@@ -142,8 +142,14 @@ class SquashQueue:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def has_room(self, count: int) -> bool:
-        return len(self._pending) + count <= self._limit
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
+        pending = self._pending
+        if len(pending) + 2 * len(deltas) <= self._limit:
+            return True
+        names = {delta.leaving for delta in deltas if type(delta) is Delta and delta.leaving is not None}
+        names.update(map(identity_of, deltas))
+        # A document that is queued already takes no more room, however often it changes.
+        return len(pending) + sum(name not in pending for name in names) <= self._limit
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
         with self._lock:

@@ -23,10 +23,10 @@ from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.union_queue import squash_queue
-from reactdb.feeds.view import AnyDelta, Initial, Order, present_order
+from reactdb.feeds.view import AnyDelta, Delta, Initial, Order, present_order
 
 if TYPE_CHECKING:
-    from reactdb.feeds.hub import Node
+    from reactdb.feeds.node import Node
     from reactdb.feeds.terms import Chain
 
 # A timer that fires this much early still fires: clocks round.
@@ -56,6 +56,14 @@ class Consumer(Protocol):
 
     def now(self) -> float:
         """Seconds, on the consumer's clock."""
+
+
+def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
+    """Those that are told to who did not ask for offsets."""
+    for delta in deltas:
+        if type(delta) is Delta and delta.is_move:
+            return [one for one in deltas if type(one) is not Delta or not one.is_move]
+    return deltas
 
 
 class Subscription:
@@ -170,14 +178,19 @@ class Subscription:
         """Take in what the change `seq` does. False: there was no room, and it will read on from the log."""
         if seq <= self.since:
             return True
-        queue = self._queue
+        queue, options = self._queue, self.request.options
         assert queue is not None
+        if options.squash_s is None and not options.include_offsets:
+            # What will not be told must neither fill the queue nor be counted.
+            deltas = without_moves(deltas)
+            if not deltas:
+                return True
         if self.end is not None:
             if isinstance(self.end, FeedOverflow):
                 self.end = FeedOverflow(self.end.skipped + len(deltas))
             return True
-        on_overflow = self.request.options.on_overflow
-        if on_overflow != "drop" and not queue.has_room(len(deltas)):
+        on_overflow = options.on_overflow
+        if on_overflow != "drop" and not queue.has_room(deltas):
             # What is queued is told first: it is all there up to here, and can be gone on from.
             self._base = seq - 1
             if on_overflow == "spill":
@@ -283,7 +296,8 @@ class Subscription:
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
         self._floor = self.position
         self._batch = queue.take()
-        if self.request.options.squash_s:
+        if self._batch and self.request.options.squash_s:
+            # A net difference of nothing is not told, and nobody need wait after it.
             self._due_at = self.consumer.now() + self.request.options.squash_s
         return self._batch
 

@@ -40,8 +40,8 @@ class UnionQueue:
     def dropped(self) -> int:
         return sum(member.dropped for member in self._members)
 
-    def has_room(self, count: int) -> bool:
-        return all(member.has_room(count) for member in self._members)
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
+        return all(member.has_room(part) for member, part in self._parts(deltas))
 
     def add(self, deltas: Sequence[AnyDelta]) -> None:
         for member, part in self._parts(deltas):

@@ -115,6 +115,9 @@ class Publisher:
 
     def catch_up(self) -> bool:
         """Tell what other processes have committed. Whether there was anything."""
+        if self.is_routing:
+            # From a predicate, which has no business here: this thread holds `committing` already.
+            return False
         with self.committing, self.lock:
             listener = self.listener
             if listener is None or not listener.is_active:

@@ -1,0 +1,257 @@
+"""Conditions as they are typed into a shell: text in, an Expression out. Nothing of the text is ever run.
+
+    score>10        player=Bob        room=5 and score>=3        not (address.city="New York" or vip=true)
+
+    condition   = conjunction { "or" conjunction }
+    conjunction = test { "and" test }
+    test        = "not" test | "(" condition ")" | field comparison value
+    field       = name { "." name }                    name: a word, or quoted where it is not one
+    comparison  = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
+    value       = a word | "in quotes, as JSON" | 'in quotes, as it is'
+
+A word is the number, `true`, `false` or `null` that JSON would read it as, and any other word is a string: so `007` and
+`2013-01-01` are strings, as they are in CSV. What is compared is compared as the same expression does it in Python, in the
+one order of all values.
+
+A comparison with a field that is not there does not hold, also in the middle of an `or`: ReQL would give up the whole
+condition there, which is of no use to somebody who is searching.
+
+Rule of this file: it knows words and expressions, and neither files nor options. Every error names its position, from 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from reactdb.errors import QueryError, UsageError
+from reactdb.expression import Expression, row
+
+# An expression can be a tree of 200; a level of parentheses takes up to three, and a name one.
+MAX_LEVELS: Final = 30
+MAX_NAMES: Final = 50
+
+KEYWORDS: Final = ("and", "or", "not")
+CONSTANTS: Final = {"true": True, "false": False, "null": None}
+
+COMPARISONS: Final[dict[str, Callable[[Expression, Any], Any]]] = {
+    "=": lambda field, value: field == value,
+    "==": lambda field, value: field == value,
+    "!=": lambda field, value: field != value,
+    "<": lambda field, value: field < value,
+    "<=": lambda field, value: field <= value,
+    ">": lambda field, value: field > value,
+    ">=": lambda field, value: field >= value,
+}
+
+_SPACE: Final = re.compile(r"\s*")
+_COMPARISON: Final = re.compile(r"[=!<>]+")
+_NAME: Final = re.compile(r"""[^\s().=!<>"']+""")
+_WORD: Final = re.compile(r"""[^\s()=!<>"']+""")
+_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)")
+_FLOAT: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_JSON: Final = json.JSONDecoder()
+
+
+def parse_condition(text: str) -> Expression:
+    """The expression that the text means.
+
+    Raises:
+        QueryError: It means none; the sentence names the position.
+    """
+    reader = _Reader(text)
+    condition = reader.condition(0)
+    reader.finish("`and`, `or` or the end")
+    return condition
+
+
+def parse_field(text: str) -> Expression:
+    """The field that a name, or names with dots between them, mean.
+
+    Raises:
+        QueryError: They mean none; the sentence names the position.
+    """
+    reader = _Reader(text)
+    start = reader.place
+    names = reader.names()
+    reader.finish("a dot or the end")
+    return reader.built(start, lambda: _field(names))
+
+
+def _field(names: list[str]) -> Expression:
+    field = row[names[0]]
+    for name in names[1:]:
+        field = field[name]
+    return field
+
+
+def _compared(names: list[str], comparison: str, value: Any) -> Expression:
+    """The comparison, behind tests that there is something to look into.
+
+    Brackets after a number are an error in ReQL, and after a list they mean each of its elements.
+    """
+    found: Any = COMPARISONS[comparison](_field(names), value)
+    for count in range(len(names) - 1, 0, -1):
+        found = (_field(names[:count]).type_of() == "OBJECT") & found
+    return found  # type: ignore[no-any-return]
+
+
+class _Reader:
+    """A place in the text, and what is read from there on: one method for each line of the grammar."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.place = 0
+        self._skip_space()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The grammar
+
+    def condition(self, level: int) -> Expression:
+        found = self._conjunction(level)
+        if not self._take_keyword("or"):
+            return found
+        # Each by itself: a field that one of them misses must not decide for the others.
+        found = found.default(False) | self._conjunction(level).default(False)
+        while self._take_keyword("or"):
+            found = found | self._conjunction(level).default(False)
+        return found
+
+    def _conjunction(self, level: int) -> Expression:
+        found = self._test(level)
+        while self._take_keyword("and"):
+            found = found & self._test(level)
+        return found
+
+    def _test(self, level: int) -> Expression:
+        if level == MAX_LEVELS:
+            self._fail(f"more than {MAX_LEVELS} levels of parentheses and `not`")
+        if self._take_keyword("not"):
+            return ~self._test(level + 1).default(False)
+        if self._take("("):
+            found = self.condition(level + 1)
+            if not self._take(")"):
+                self._expect("`and`, `or` or `)`")
+            return found
+        start = self.place
+        names = self.names()
+        comparison = self._comparison()
+        value = self._value()
+        return self.built(start, lambda: _compared(names, comparison, value))
+
+    def names(self) -> list[str]:
+        names = [self._name()]
+        while self._take("."):
+            names.append(self._name())
+            if len(names) > MAX_NAMES:
+                self._fail(f"more than {MAX_NAMES} names")
+        return names
+
+    def _name(self) -> str:
+        if self._text[self.place : self.place + 1] in ('"', "'"):
+            return self._quoted()
+        match = _NAME.match(self._text, self.place)
+        if match is None or match[0] in KEYWORDS:
+            self._expect("a field")
+        self._move(match.end())
+        return match[0]
+
+    def _comparison(self) -> str:
+        match = _COMPARISON.match(self._text, self.place)
+        if match is None or match[0] not in COMPARISONS:
+            self._expect("one of = != < <= > >=")
+        self._move(match.end())
+        return match[0]
+
+    def _value(self) -> Any:
+        if self._text[self.place : self.place + 1] in ('"', "'"):
+            return self._quoted()
+        match = _WORD.match(self._text, self.place)
+        if match is None or match[0] in KEYWORDS:
+            self._expect("a value")
+        value = self._meaning(match[0])
+        self._move(match.end())
+        return value
+
+    def _meaning(self, word: str) -> Any:
+        if word in CONSTANTS:
+            return CONSTANTS[word]
+        if _INTEGER.fullmatch(word):
+            try:
+                return int(word)
+            except ValueError:
+                # Python reads no more than 4,300 digits, because that takes time by their square.
+                self._fail(f"a number of {len(word):,} digits")
+        if _FLOAT.fullmatch(word):
+            number = float(word)
+            if math.isinf(number):
+                self._fail(f"{self._found()} is beyond the range of a float")
+            return number
+        return word
+
+    def _quoted(self) -> str:
+        if self._text[self.place] == '"':
+            try:
+                value, end = _JSON.raw_decode(self._text, self.place)
+            except json.JSONDecodeError as error:
+                self.place = error.pos
+                self._fail(f"in quotes: {error.msg.removesuffix(' at').lower()}")
+        else:
+            end = self._text.find("'", self.place + 1) + 1
+            if not end:
+                self._fail("the quote is not closed")
+            value = self._text[self.place + 1 : end - 1]
+        self._move(end)
+        return str(value)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The place
+
+    def _move(self, place: int) -> None:
+        self.place = place
+        self._skip_space()
+
+    def _skip_space(self) -> None:
+        match = _SPACE.match(self._text, self.place)
+        assert match is not None
+        self.place = match.end()
+
+    def _take(self, sign: str) -> bool:
+        if not self._text.startswith(sign, self.place):
+            return False
+        self._move(self.place + len(sign))
+        return True
+
+    def _take_keyword(self, keyword: str) -> bool:
+        match = _WORD.match(self._text, self.place)
+        return match is not None and match[0] == keyword and self._take(keyword)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # What is wrong
+
+    def finish(self, expected: str) -> None:
+        """Raises: QueryError, where there is more."""
+        if self.place < len(self._text):
+            self._expect(expected)
+
+    def built(self, start: int, build: Callable[[], Expression]) -> Expression:
+        """What `build` gives; its complaint, such as of letters that are none, with the position."""
+        try:
+            return build()
+        except UsageError as error:
+            self.place = start
+            self._fail(str(error))
+
+    def _found(self) -> str:
+        match = _WORD.match(self._text, self.place) or _COMPARISON.match(self._text, self.place)
+        word = self._text[self.place : self.place + 1] if match is None else match[0]
+        return f"`{word if len(word) <= 40 else word[:39] + '…'}`" if word else "the end"
+
+    def _expect(self, expected: str) -> NoReturn:
+        self._fail(f"expected {expected} but found {self._found()}")
+
+    def _fail(self, sentence: str) -> NoReturn:
+        raise QueryError(f"position {self.place + 1}: {sentence}")
