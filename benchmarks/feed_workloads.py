@@ -243,12 +243,11 @@ def replay_to_listener(bench: Bench) -> Figures:
         store.insert_all(made(size))
         for start in range(0, size, 1_000):
             with store.score_all(
-                [(key_of(number), -number) for number in range(start, min(start + 1_000, size))]
+                [(key_of(number), -number - 1) for number in range(start, min(start + 1_000, size))]
             ):
                 pass
 
     count, watch = Counter(), Stopwatch()
-    # Key 0 has the score 0 already only where the seed says so: an update that changes nothing is no change.
     with bench.filled("history", fill) as store:
         with watch:
             store.hear_all(count)
@@ -289,7 +288,8 @@ def initial_values(bench: Bench) -> Figures:
 def room_of_points(bench: Bench) -> Figures:
     """Memory of 2,000 idle subscriptions to one key each.
 
-    Answers: what does a listener weigh that has a view of its own? Expect a kilobyte or two: handle, observer, query, view, route.
+    Answers: what does a listener weigh that has a view of its own? Expect a kilobyte or two: query, view,
+    route, queue, observer.
     """
     return room(bench, lambda store, number: store.players.get(key_of(number)).changes().subscribe(ignore))
 
@@ -333,7 +333,7 @@ def room_of_changes(bench: Bench) -> Figures:
     return {"size": room_of_queues(bench, 1)}
 
 
-@workload("W11-change-further", "bytes per change and feed")
+@workload("W11-change-further", "bytes per change")
 def room_of_changes_of_more(bench: Bench) -> Figures:
     """The same for each of 20 more cursors of the table.
 
@@ -346,6 +346,11 @@ def ignore(event: Any) -> None:
     pass
 
 
+def end(listening: Any) -> None:
+    """A subscription, or a cursor."""
+    (listening.dispose if hasattr(listening, "dispose") else listening.close)()
+
+
 def room(bench: Bench, listen: Callable[[Any, int], Any]) -> Figures:
     count = bench.count(2_000, least=100)
     with players(bench) as store:
@@ -356,7 +361,7 @@ def room(bench: Bench, listen: Callable[[Any, int], Any]) -> Figures:
             for number in range(10, count + 10):
                 kept[number] = listen(store, number)
         for one in kept:
-            getattr(one, "dispose", None) and one.dispose()
+            end(one)
         kept.clear()
     return {"size": taken[0] / count}
 
@@ -415,7 +420,7 @@ def sized(run: Callable[[Bench, int], Figures], size: int) -> Callable[[Bench], 
         # A quick look is a look at fewer listeners too.
         return run(bench, min(size, max(bench.count(size), 10)))
 
-    of_size.__doc__ = (run.__doc__ or "").format(listeners=f"{size:,}")
+    of_size.__doc__ = (run.__doc__ or "").format(listeners=f"{size:,}").replace(" 1 listeners", " 1 listener")
     return of_size
 
 

@@ -237,9 +237,9 @@ def access(query: Query, table: TableInfo) -> Access:
             reason = f"{reason}, in order of {shown(wanted)}"
             if following.keys and wanted is not None:
                 # The step stays among the rest, where it has nothing more to do: a feed looks there for what it cannot follow.
-                rest, ties = steps[place:], following.keys
+                rest, ties = keyed(steps[place:], table), following.keys
                 return Access(table, wanted, None, span, rest, last, reason, ties=ties)
-            return Access(table, wanted, None, span, steps[place + 1 :], last, reason)
+            return Access(table, wanted, None, span, keyed(steps[place + 1 :], table), last, reason)
     steps = keyed(steps, table)
     if place == 0:
         found = index_for_filters(steps, table)

@@ -16,14 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
-import pytest
-
 from reactdb import collation
-
-# For tests that take minutes: `pytest -m long`.
-only_when_asked = pytest.mark.skipif(
-    "'long' not in config.getoption('markexpr')", reason="takes minutes: -m long"
-)
 
 Event = dict[str, Any]
 Entry = tuple[Hashable, Hashable]

@@ -69,12 +69,44 @@ def test_a_mark_is_told_with_what_was_measured(quick: tuple[str, dict[str, Any]]
     assert ("pass" if mark["pass"] else "MISS") in text
 
 
+def test_a_workload_with_feeds_runs_and_tells_its_cost_and_that_of_opening_one(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    ended = run("--quick", "--workload", "W6-points-100", "--json", str(file))
+    assert ended.returncode == 0, ended.stderr
+    [workload] = json.loads(file.read_text())["workloads"]
+
+    assert {"raw+log", "reactdb"} == workload["peers"].keys()
+    assert {"cpu", "wall", "subscribe"} == workload["peers"]["reactdb"].keys()
+
+
+def test_a_mark_beside_another_figure_is_their_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.harness import Figures, Outcome, Summary, Workload
+    from benchmarks.marks import Mark, verdicts
+
+    def nothing(_: object) -> Figures:
+        return {}
+
+    def outcome(name: str, figure: float) -> Outcome:
+        return Outcome(Workload(name, "µs", nothing), {"reactdb": Summary({"cpu": [figure]})})
+
+    outcomes = [outcome("few", 100.0), outcome("many", 140.0)]
+    flat = Mark("many", "cpu", beside=("few", "cpu"), most_times=1.5)
+    cheap = Mark("many", "cpu", beside=("few", "cpu"), least_times=100.0)
+
+    assert [(1.4, True), (1.4, False)] == [
+        (verdict.figure, verdict.is_pass) for verdict in verdicts(outcomes, (flat, cheap))
+    ]
+
+
 def test_every_workload_has_a_name_of_its_own_and_says_what_it_asks_and_what_to_expect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import feed_workloads
     from benchmarks.workloads import WORKLOADS
 
+    feed_workloads.register()
     assert len(WORKLOADS) == len({workload.name for workload in WORKLOADS})
     for workload in WORKLOADS:
         about = workload.run.__doc__ or ""

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import reactdb
+from reactdb.cli import main
 from reactdb.cli.tail import follow
 from reactdb.errors import FeedAborted, TableNotFound
 
@@ -167,3 +169,106 @@ def test_the_last_changes_of_a_table_are_told_before_its_end(file):
         assert 2 == next(told).seq
         with pytest.raises((TableNotFound, FeedAborted)):
             next(told)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# A part of a table
+
+
+@pytest.fixture
+def told(file):
+    """What `reactdb tail FILE games --json ...` prints of the past, as event objects."""
+
+    def run(*arguments):
+        result = CliRunner().invoke(main, ["tail", str(file), "games", *map(str, arguments), "--json"])
+        assert 0 == result.exit_code, result.output
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    with reactdb.connect(file, durability="soft") as db:
+        games = db.table("games")
+        games.get(1).update({"score": 5})
+        games.insert([{"id": 2, "score": 9}, {"id": 3, "score": 7}])
+        games.get(3).update({"score": 10})
+        games.get(2).delete()
+    return run
+
+
+def test_a_condition_tells_what_comes_and_goes(told):
+    assert [("add", 3), ("add", 4), ("change", 5), ("remove", 6)] == [
+        (event["type"], event["seq"]) for event in told("--where", "score>=7")
+    ]
+
+
+def test_a_condition_that_nothing_meets_tells_nothing_and_ends(told):
+    assert [] == told("--where", "score>1000")
+
+
+def test_since_the_newest_seq_there_is_nothing_to_tell(told):
+    assert [] == told("--where", "score>1", "--since", 6)
+
+
+def test_an_order_tells_places_that_can_be_followed(told, file):
+    board: list[Any] = []
+    for event in told("--order", "score", "--desc", "--limit", 2):
+        if event["old_offset"] is not None:
+            del board[event["old_offset"]]
+        if event["new_offset"] is not None:
+            board.insert(event["new_offset"], event["new_val"])
+
+    assert [{"id": 3, "score": 10}, {"id": 1, "score": 5}] == board
+
+
+def test_events_are_lines_for_people(told, file):
+    result = CliRunner().invoke(main, ["tail", str(file), "games", "--order", "score", "--since", "4"])
+
+    assert [
+        "     5  change   1 -> 2    3  score: 7 -> 10",
+        "     6  remove   at 1      2",
+    ] == result.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["games", "--limit", "3"], "say --order"),
+        (["games", "--desc"], "say --order"),
+        (["--where", "a=1"], "say which"),
+        (["games", "--where", "a="], "position 3: expected a value but found the end"),
+        (["games", "--order", "a."], "position 3: expected a field but found the end"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_mistake_in_the_command_line(file, arguments, words):
+    result = CliRunner().invoke(main, ["tail", str(file), *arguments])
+
+    assert (2, True) == (result.exit_code, words in result.stderr)
+
+
+def test_a_condition_follows_what_another_process_writes(file, tail):
+    process = tail("games", "--where", "room=5", "--since", 0, "--json")
+    with reactdb.connect(file, durability="soft") as db:
+        db.table("games").insert([{"id": 2, "room": 4}, {"id": 3, "room": 5}])
+        (came,) = changes(process, 1)
+        db.table("games").get(3).update({"room": 4})
+        (went,) = changes(process, 1)
+
+    assert ("add", {"id": 3, "room": 5}) == (came["type"], came["new_val"])
+    assert ("remove", None) == (went["type"], went["new_val"])
+
+
+def test_a_list_that_is_followed_begins_with_what_is_there(file, tail):
+    process = tail("games", "--order", "id", "--desc", "--limit", 1, "--json")
+    (present,) = changes(process, 1)
+    with reactdb.connect(file, durability="soft") as db:
+        db.table("games").insert({"id": 2})
+    (change,) = changes(process, 1)
+
+    assert ("initial", {"id": 1}) == (present["type"], present["new_val"])
+    assert ({"id": 1}, {"id": 2}, 0, 0) == tuple(
+        change[name] for name in ("old_val", "new_val", "old_offset", "new_offset")
+    )
+
+
+def test_rows_take_the_same_conditions(told, file):
+    result = CliRunner().invoke(main, ["rows", str(file), "games", "--where", "score>=7", "--limit", "5"])
+
+    assert [{"id": 3, "score": 10}] == [json.loads(line) for line in result.stdout.splitlines()]

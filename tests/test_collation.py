@@ -555,14 +555,14 @@ def test_the_longest_key_is_accepted_and_a_byte_more_is_not():
     assert MAX_KEY_BYTES == len(primary_key_bytes(longest))
     with pytest.raises(InvalidKey) as refusal:
         primary_key_bytes(longest + "x")
-    assert f'Primary key too long (max 1024 bytes): "{longest}x"' == str(refusal.value)
+    assert f'Primary key too long (max 1024 bytes): "{"x" * 99}...' == str(refusal.value)
 
 
 def test_a_much_too_long_key_is_not_repeated_in_full():
     with pytest.raises(InvalidKey) as refusal:
         primary_key_bytes("x" * 1_000_000)
 
-    assert len(str(refusal.value)) < 3_000
+    assert len(str(refusal.value)) < 200
 
 
 def test_an_index_entry_may_be_long():

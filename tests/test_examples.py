@@ -58,6 +58,12 @@ OUTPUT: dict[str, list[str]] = {
         "second life: order 3 is new",
         "second life: order 1 is sent",
     ],
+    "squash_for_a_ui": [
+        "500 writes in 5 seconds",
+        "at most 4 repaints a second: True",
+        "repaints in all: 21",
+        "The last picture is what the query gives: True",
+    ],
     "time_travel": [
         "  seq 3: insert {'id': 'cake', 'cents': 420}",
         "  seq 8: delete None",

@@ -265,3 +265,12 @@ def test_the_public_names_are_sorted_and_there() -> None:
 
     assert sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name)) == names
     assert all(hasattr(expression_package, name) for name in names)
+
+
+def test_a_deep_expression_is_shown_once_through():
+    """Not twice a level: at sixty levels that would never end."""
+    expression = row["a"]
+    for _ in range(60):
+        expression = ~expression.default(False)
+
+    assert 60 == repr(expression).count("default(False)")

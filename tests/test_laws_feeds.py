@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from reactivex.scheduler import VirtualTimeScheduler
-from replica import Event, Grammar, Replica, only_when_asked
+from replica import Event, Grammar, Replica
 
 import reactdb
 
@@ -228,8 +228,8 @@ class LongFeedLaws(FeedLaws):
 
 
 TestInMemory = FeedLaws.TestCase
-TestInMemory.settings = settings(max_examples=60, stateful_step_count=5)
+TestInMemory.settings = settings(max_examples=150, stateful_step_count=5)
 TestOnFile = FileFeedLaws.TestCase
 TestOnFile.settings = settings(max_examples=10, stateful_step_count=5)
-TestLong = pytest.mark.long(only_when_asked(LongFeedLaws.TestCase))
+TestLong = pytest.mark.long(pytest.mark.timeout(3600)(LongFeedLaws.TestCase))
 TestLong.settings = settings(max_examples=600, stateful_step_count=10)

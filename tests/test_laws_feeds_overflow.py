@@ -10,13 +10,14 @@ Two cursors watch one query: one is read after every commit and says what there 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from feed_kinds import BODIES, KEYS, Kind, do, kinds, little_room, one_statement, one_write, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replica import Event, Grammar, Replica, exactly, only_when_asked
+from replica import Event, Grammar, Replica, exactly
 
 import reactdb
 from reactdb import row
@@ -129,7 +130,7 @@ def check_drop(data: st.DataObject, kind: Kind, size: int, rows: list[Any], step
                     assert alike(kind, expected) == alike(kind, heard(lagging, value))
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(data=st.data(), kind=kinds(), size=SIZES, rows=ROWS, steps=STEPS)
 def test_the_earliest_are_dropped_and_counted(
     data: st.DataObject, kind: Kind, size: int, rows: list[Any], steps: list[Any]
@@ -250,10 +251,10 @@ def check_spill(data: st.DataObject, kind: Kind, size: int, rows: list[Any], ste
             if asked.get("include_states"):
                 caught_up = [name for name in states if name != "initializing"]
                 assert "ready" == caught_up[-1]
-                assert all(one != other for one, other in zip(caught_up, caught_up[1:], strict=False))
+                assert all(one != other for one, other in pairwise(caught_up))
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(data=st.data(), kind=kinds(), size=SIZES, rows=ROWS, steps=STEPS)
 def test_a_spilling_feed_loses_nothing_and_tells_nothing_twice(
     data: st.DataObject, kind: Kind, size: int, rows: list[Any], steps: list[Any]
@@ -263,7 +264,6 @@ def test_a_spilling_feed_loses_nothing_and_tells_nothing_twice(
 
 
 @pytest.mark.long
-@only_when_asked
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("check", [check_drop, check_spill])
 def test_overflow_for_longer(check: Any) -> None:

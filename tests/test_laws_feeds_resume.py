@@ -15,7 +15,7 @@ import pytest
 from feed_kinds import BODIES, KEYS, Kind, do, kinds, little_room, one_statement, one_write, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replica import Event, Replica, exactly, only_when_asked
+from replica import Event, Replica, exactly
 
 import reactdb
 
@@ -64,7 +64,12 @@ def act(db: reactdb.Database, writes: list[Any]) -> str:
 
 
 def check_every_seq(
-    data: st.DataObject, kind: Kind, rows: list[Any], script: list[Any], more: list[Any], path: str = ":memory:"
+    data: st.DataObject,
+    kind: Kind,
+    rows: list[Any],
+    script: list[Any],
+    more: list[Any],
+    path: str = ":memory:",
 ) -> None:
     asked = data.draw(options(kind), "options")
     with little_room(), reactdb.connect(path, durability="soft") as db:
@@ -210,7 +215,6 @@ def test_a_token_taken_in_the_middle_leads_to_everything_that_was_not_told(
 
 
 @pytest.mark.long
-@only_when_asked
 @pytest.mark.timeout(3600)
 def test_resuming_for_longer() -> None:
     """The same with many more examples."""

@@ -1,12 +1,13 @@
 """Law 4: a squashed feed tells what folding the unsquashed one gives: the net difference, and nothing where there is none.
 
-Two cursors or subscribers watch one query, one without squashing. In virtual time: the first change after a pause is told at once,
+Two cursors or subscribers watch one query, one without squashing. In virtual time the first change after a pause is told at once,
 then there is at most one batch every so many seconds, and nothing waits longer than that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reactivex.scheduler import VirtualTimeScheduler
 from reactivex.testing import TestScheduler
-from replica import Event, Replica, exactly, only_when_asked, says_nothing
+from replica import Event, Replica, exactly, says_nothing
 
 import reactdb
 from reactdb import row
@@ -116,6 +117,9 @@ def alike(events: list[Event]) -> list[Hashable]:
 @given(kind=st.sampled_from(BY_ID), size=st.sampled_from([1, 2, 3, 100_000]), rows=ROWS, steps=STEPS)
 def test_squashing_is_folding(kind: Kind, size: int, rows: list[Any], steps: list[Any]) -> None:
     """Each document's first old value and last new one, in order of first changes; a queue that is full drops the first."""
+    if kind.shape == "groups":
+        # One change may be told of two groups, and room is made after both.
+        size = 100_000
     with little_room(), reactdb.connect(":memory:") as db:
         prepare(db)
         do(db, ("insert", rows))
@@ -210,7 +214,7 @@ def check_net(data: st.DataObject, kind: Kind, rows: list[Any], steps: list[Any]
                 known = kind.answer(db)
 
 
-@settings(max_examples=80)
+@settings(max_examples=150)
 @given(data=st.data(), kind=kinds(), rows=ROWS, steps=STEPS)
 def test_a_squashed_feed_tells_the_same_in_no_more_events(
     data: st.DataObject, kind: Kind, rows: list[Any], steps: list[Any]
@@ -314,11 +318,10 @@ def test_a_feed_of_any_kind_is_up_to_date_when_its_interval_is_over(
 
         replica.assert_equals(kind.answer(db), kind)
         batches = sorted(set(times))
-        assert all(later - time >= seconds - 0.02 for time, later in zip(batches, batches[1:], strict=False))
+        assert all(later - time >= seconds - 0.02 for time, later in pairwise(batches))
 
 
 @pytest.mark.long
-@only_when_asked
 @pytest.mark.timeout(3600)
 def test_the_net_difference_for_longer() -> None:
     """The same with many more examples."""

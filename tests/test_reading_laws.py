@@ -371,7 +371,7 @@ def filled(db: Any, documents: list[Document], indexes: list[str], *, index_firs
     return table
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     data=st.data(),
     documents=documents_strategy,
@@ -388,7 +388,7 @@ def test_an_answer_does_not_depend_on_the_indexes(data, documents, indexes, page
             check(table, documents, table_source, data.draw(rows_of_steps()))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(data=st.data(), documents=documents_strategy, page=st.sampled_from([1, 2, 512]))
 def test_every_access_path_gives_what_brute_force_gives(data, documents, page):
     with small(page, 0), reactdb.connect(":memory:") as db:

@@ -1,4 +1,6 @@
-"""reactdb through its public API, all features on, no feed open but those that a workload is about. Nothing here that its users could not write."""
+"""reactdb through its public API, all features on; open feeds only in the workloads about them. Nothing here that its users
+could not write.
+"""
 
 from __future__ import annotations
 

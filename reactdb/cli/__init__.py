@@ -2,7 +2,7 @@
 
 A command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
 
-Exit codes: 0 done (also a `tail` that was ended by Ctrl-C), 1 an error or a finding, 2 a mistake in the command line,
+Exit codes: 0 done (also a `tail` or `top` that was ended by Ctrl-C), 1 an error or a finding, 2 a mistake in the command line,
 130 interrupted. Errors are one line on standard error, `reactdb: what is wrong`; nobody sees a traceback.
 
 Rule of this package: it uses what any user of the library could use, and the store's doctor. It speaks no SQL.
@@ -33,6 +33,7 @@ COMMANDS = {
     "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
     "serve": ("reactdb.cli.serve", "serve", "Let other databases' clients use a file."),
     "tail": ("reactdb.cli.tail", "tail", "Print the changes of a table, or of all tables."),
+    "top": ("reactdb.cli.top", "top", "Show a file at work, refreshed each second."),
 }
 
 

@@ -31,7 +31,7 @@ from reactdb.errors import QueryError, UsageError
 from reactdb.expression import Expression, row
 
 # An expression can be a tree of 200; a level of parentheses takes up to three, and a name one.
-MAX_LEVELS: Final = 30
+MAX_LEVELS: Final = 20
 MAX_NAMES: Final = 50
 
 KEYWORDS: Final = ("and", "or", "not")

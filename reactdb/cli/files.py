@@ -27,6 +27,31 @@ table_argument = click.argument("table", metavar="TABLE")
 SEQ = click.IntRange(min=0)
 
 
+def parsed_by(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """A callback of an option that a function of `condition` reads; what that refuses is a mistake in the command line."""
+
+    def read(context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+        from reactdb.cli import condition
+        from reactdb.errors import QueryError
+
+        if text is None:
+            return None
+        try:
+            return getattr(condition, parser)(text)
+        except QueryError as error:
+            raise click.BadParameter(str(error), context, parameter) from None
+
+    return read
+
+
+where_option = click.option(
+    "--where",
+    metavar="CONDITION",
+    callback=parsed_by("parse_condition"),
+    help="Only documents that it holds for, such as 'score>10 and player=Bob'.",
+)
+
+
 def json_option(words: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=words)
 
@@ -54,11 +79,14 @@ def refuse_database(file: str, other: str) -> None:
             raise click.UsageError(f"{other} belongs to the database {file} itself.")
 
 
-def documents(database: Database, table: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
+def documents(
+    database: Database, table: str, limit: int | None = None, where: Any = None
+) -> Iterator[dict[str, Any]]:
     """The documents of a table in order of their keys, all of one state, a page in memory at a time.
 
     Args:
         database: A view of the past (`db.at(seq)`): only that stands still between two pages.
+        where: An expression; only documents that it holds for.
 
     Raises:
         TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
@@ -71,7 +99,8 @@ def documents(database: Database, table: str, limit: int | None = None) -> Itera
     left_bound = "closed"
     while limit is None or limit > 0:
         wanted = PAGE_DOCUMENTS if limit is None else min(PAGE_DOCUMENTS, limit)
-        page = source.between(lower, maxval, left_bound=left_bound).limit(wanted).run()  # type: ignore[arg-type]
+        rest = source.between(lower, maxval, left_bound=left_bound)  # type: ignore[arg-type]
+        page = (rest if where is None else rest.filter(where)).limit(wanted).run()
         yield from page
         if len(page) < wanted:
             return

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reactdb.cli.files import SEQ, documents, file_argument, json_option, open_database, table_argument
+from reactdb.cli.files import (
+    SEQ,
+    documents,
+    file_argument,
+    json_option,
+    open_database,
+    table_argument,
+    where_option,
+)
 from reactdb.cli.terminal import columns, cut, is_terminal, safe, screen_width
 
 if TYPE_CHECKING:
@@ -23,10 +31,11 @@ WIDEST_CELL = 40
 @click.command()
 @file_argument
 @table_argument
+@where_option
 @click.option("--limit", type=click.IntRange(min=0), help="At most so many documents.")
 @click.option("--at", type=SEQ, help="As they were when this seq was the newest.")
 @json_option("One JSON object a line.  [default: where the output is no terminal]")
-def rows(file: str, table: str, limit: int | None, at: int | None, as_json: bool) -> None:
+def rows(file: str, table: str, where: Any, limit: int | None, at: int | None, as_json: bool) -> None:
     """Print a table's documents.
 
     In order of their keys, all as of one moment.
@@ -35,7 +44,7 @@ def rows(file: str, table: str, limit: int | None, at: int | None, as_json: bool
 
     with open_database(file) as database:
         then = database.at(database.seq if at is None else at)
-        found = documents(then, table, limit)
+        found = documents(then, table, limit, where)
         if as_json or not is_terminal(sys.stdout):
             for document in found:
                 write_line(to_json(document))

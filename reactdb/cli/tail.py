@@ -1,17 +1,19 @@
 """`reactdb tail`: the change log on a terminal or in a pipe, to its end or for as long as somebody watches.
 
 The log is what is printed; a feed is only the bell that says that there is more. So nothing is lost where the printing
-lags: what the feed drops is in the log all the same.
+lags: what the feed drops is in the log all the same. With a condition or an order it is the feed of that selection that is
+printed, which is in `watching`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reactdb.cli.files import SEQ, file_argument, json_option, open_database
+from reactdb.cli import watching
+from reactdb.cli.files import SEQ, file_argument, json_option, open_database, parsed_by, where_option
 from reactdb.errors import TableNotFound
 
 if TYPE_CHECKING:
@@ -31,26 +33,77 @@ BELL_EVENTS = 100
 @click.option(
     "--follow", "-f", "is_following", is_flag=True, help="Go on until Ctrl-C, also with what others write."
 )
+@where_option
+@click.option(
+    "--order",
+    metavar="FIELD",
+    callback=parsed_by("parse_field"),
+    help="What happens to the list in order of FIELD, and where in it, counted from 0.",
+)
+@click.option("--desc", "is_descending", is_flag=True, help="The greatest first.")
+@click.option("--limit", type=click.IntRange(min=0), help="Only the first so many of that list.")
 @json_option("One JSON object a line.")
-def tail(file: str, table: str | None, since: int | None, is_following: bool, as_json: bool) -> None:
+def tail(
+    file: str,
+    table: str | None,
+    since: int | None,
+    is_following: bool,
+    where: Any,
+    order: Any,
+    is_descending: bool,
+    limit: int | None,
+    as_json: bool,
+) -> None:
     """Print the changes of a table, or of all tables.
 
-    Each with its time, its seq, what it was, the key and the fields that changed.
+    Each with its time, its seq, what it was, the key and the fields that changed. With --where or --order, what comes into
+    that part of the table, changes in it, and leaves it.
     """
-    from reactdb.cli import changelines
-    from reactdb.cli.jsonform import write_line
+    if order is None and (is_descending or limit is not None):
+        raise click.UsageError("--desc and --limit are of an order: say --order.")
+    if table is None and (where is not None or order is not None):
+        raise click.UsageError("--where and --order are of one table: say which.")
 
     with open_database(file) as database:
         try:
-            for change in follow(database, table, since) if is_following else past(database, table, since):
-                if as_json:
-                    write_line(changelines.as_json(change))
-                else:
-                    click.echo(changelines.as_line(change, with_table=table is None))
+            if where is None and order is None:
+                _print_changes(database, table, since, is_following, as_json)
+            else:
+                assert table is not None
+                selection = watching.selected(
+                    database, table, where, order, is_descending=is_descending, limit=limit
+                )
+                told = watching.events(
+                    database, selection, since, is_ordered=order is not None, is_following=is_following
+                )
+                _print_events(told, database.table(table).primary_key, as_json)
         except KeyboardInterrupt:
             if not is_following:
                 raise
             # The only way to end it is no error.
+
+
+def _print_changes(
+    database: Database, table: str | None, since: int | None, is_following: bool, as_json: bool
+) -> None:
+    from reactdb.cli import changelines
+    from reactdb.cli.jsonform import write_line
+
+    for change in follow(database, table, since) if is_following else past(database, table, since):
+        if as_json:
+            write_line(changelines.as_json(change))
+        else:
+            click.echo(changelines.as_line(change, with_table=table is None))
+
+
+def _print_events(told: Iterator[dict[str, Any]], primary_key: str, as_json: bool) -> None:
+    from reactdb.cli.jsonform import write_line
+
+    for event in told:
+        if as_json:
+            write_line(watching.as_json(event))
+        else:
+            click.echo(watching.as_line(event, primary_key))
 
 
 def past(database: Database, table: str | None, since: int | None) -> Iterator[Change]:

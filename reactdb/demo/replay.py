@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reactdb.demo.board import Board, Document, Event, last_departures, next_departures
 from reactdb.demo.flights import AIRPORTS, Step
@@ -105,27 +105,26 @@ class _Listeners:
         self.mistakes: list[str] = []
         self.commit_began_ns = 0
         self._flights = flights
-        feeds = [(board.name, board.feed, board.apply) for board in (*self.next_boards, *self.last_boards)]
-        feeds.append(("the count by state", flights.changes(include_initial=True), self._count))
-        self._subscriptions = [self._listen(name, feed, apply) for name, feed, apply in feeds]
+        for board in self.boards:
+            board.shown.subscribe(self._stop_watch)
+        counting = flights.changes(include_initial=True, on_overflow="spill")
+        self._counting = counting.subscribe(self._count, on_error=self._fail)
+
+    @property
+    def boards(self) -> list[Board]:
+        return [*self.next_boards, *self.last_boards]
 
     def __len__(self) -> int:
-        return len(self._subscriptions)
+        return len(self.boards) + 1
 
-    def _listen(self, name: str, feed: Any, apply: Callable[[Event], None]) -> Any:
-        def hear(event: Event) -> None:
-            if "error" in event:
-                self.mistakes.append(f"{name}: {event['error']}")
-            elif "new_val" in event or "old_val" in event:
-                self.lags_ns.append(time.perf_counter_ns() - self.commit_began_ns)
-                apply(event)
+    def _stop_watch(self, event: Event) -> None:
+        self.lags_ns.append(time.perf_counter_ns() - self.commit_began_ns)
 
-        def fail(error: Exception) -> None:
-            self.mistakes.append(f"{name}: the feed ended: {error}")
-
-        return feed.subscribe(hear, on_error=fail)
+    def _fail(self, error: Exception) -> None:
+        self.mistakes.append(f"the count by state: the feed ended: {error}")
 
     def _count(self, event: Event) -> None:
+        self._stop_watch(event)
         if (old := event.get("old_val")) is not None:
             self.states[old["state"]] -= 1
         if (new := event.get("new_val")) is not None:
@@ -134,7 +133,9 @@ class _Listeners:
     def check(self) -> None:
         """Compare everything that is kept up to date with what a fresh read of the table says."""
         everything: list[Document] = list(self._flights.run())
-        for board in (*self.next_boards, *self.last_boards):
+        for board in self.boards:
+            if board.shown.error is not None:
+                self.mistakes.append(f"{board.name}: the feed ended: {board.shown.error}")
             if (difference := board.difference(everything)) is not None:
                 self.mistakes.append(difference)
         counted, expected = +self.states, Counter(flight["state"] for flight in everything)
@@ -142,8 +143,9 @@ class _Listeners:
             self.mistakes.append(f"the count by state is {dict(counted)} instead of {dict(expected)}")
 
     def close(self) -> None:
-        for subscription in self._subscriptions:
-            subscription.dispose()
+        for board in self.boards:
+            board.shown.close()
+        self._counting.dispose()
 
 
 def run(

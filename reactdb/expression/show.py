@@ -71,13 +71,15 @@ def _plain(value: Any) -> Any:
 
 
 def _shown_call(node: Call) -> str:
+    # Each child is shown once, and perhaps put in parentheses: to show it again for that would double at every level.
     name, arguments = node.operation, [shown_node(child) for child in node.arguments]
+    operands = [_operand(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
     if name == "bracket" and len(arguments) == 2:
-        return f"{_operand(node.arguments[0])}[{arguments[1]}]"
+        return f"{operands[0]}[{arguments[1]}]"
     if name in _INFIX and len(arguments) > 1:
-        return f" {_INFIX[name]} ".join(_operand(child) for child in node.arguments)
+        return f" {_INFIX[name]} ".join(operands)
     if name == "not":
-        return f"~{_operand(node.arguments[0])}"
+        return f"~{operands[0]}"
     if name == "make_obj":
         return "{" + ", ".join(f"{field!r}: {shown_node(child)}" for field, child in node.options) + "}"
     if name == "make_array":
@@ -85,12 +87,11 @@ def _shown_call(node: Call) -> str:
     options = [f"{option}={shown_node(child)}" for option, child in node.options]
     if name in _FREE or not arguments:
         return f"r.{name}({', '.join([*arguments, *options])})"
-    return f"{_operand(node.arguments[0])}.{name}({', '.join([*arguments[1:], *options])})"
+    return f"{operands[0]}.{name}({', '.join([*arguments[1:], *options])})"
 
 
-def _operand(node: Node) -> str:
-    """The node where it needs parentheses to be one thing."""
-    text = shown_node(node)
+def _operand(node: Node, text: str) -> str:
+    """The text of a node, in parentheses where it needs them to be one thing."""
     infix = isinstance(node, Call) and node.operation in _INFIX and len(node.arguments) > 1
     if infix or isinstance(node, Function):
         return f"({text})"

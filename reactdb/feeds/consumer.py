@@ -258,7 +258,10 @@ class PushConsumer(BaseConsumer):
                 self._turn.release()
             if is_finished or self.is_closed:
                 return
-            if not any(member.has_work for member in self.members):
+            for member in self.members:
+                if member.has_work:
+                    break
+            else:
                 return
             wait_s = self.wait_s
             if wait_s is None:
@@ -288,6 +291,9 @@ class PushConsumer(BaseConsumer):
                     break
                 if not self._pass_on(member, event):
                     return True
+                if not member.has_work:
+                    # Asking once more would cost as much as the event did.
+                    break
         if not self.members and not self.is_closed:
             self._complete()
         return self.is_closed

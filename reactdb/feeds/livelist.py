@@ -27,7 +27,7 @@ logger = logging.getLogger("reactdb")
 class Watchable(Protocol):
     """A selection, as far as it matters here."""
 
-    def changes(self, **options: Any) -> Feed: ...
+    def changes(self, *, include_initial: bool, include_offsets: bool, on_overflow: str) -> Feed: ...
 
 
 class LiveList(Sequence[Document]):

@@ -109,6 +109,9 @@ class Source:
         entries = self.index.entries(document)
         if not entries:
             return NO_PLACES
+        if len(entries) == 1:
+            value, tag = entries[0]
+            return self._entry_places(value, key, tag)
         found = [place for value, tag in entries for place in self._entry_places(value, key, tag)]
         found.sort()
         return found
@@ -181,6 +184,9 @@ class Source:
         tested = _routes_of_tests(table_id, steps)
         if tested is not None and (not tested or isinstance(tested[0], OneValue) or self.is_everything):
             return tested
+        if self.index is not None and self.start == b"" and self.stop == b"\xff":
+            # Hardly a document is not in it, and looking its value up is the view's own work: once is enough.
+            return [WholeTable(table_id)]
         if self.index is not None:
             return [ValueRange(table_id, IndexAxis(self.index), self.start, self.stop)]
         if not self.is_everything:

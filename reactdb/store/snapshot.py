@@ -65,10 +65,11 @@ PICK = (
 )
 COLUMNS = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, p.body"
 CHANGES = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
+# The plus signs keep SQLite from walking by these two bounds instead of by the block, which would make it quadratic.
 TABLE_CHANGES = (
     f"SELECT {COLUMNS} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
     f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}) LEFT JOIN log p ON p.seq = l.prev"
-    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND l.seq > ?4 AND l.seq <= ?5"
+    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
     " ORDER BY m.block, l.seq LIMIT ?6"
 )
 ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq = ?"

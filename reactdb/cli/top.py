@@ -1,0 +1,255 @@
+"""`reactdb top`: a database file at work: how much is in it, and how much is being written, refreshed each second.
+
+What is counted is counted in SQLite's indexes; only the changes of the last second are read. The file is opened to read
+only, so a writer is never in the way of it, nor it of a writer.
+
+Rule of this file: looking (`Observer`) knows no screen, drawing knows no database.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from reactdb.cli.files import file_argument, json_option, open_database
+from reactdb.cli.terminal import columns, cut, is_terminal, safe, screen_width, size
+from reactdb.errors import HistoryLost
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+
+REFRESH_S: Final = 1.0
+
+Draw = Callable[[list[str]], None]
+pause = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """One table. `changes_per_s` is since the look before; None at the first look, or where compaction was quicker."""
+
+    name: str
+    documents: int
+    changes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A file at one look. Ages are in seconds by this machine's clock; None where the log holds no change any more.
+
+    Attributes:
+        seq: The newest change. oldest: The log can be read past it.
+        changes_per_s: Of all tables, also of those that were dropped meanwhile; None at the first look.
+        tables: The busiest first, then by name.
+    """
+
+    path: str
+    seq: int
+    oldest: int
+    changes_per_s: float | None
+    newest_age_s: float | None
+    file_bytes: int
+    wal_bytes: int
+    tables: tuple[TableLine, ...]
+
+
+class Observer:
+    """Looks at a database now and then, and remembers the look before.
+
+    Args:
+        monotonic, wall: Seconds, for rates and for ages.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._monotonic = monotonic
+        self._wall = wall
+        self._before: tuple[float, int] | None = None
+
+    def look(self) -> Figures:
+        """The figures of now."""
+        stats = self._database.stats()
+        now, seq = self._monotonic(), stats["seq"]
+        rate, rates = self._rates(now, seq)
+        self._before = (now, seq)
+        tables = [
+            TableLine(name, documents, None if rates is None else rates.get(name, 0.0))
+            for name, documents in stats["tables"].items()
+        ]
+        tables.sort(key=lambda table: (-(table.changes_per_s or 0.0), table.name))
+        return Figures(
+            path=stats["path"],
+            seq=seq,
+            oldest=stats["oldest"],
+            changes_per_s=rate,
+            newest_age_s=self._age(seq),
+            file_bytes=stats["file_bytes"],
+            wal_bytes=stats["wal_bytes"],
+            tables=tuple(tables),
+        )
+
+    def _rates(self, now: float, seq: int) -> tuple[float | None, dict[str, float] | None]:
+        """Changes per second since the look before: of all, and by table."""
+        if self._before is None or now <= self._before[0]:
+            return None, None
+        then, since = self._before
+        elapsed_s = now - then
+        rate = (seq - since) / elapsed_s
+        try:
+            counts = Counter(change.table for change in self._database.log(since, seq))
+        except HistoryLost:
+            return rate, None
+        return rate, {name: count / elapsed_s for name, count in counts.items()}
+
+    def _age(self, seq: int) -> float | None:
+        if not seq:
+            return None
+        try:
+            newest = next(self._database.log(seq - 1, seq), None)
+        except HistoryLost:
+            return None
+        return None if newest is None else max(0.0, self._wall() - newest.time / 1000)
+
+
+@click.command()
+@file_argument
+@click.option("--count", type=click.IntRange(min=1), help="End after so many refreshes.  [default: Ctrl-C]")
+@json_option("One JSON object a refresh.")
+def top(file: str, count: int | None, as_json: bool) -> None:
+    """Show a file at work, refreshed each second.
+
+    Tables with their documents and changes per second, the newest change, the size of the file and of its write-ahead log.
+    """
+    from reactdb.cli.jsonform import write_line
+
+    with open_database(file) as database:
+        try:
+            if as_json:
+                for figures in refreshes(Observer(database), count):
+                    write_line(asdict(figures))
+                return
+            with open_screen() as draw:
+                for figures in refreshes(Observer(database), count):
+                    draw(figure_lines(figures))
+        except KeyboardInterrupt:
+            # Without --count it is the only way to end it.
+            return
+
+
+def refreshes(observer: Observer, count: int | None) -> Iterator[Figures]:
+    """A look each second, `count` of them or for ever. A slow look is followed by the next one at once."""
+    due = time.monotonic()
+    done = 0
+    while True:
+        yield observer.look()
+        done += 1
+        if done == count:
+            return
+        due = max(due + REFRESH_S, time.monotonic())
+        pause(due - time.monotonic() if due > time.monotonic() else 0.0)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Drawing
+
+
+def figure_lines(figures: Figures) -> list[str]:
+    """The picture, a line of text each; the header of the tables is its fourth."""
+    age = "" if figures.newest_age_s is None else f", the newest {age_in_words(figures.newest_age_s)} ago"
+    body = [
+        [table.name, f"{table.documents:,}", rate_in_words(table.changes_per_s)] for table in figures.tables
+    ]
+    return [
+        click.style(safe(figures.path), bold=True),
+        f"seq {figures.seq:,}; {rate_in_words(figures.changes_per_s)} changes a second{age}",
+        f"file {size(figures.file_bytes)}, WAL {size(figures.wal_bytes)}; the log can be read past seq {figures.oldest:,}",
+        "",
+        *(columns(["table", "documents", "changes/s"], body, [False, True, True]) if body else ["no tables"]),
+    ]
+
+
+def rate_in_words(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:,.1f}"
+
+
+def age_in_words(age_s: float) -> str:
+    """As `0.4 s`, `12 min`, `3 h`, `20 days`."""
+    for seconds, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if age_s >= 2 * seconds:
+            return f"{age_s / seconds:,.0f} {unit}"
+    return f"{age_s:.1f} s"
+
+
+def open_screen() -> AbstractContextManager[Draw]:
+    """What draws a picture: over the one before on a terminal, with rich if it is installed; elsewhere one after the other."""
+    if not is_terminal(sys.stdout):
+        return nullcontext(print_lines)
+    try:
+        return RichScreen()
+    except ImportError:
+        return nullcontext(PlainScreen())
+
+
+def print_lines(lines: list[str]) -> None:
+    click.echo("\n".join(lines) + "\n")
+
+
+def fitting(lines: list[str]) -> list[str]:
+    """As many lines as the terminal has, and one less, for the cursor."""
+    height = shutil.get_terminal_size((100, 24)).lines - 1
+    if len(lines) <= height:
+        return lines
+    kept = max(0, height - 1)
+    return [*lines[:kept], f"… {len(lines) - kept} more"]
+
+
+class PlainScreen:
+    """Moves the cursor up and writes over the lines."""
+
+    def __init__(self) -> None:
+        self._height = 0
+
+    def __call__(self, lines: list[str]) -> None:
+        # A line that is longer than the terminal would wrap, and the cursor would go up too little.
+        shown = [cut(click.unstyle(line), screen_width()) for line in fitting(lines)]
+        up = f"\x1b[{self._height}F" if self._height else ""
+        click.echo(up + "".join(f"{line}\x1b[K\n" for line in shown) + "\x1b[J", nl=False, color=True)
+        self._height = len(shown)
+
+
+class RichScreen(AbstractContextManager[Draw]):
+    """For a terminal with rich, which knows more of terminals than we do."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(console=Console(), auto_refresh=False)
+
+    def __enter__(self) -> Draw:
+        self._live.__enter__()
+        return self._draw
+
+    def __exit__(self, *error: Any) -> None:
+        self._live.__exit__(*error)
+
+    def _draw(self, lines: list[str]) -> None:
+        from rich.text import Text
+
+        text = Text("\n", no_wrap=True, overflow="ellipsis").join(
+            Text.from_ansi(line) for line in fitting(lines)
+        )
+        self._live.update(text, refresh=True)
