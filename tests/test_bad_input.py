@@ -420,8 +420,12 @@ class TestMoved:
         db = reactdb.connect(filled)
         games = db.table("games")
         games.insert([{"id": n, "text": "x" * 100} for n in range(2, 50)])
+        log = os.stat(f"{filled}-wal").st_ino
         filled.open().close()
         in_process(WRITE, filled, 1000, 1000 + others)
+        if os.path.exists(f"{filled}-wal") and os.stat(f"{filled}-wal").st_ino == log:
+            db.close()
+            pytest.skip("this SQLite kept its log, so that nothing was lost")
         with pytest.raises(reactdb.StorageMoved):
             games.insert([{"id": n, "text": "z" * 300} for n in range(9000, 9003)])
         in_process(WRITE, filled, 5000, 5040)

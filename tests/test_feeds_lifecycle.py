@@ -301,12 +301,14 @@ def test_many_feeds_leave_no_memory_behind():
         games = db.table_create("games")
 
         def round_trip() -> None:
-            opened = [games.get(number).changes().subscribe() for number in range(1_000)]
+            opened = [games.get(number).changes().subscribe() for number in range(4_000)]
             opened += [games.between(number, 5_000).changes().subscribe() for number in range(200)]
             opened += [games.filter({"n": number}).changes().subscribe() for number in range(100)]
             for subscription in opened:
                 subscription.dispose()
 
+        # Twice, for what is made once: compiled conditions, prepared statements.
+        round_trip()
         round_trip()
         gc.collect()
         tracemalloc.start()
@@ -317,7 +319,8 @@ def test_many_feeds_leave_no_memory_behind():
         finally:
             tracemalloc.stop()
 
-        assert left < 30_000
+        # An SQLite connection keeps track of its last 200 cursors; nothing else is left.
+        assert left < 60_000
         assert peak > 500_000, "they were there, and were measured"
 
 
