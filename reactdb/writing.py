@@ -92,7 +92,17 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
         InvalidDocument, InvalidKey: Of the first that is not right.
     """
     prepared = Prepared()
-    add_key, key_of = prepared.keys.append, collation.primary_key_bytes
+    key_of = collation.primary_key_bytes
+    if type(documents) is list and set(map(type, documents)) <= {dict}:
+        # The usual bulk: plain dicts that have their keys. A twentieth of the cost of the insert is the loop below.
+        try:
+            prepared.keys = [key_of(document[primary_key]) for document in documents]
+        except KeyError:
+            pass
+        else:
+            prepared.bodies = codec.encode_many(documents)
+            return prepared
+    add_key = prepared.keys.append
     checked = []
     for document in documents:
         if not isinstance(document, dict):
