@@ -20,8 +20,8 @@ MOST_STEPS = 20_000_000
 
 
 class MongomockStore(Store):
-    """What is in it when it is closed is put into a file here, and taken out again when that is opened: the workloads begin with a
-    filled database."""
+    """What is in it when it is closed is put into a file here, and taken out again when that is opened: the workloads
+    begin with a filled database."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "mongomock.json"
