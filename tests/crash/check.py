@@ -26,6 +26,7 @@ from .lanes import ACCOUNT_COUNT, ACCOUNTS, BASE, EUROS, FORMS, FOUNDER, HITS, S
 from .records import Entry, Life, Memory, Op, by_lane
 
 Tables = dict[str, dict[str, Document]]
+NOTHING: Step = ["nothing", "", ""]
 
 
 def check(path: Path, raw: dict[str, Any] | None, memory: Memory, lives: list[Life], consumers: Path) -> list[str]:
@@ -405,8 +406,12 @@ def unlike_commit(op: Op, commit: list[Any], low: int) -> str:
     # Where compaction has been, the end of a commit may be all that is left of it.
     steps = steps[len(steps) - len(commit) :]
     if op.is_unordered:
-        announced = {step[2]: step for step in op.changes}
-        steps = [announced.get(change.key, ["nothing"]) for change in commit]
+        # Of one document they are in order all the same.
+        by_key: dict[tuple[str, str], list[Step]] = defaultdict(list)
+        for step in op.changes:
+            by_key[step[1], step[2]].append(step)
+        steps = [by_key[change.table, change.key].pop() if by_key[change.table, change.key] else NOTHING for change in reversed(commit)]
+        steps.reverse()
     for step, change in zip(steps, commit, strict=True):
         if not is_step(step, change, op.name):
             announced = ", ".join(f"{what} {table} {key}" for what, table, key, *_ in steps)
@@ -416,7 +421,7 @@ def unlike_commit(op: Op, commit: list[Any], low: int) -> str:
 
 
 def is_step(step: Step, change: Any, op: str) -> bool:
-    if step[0] == "nothing" or step[1:3] != [change.table, change.key]:
+    if step[1:3] != [change.table, change.key]:
         return False
     if step[0] == "put":
         return bool(change.kind == step[3] and change.new_val == step[4])

@@ -25,9 +25,8 @@ import reactdb
 from reactdb.database import Database
 from reactdb.feeds import feed as _feed  # noqa: F401 (imported here, so that children need not)
 from reactdb.feeds import hub as _hub  # noqa: F401
-from reactdb.store import upkeep
 
-from . import mutants
+from . import broken
 from .consumer import FEEDS, follow
 from .lanes import ACCOUNT_COUNT, ACCOUNTS, EUROS, Holding, Lane, Say, Surprise, found
 from .raw import look
@@ -55,15 +54,27 @@ def live(config: dict[str, Any]) -> None:
     say = Teller(config["fifo"])
     say({"pid": os.getpid()})
     try:
-        mutants.apply(config.get("mutant"))
-        upkeep.CHECKPOINT_BYTES = config["checkpoint_bytes"]
-        say = mutants.teller(config.get("mutant"), say)
+        broken.apply(config.get("mutant"))
+        checkpoint_at(config["checkpoint_bytes"])
+        say = broken.teller(config.get("mutant"), say)
         say({"opening": True})
         (_open_and_close if config["revolving"] else _work)(config, say)
     except BrokenPipeError:
         pass
     except BaseException:
         say({"error": traceback.format_exc()})
+
+
+def checkpoint_at(wal_bytes: int) -> None:
+    """Make the store empty its write-ahead log when it has so many bytes. Its own figure is for larger files than these."""
+    homes = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("reactdb.store.") and hasattr(module, "CHECKPOINT_BYTES")
+    ]
+    assert homes
+    for module in homes:
+        module.CHECKPOINT_BYTES = wal_bytes  # type: ignore[attr-defined]
 
 
 def _connect(config: dict[str, Any]) -> Database:
@@ -140,10 +151,10 @@ class Keeper:
     def step(self) -> None:
         self._count += 1
         op = f"upkeep-{self._life}.{self._count}"
-        kind = self._random.choice(["compact", "compact", "checkpoint", "count", "count", "vacuum"])
+        kind = self._random.choice(["compact"] * 6 + ["checkpoint"] * 3 + ["count"] * 4 + ["vacuum"])
         message: dict[str, Any] = {"op": op, "kind": kind}
         if kind == "compact":
-            message["keep"] = self._random.choice([50, 200, 400, 400, 1_000])
+            message["keep"] = self._random.choice([20, 100, 200, 400, 1_000])
         elif kind == "vacuum":
             message["keep"] = 1_000
         self._say(message)

@@ -32,10 +32,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from .broken import MUTANTS
 from .check import check
 from .lanes import Holding
 from .records import Life, Memory
-from .mutants import MUTANTS
 
 FOLDER = Path(__file__).resolve().parent
 ROUNDS = {"alone": 10, "early": 4, "doors": 2, "three": 3}
@@ -319,12 +319,17 @@ def run_scenario(
 ) -> Outcome:
     """One file, killed so many times; fewer where something was lost. (A round may kill a few more.)"""
     own = nursery or Nursery()
+    folder = Path(tempfile.mkdtemp(prefix="reactdb-kills-"))
     try:
-        with tempfile.TemporaryDirectory(prefix="reactdb-kills-") as folder:
-            return Scenario(seed, Path(folder), own, span_s=span_s, mutant=mutant).run(kills)
+        outcome = Scenario(seed, folder, own, span_s=span_s, mutant=mutant).run(kills)
     finally:
         if nursery is None:
             own.close()
+    if outcome.losses and mutant is None:
+        outcome.losses.append(f"the file, and a copy from before it was looked at, are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+    return outcome
 
 
 def scenarios(kills: int, seed: int, jobs: int) -> Iterator[Outcome]:

@@ -32,6 +32,8 @@ def acknowledged_before_commit() -> None:
 
 
 def early_acknowledgement(say: Say) -> Say:
+    """What is announced is acknowledged at once."""
+
     def tell(message: dict[str, Any]) -> None:
         if "done" in message:
             return
@@ -144,7 +146,7 @@ def compaction_in_two_halves() -> None:
     def later(connection: Connection, name: str, value: Any) -> None:
         if name == "low_water":
             connection.execute("COMMIT")
-            time.sleep(PAUSE_S)
+            time.sleep(4 * PAUSE_S)
             connection.execute("BEGIN IMMEDIATE")
         set_fact(connection, name, value)
 
