@@ -1,8 +1,8 @@
 """`python -m tests.crash`: the long crash tests. One line a scenario and a summary; the exit code is 1 if anything was lost.
 
-    python -m tests.crash --kills 2000              processes that are killed
-    python -m tests.crash --prove                   the same with stores that are broken: each must be noticed
-    python -m tests.crash --power-images 20000      power cuts
+python -m tests.crash --kills 2000              processes that are killed
+python -m tests.crash --prove                   the same with stores that are broken: each must be noticed
+python -m tests.crash --power-images 20000      power cuts
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=0, metavar="N", help="kill so many processes")
-    parser.add_argument("--prove", action="store_true", help="kill processes with a broken store: each must be noticed")
-    parser.add_argument("--power-images", type=int, default=0, metavar="N", help="look at so many images of power cuts")
+    parser.add_argument(
+        "--prove", action="store_true", help="kill processes with a broken store: each must be noticed"
+    )
+    parser.add_argument(
+        "--power-images", type=int, default=0, metavar="N", help="look at so many images of power cuts"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that test at once (default: 1)")
     options = parser.parse_args(arguments)

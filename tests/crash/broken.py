@@ -76,7 +76,9 @@ def head_moved_later() -> None:
         while pending:
             connection.execute(transaction.MOVE_HEAD, pending.pop())
 
-    def write_without_head(self: WriteTransaction, table: Any, key: bytes, kind: int, old: Any, body: Any, *rest: Any) -> None:
+    def write_without_head(
+        self: WriteTransaction, table: Any, key: bytes, kind: int, old: Any, body: Any, *rest: Any
+    ) -> None:
         move(self.connection)
         if self.count or self.depth or self.origin or old is None or kind == DELETE:
             write(self, table, key, kind, old, body, *rest)
@@ -124,7 +126,9 @@ def feed_told_before_commit() -> None:
     """Feeds hear of a commit just before it is done."""
     commit = Writer._commit_and_publish
 
-    def tell_and_commit(self: Writer, connection: Connection, transactions: Sequence[WriteTransaction]) -> int:
+    def tell_and_commit(
+        self: Writer, connection: Connection, transactions: Sequence[WriteTransaction]
+    ) -> int:
         publisher = self._engine.publisher
         publisher.publish(transactions, max(t.first + t.count - 1 for t in transactions))
         publisher.drain()

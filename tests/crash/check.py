@@ -29,7 +29,9 @@ Tables = dict[str, dict[str, Document]]
 NOTHING: Step = ["nothing", "", ""]
 
 
-def check(path: Path, raw: dict[str, Any] | None, memory: Memory, lives: list[Life], consumers: Path) -> list[str]:
+def check(
+    path: Path, raw: dict[str, Any] | None, memory: Memory, lives: list[Life], consumers: Path
+) -> list[str]:
     """What was lost, in words; nothing where all is well. Afterwards `memory` knows the file as it is now.
 
     Args:
@@ -189,7 +191,8 @@ class Examination:
             documents = {
                 number: {document["id"]: document for document in past.table(name).run()}
                 for number, name, created, dropped in self.raw["tables"]
-                if created <= since and (dropped is None or dropped > since)
+                if created <= since
+                and (dropped is None or dropped > since)
                 # Made at that very position, perhaps: then it has no documents of then.
                 and name in past.table_list()
             }
@@ -198,7 +201,9 @@ class Examination:
                 continue
             table = documents.setdefault(change.table_id, {})
             if change.old_val != table.get(change.key):
-                losses.append(f"log entry {change.seq} has another old value than {change.key} of {change.table} had")
+                losses.append(
+                    f"log entry {change.seq} has another old value than {change.key} of {change.table} had"
+                )
             if change.new_val is None:
                 table.pop(change.key, None)
             else:
@@ -312,7 +317,12 @@ class Examination:
         """Whoever had finished before another began comes before it in the log."""
         latest: Op | None = None
         for _, op in sorted(places, key=lambda place: place[0]):
-            if latest is not None and latest.begun is not None and op.ended is not None and op.ended < latest.begun:
+            if (
+                latest is not None
+                and latest.begun is not None
+                and op.ended is not None
+                and op.ended < latest.begun
+            ):
                 yield f"{op.name} was acknowledged before {latest.name} was begun, and is after it in the log"
             if op.begun is not None and (latest is None or latest.begun is None or op.begun > latest.begun):
                 latest = op
@@ -323,7 +333,9 @@ class Examination:
         totals: dict[tuple[str, str], int] = {}
         if ACCOUNTS not in self.tables:
             return totals, losses
-        fields = {(ACCOUNTS, str(number)): "euros" for number in range(ACCOUNT_COUNT)} | {(HITS, "all"): "count"}
+        fields = {(ACCOUNTS, str(number)): "euros" for number in range(ACCOUNT_COUNT)} | {
+            (HITS, "all"): "count"
+        }
         ops = [op for _, found in by_lane(self.lives) for op in found]
         for (table, key), field in fields.items():
             possible = {self.memory.totals.get((table, key), EUROS if table == ACCOUNTS else 0)}
@@ -410,7 +422,10 @@ def unlike_commit(op: Op, commit: list[Any], low: int) -> str:
         by_key: dict[tuple[str, str], list[Step]] = defaultdict(list)
         for step in op.changes:
             by_key[step[1], step[2]].append(step)
-        steps = [by_key[change.table, change.key].pop() if by_key[change.table, change.key] else NOTHING for change in reversed(commit)]
+        steps = [
+            by_key[change.table, change.key].pop() if by_key[change.table, change.key] else NOTHING
+            for change in reversed(commit)
+        ]
         steps.reverse()
     for step, change in zip(steps, commit, strict=True):
         if not is_step(step, change, op.name):

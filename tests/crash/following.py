@@ -109,7 +109,10 @@ def _check_resumed(db: Database, name: str, token: str, memory: Memory) -> Itera
     if start < memory.low:
         yield f"feed {name}: went on from {start}, but the log can be read only from {memory.low}"
     elif told != expected:
-        place = next((n for n, (a, b) in enumerate(zip(told, expected, strict=False)) if a != b), min(len(told), len(expected)))
+        place = next(
+            (n for n, (a, b) in enumerate(zip(told, expected, strict=False)) if a != b),
+            min(len(told), len(expected)),
+        )
         yield (
             f"feed {name}: going on from {start}, told {told[place : place + 1]} in place {place} of {len(expected)},"
             f" where the log has {expected[place : place + 1]}"

@@ -1,8 +1,8 @@
 """Kills: processes write to a file, are killed with SIGKILL at a random moment, and the file is looked at. Again and again.
 
-A scenario is one file and the seed of its random choices. A round of it is one to three processes, each killed once, and
-one look at the file when all of them are dead; the next round goes on with it. Mostly it is a copy that is looked at, so that the next
-process finds what the kill has left: a write-ahead log that is not empty, and perhaps half written.
+A scenario is one file and the seed of its random choices. A round of it is one to four processes, each killed once, and one
+look at the file when all of them are dead; the next round goes on with it. Mostly it is a copy that is looked at, so that the
+next process finds what the kill has left: a write-ahead log that is not empty, and perhaps half written.
 
     alone       one process with several writing threads; killed after a while, or while it does something rare
     early       the same, killed within the first milliseconds, while it opens the file or recovers it
@@ -42,7 +42,16 @@ ROUNDS = {"alone": 10, "early": 4, "doors": 2, "three": 3}
 # Kills after which a scenario ends: its file has a few thousand log entries then.
 KILLS_OF_A_SCENARIO = 20
 # What is waited for with a kill, in a third of the rounds.
-TARGETS = ("compact", "vacuum", "checkpoint", "catalogue", "catalogue_transaction", "transfer", "bulk_write", "rollback")
+TARGETS = (
+    "compact",
+    "vacuum",
+    "checkpoint",
+    "catalogue",
+    "catalogue_transaction",
+    "transfer",
+    "bulk_write",
+    "rollback",
+)
 LONGEST_WAIT_S = 30.0
 
 
@@ -169,7 +178,9 @@ class Scenario:
         mutant: What is broken in the processes, by its name.
     """
 
-    def __init__(self, seed: int, folder: Path, nursery: Nursery, *, span_s: float, mutant: str | None = None) -> None:
+    def __init__(
+        self, seed: int, folder: Path, nursery: Nursery, *, span_s: float, mutant: str | None = None
+    ) -> None:
         self.random = Random(seed)
         self.folder = folder
         self.nursery = nursery
@@ -192,7 +203,9 @@ class Scenario:
         kind = self.random.choices(list(ROUNDS), list(ROUNDS.values()))[0]
         if not self.memory.is_founded and kind in ("doors", "three"):
             kind = "alone"
-        lives = {"alone": self._alone, "early": self._early, "doors": self._doors, "three": self._three}[kind]()
+        lives = {"alone": self._alone, "early": self._early, "doors": self._doors, "three": self._three}[
+            kind
+        ]()
         for life in lives:
             self.outcome.kills += 1
             self.outcome.moments[life.moment] += 1
@@ -277,7 +290,7 @@ class Scenario:
             "mutant": self.mutant,
         }
         return Victim(
-            self.nursery, config, self.folder / f"{self._lives}.fifo", is_fresh=random.random() < 0.04
+            self.nursery, config, self.folder / f"{self._lives}.fifo", is_fresh=random.random() < 0.03
         )
 
     # The look at the file
@@ -390,7 +403,10 @@ def prove(*, seed: int, kills: int = 100) -> int:
         for mutant in MUTANTS:
             outcome = noticed(mutant, seed, kills, nursery)
             if outcome.losses:
-                print(f"{mutant}: noticed after {outcome.kills} kills: {outcome.losses[0].splitlines()[-1]}", flush=True)
+                print(
+                    f"{mutant}: noticed after {outcome.kills} kills: {outcome.losses[0].splitlines()[-1]}",
+                    flush=True,
+                )
             else:
                 missed += 1
                 print(f"{mutant}: NOT NOTICED in {outcome.kills} kills", flush=True)
@@ -404,7 +420,9 @@ def noticed(mutant: str, seed: int, kills: int, nursery: Nursery | None = None) 
     """Kill processes with a broken store until it is noticed, on one file after the other."""
     total = Outcome(seed)
     while total.kills < kills and not total.losses:
-        outcome = run_scenario(seed, min(KILLS_OF_A_SCENARIO, kills - total.kills), span_s=0.2, mutant=mutant, nursery=nursery)
+        outcome = run_scenario(
+            seed, min(KILLS_OF_A_SCENARIO, kills - total.kills), span_s=0.2, mutant=mutant, nursery=nursery
+        )
         total.kills += outcome.kills
         total.losses += outcome.losses
         seed += 1

@@ -88,9 +88,7 @@ class Holding:
             elif what == "drop":
                 del self.tables[rest[0]]
                 self.own.discard(rest[0])
-                self.indexes = {
-                    place: form for place, form in self.indexes.items() if place[0] != rest[0]
-                }
+                self.indexes = {place: form for place, form in self.indexes.items() if place[0] != rest[0]}
             elif what == "index":
                 table, name, form = rest
                 self.indexes[table, name] = form
@@ -152,7 +150,8 @@ class Draft:
             "room": random.randrange(4),
             "tags": random.sample("abcdef", random.randrange(4)),
             # Now and then one that needs pages of its own.
-            "pad": "x" * (random.randrange(4_000, 20_000) if random.random() < 0.02 else random.randrange(60)),
+            "pad": "x"
+            * (random.randrange(4_000, 20_000) if random.random() < 0.02 else random.randrange(60)),
         }
 
     def some_table(self) -> str:
@@ -223,7 +222,9 @@ class Draft:
         point = self.lane.db.table(HITS).get("all")
         self.do(
             [["add", HITS, "all", "count", 1]],
-            lambda: expect(point.update({"count": row["count"] + 1, "op": op}, durability=durability), replaced=1),
+            lambda: expect(
+                point.update({"count": row["count"] + 1, "op": op}, durability=durability), replaced=1
+            ),
         )
 
     # Many documents
@@ -261,7 +262,8 @@ class Draft:
                 for old in documents
             ],
             lambda: expect(
-                mine.update({"op": op, "score": row["score"] + 1}, durability=durability), replaced=len(documents)
+                mine.update({"op": op, "score": row["score"] + 1}, durability=durability),
+                replaced=len(documents),
             ),
         )
 
@@ -341,7 +343,8 @@ class Draft:
         """So many random writes."""
         for _ in range(count):
             choice = self.random.choices(
-                [self.insert, self.update, self.replace, self.delete, self.hit, self.bulk_insert], [6, 6, 2, 3, 2, 1]
+                [self.insert, self.update, self.replace, self.delete, self.hit, self.bulk_insert],
+                [6, 6, 2, 3, 2, 1],
             )[0]
             choice()
 
@@ -354,7 +357,9 @@ class Lane:
         life: Makes the names of this life's writes different from those of others.
     """
 
-    def __init__(self, name: str, db: Database, holding: Holding, random: Random, say: Say, life: str) -> None:
+    def __init__(
+        self, name: str, db: Database, holding: Holding, random: Random, say: Say, life: str
+    ) -> None:
         self.name = name
         self.db = db
         self.holding = holding
