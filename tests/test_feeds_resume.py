@@ -287,9 +287,10 @@ def test_another_process_is_heard(tmp_path):
             assert [cursor.next(timeout=20)["new_offset"] for _ in range(2)] == [0, 0]
 
 
-def test_the_token_after_an_event_is_past_it_also_while_others_are_still_being_told(games):
+@pytest.mark.parametrize("squash", [False, True])
+def test_the_token_after_an_event_is_past_it_also_while_others_are_still_being_told(games, squash):
     """Whoever keeps it with the event is not told the event again."""
-    feed = games.changes(include_seq=True)
+    feed = games.changes(include_seq=True, squash=squash)
     found: list[tuple[int, int]] = []
 
     def look(document: Any) -> bool:
@@ -301,29 +302,9 @@ def test_the_token_after_an_event_is_past_it_also_while_others_are_still_being_t
         return True
 
     # One is asked before the feed hears of the change, the other after it; both before the commit counts as told.
-    with games.filter(lambda game: look(game)).changes().cursor():
-        with feed.cursor() as cursor, games.filter(lambda game: look(game)).changes().cursor():
-            for number in range(5):
-                games.insert({"id": number})
-
-    assert [(seq, seq) for seq in range(1, 6)] == found
-
-
-def test_the_token_after_a_squashed_event_is_past_it_also_while_others_are_still_being_told(games):
-    feed = games.changes(include_seq=True, squash=True)
-    found: list[tuple[int, int]] = []
-
-    def look(document: Any) -> bool:
-        try:
-            event = cursor.next(timeout=0)
-        except TimeoutError:
-            return False
-        found.append((event["seq"], int(feed.token.rpartition(".")[2])))
-        return True
-
-    with games.filter(lambda game: look(game)).changes().cursor():
-        with feed.cursor() as cursor, games.filter(lambda game: look(game)).changes().cursor():
-            for number in range(5):
-                games.insert({"id": number})
+    first, second = (games.filter(lambda game: look(game)).changes() for _ in range(2))
+    with first.cursor(), feed.cursor() as cursor, second.cursor():
+        for number in range(5):
+            games.insert({"id": number})
 
     assert [(seq, seq) for seq in range(1, 6)] == found
