@@ -32,7 +32,7 @@ from .lanes import ACCOUNT_COUNT, ACCOUNTS, EUROS, Holding, Lane, Say, Surprise,
 from .raw import look
 
 # A child that nobody kills gives up, so that nothing is left behind by a parent that died.
-LONGEST_LIFE_S = 60.0
+LONGEST_LIFE_S = 300.0
 
 
 class Teller:
@@ -52,7 +52,7 @@ class Teller:
 def live(config: dict[str, Any]) -> None:
     """One life. Returns only where something is wrong."""
     say = Teller(config["fifo"])
-    say({"pid": os.getpid()})
+    say({"hello": True})
     try:
         broken.apply(config.get("mutant"))
         checkpoint_at(config["checkpoint_bytes"])
@@ -199,6 +199,7 @@ def nursery() -> None:
                     traceback.print_exc()
                 finally:
                     os._exit(status)
+            answer["pid"] = pid
             if config["do"] == "look":
                 answer["status"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         answers.write(json.dumps(answer) + "\n")

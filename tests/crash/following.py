@@ -16,7 +16,7 @@ from reactdb.database import Database
 from .consumer import FEEDS, feed_of, line_of, read_lines
 from .records import Entry, Memory
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 # How long a feed that has told everything is listened to, to see that it tells no more.
 QUIET_S = 0.003
 

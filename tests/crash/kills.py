@@ -111,8 +111,9 @@ class Victim:
             assert self._own.stdin is not None
             self._own.stdin.write(json.dumps({**config, "do": "become"}).encode() + b"\n")
             self._own.stdin.flush()
+            self._pid = self._own.pid
         else:
-            nursery.ask({**config, "do": "fork"})
+            self._pid = nursery.ask({**config, "do": "fork"})["pid"]
         self.listen(lambda: self.life.is_opening)
 
     def listen(self, is_enough: Callable[[], bool], seconds: float = LONGEST_WAIT_S) -> bool:
@@ -124,7 +125,7 @@ class Victim:
                 return False
             if select.select([self._ear], [], [], left)[0] and not self._hear():
                 # Nobody is at the other end: not yet, or the process ended by itself.
-                if self.life.pid is not None:
+                if self.life.is_speaking:
                     self.life.errors.append("a process ended before it was killed")
                     return False
                 time.sleep(0.0005)
@@ -143,17 +144,16 @@ class Victim:
 
     def kill(self) -> Life:
         """SIGKILL, and everything that it had told. It is dead afterwards, and its locks are gone."""
-        pid = self.life.pid
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
+        # It was not waited for, so that its number is still its own, also if it has ended by itself.
+        os.kill(self._pid, signal.SIGKILL)
         while self._hear():
             select.select([self._ear], [], [], LONGEST_WAIT_S)
         os.close(self._ear)
         self._fifo.unlink()
         if self._own is not None:
             stop(self._own)
-        elif pid is not None:
-            self._nursery.ask({"do": "reap", "pid": pid})
+        else:
+            self._nursery.ask({"do": "reap", "pid": self._pid})
         return self.life
 
 

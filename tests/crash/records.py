@@ -50,14 +50,15 @@ class Life:
         self.retention = retention
         self.ops: dict[str, Op] = {}
         self.errors: list[str] = []
-        self.pid: int | None = None
+        self.is_speaking = False
         self.opened = 0
         self.is_opening = False
 
     def take(self, message: dict[str, Any]) -> None:
-        if "pid" in message:
-            self.pid = message["pid"]
-        elif "opening" in message:
+        self.is_speaking = True
+        if "hello" in message:
+            return
+        if "opening" in message:
             self.is_opening = True
         elif "opened" in message:
             self.opened += 1
