@@ -16,7 +16,7 @@ from typing import Any
 
 from reactdb.change import DELETE
 from reactdb.feeds.feed import Feed
-from reactdb.store import retention, transaction
+from reactdb.store import retention, snapshot, transaction
 from reactdb.store.sqlite import Connection
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Writer
@@ -157,6 +157,11 @@ def compaction_in_two_halves() -> None:
     retention.set_fact = later
 
 
+def seq_given_twice() -> None:
+    """The newest entry gives the next seq, also where compaction has removed the one after it."""
+    snapshot.HEAD = "SELECT coalesce(max(seq), 0) FROM log"
+
+
 def token_one_ahead() -> None:
     """A feed's token is past an event that was not told yet."""
     token = Feed.token.fget  # type: ignore[attr-defined]
@@ -188,6 +193,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
         feed_told_before_commit,
         low_water_not_raised,
         compaction_in_two_halves,
+        seq_given_twice,
         token_one_ahead,
         part_not_taken_back,
     )

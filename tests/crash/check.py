@@ -21,6 +21,7 @@ from reactdb.collation import key_value
 from reactdb.database import Database
 from reactdb.store.doctor import examine
 
+from .consumer import stamp
 from .following import check_following
 from .lanes import ACCOUNT_COUNT, ACCOUNTS, BASE, EUROS, FORMS, FOUNDER, HITS, SHARED, Document, Holding, Step
 from .records import Entry, Life, Memory, Op, by_lane
@@ -165,6 +166,11 @@ class Examination:
             known = memory.entries.get(change.seq)
             if known is not None and known != Entry.of(change):
                 yield f"log entry {change.seq} was {known}, and is {Entry.of(change)}"
+        for seq, number, kind, _, _, key, body, _ in self.raw["log"]:
+            known = memory.entries.get(seq)
+            now = (number, key_value(bytes.fromhex(key)), KINDS[kind], stamp(body))
+            if known is not None and now != (known.table_id, known.key, known.kind, known.new):
+                yield f"log entry {seq} was {known}, and is {now}"
         keeps = [life.retention for life in self.lives if life.retention is not None]
         for life in self.lives:
             for op in life.ops.values():
@@ -174,6 +180,10 @@ class Examination:
                     yield f"{op.name} said that the log begins after {op.oldest}, but it does after {low}"
                 if op.seq is not None and op.seq > head:
                     yield f"{op.name} was acknowledged at {op.seq}, but the log ends at {head}"
+                for seq in () if op.seq is None else range(op.seq - len(op.changes) + 1, op.seq + 1):
+                    other = memory.places.setdefault(seq, op.name)
+                    if other != op.name:
+                        yield f"{op.name} was acknowledged at {seq}, and so was {other}"
         if low != memory.low and not memory.low < low <= max(head - min(keeps, default=head), memory.low):
             yield f"the low-water mark went from {memory.low} to {low} of {head}, where {keeps} were to be kept"
 

@@ -83,7 +83,15 @@ def _connect(config: dict[str, Any]) -> Database:
 
 def _lanes(config: dict[str, Any], db: Database, say: Say) -> list[Lane]:
     return [
-        Lane(name, db, Holding.of_data(data), Random(f"{config['seed']}-{name}"), say, config["life"])
+        Lane(
+            name,
+            db,
+            Holding.of_data(data),
+            Random(f"{config['seed']}-{name}"),
+            say,
+            config["life"],
+            is_sweeping=config["sweeping"],
+        )
         for name, data in config["lanes"].items()
     ]
 

@@ -201,8 +201,9 @@ class Scenario:
 
     def round(self) -> None:
         kind = self.random.choices(list(ROUNDS), list(ROUNDS.values()))[0]
-        if not self.memory.is_founded and kind in ("doors", "three"):
-            kind = "alone"
+        if not self.memory.is_founded:
+            # There is no file yet, or one that was left while it was made.
+            kind = self.random.choice(["early", "early", "alone"])
         lives = {"alone": self._alone, "early": self._early, "doors": self._doors, "three": self._three}[
             kind
         ]()
@@ -284,6 +285,7 @@ class Scenario:
             "upkeep": upkeep,
             "consumers": str(self.folder) if consumers else None,
             "revolving": revolving,
+            "sweeping": random.random() < 0.15,
             "retention": random.choice([None, None, None, 300]),
             # Small, so that checkpoints come often; or so large that none comes.
             "checkpoint_bytes": random.choice([1 << 16, 1 << 18, 1 << 24]),

@@ -355,10 +355,19 @@ class Lane:
     Args:
         say: Tells the parent; what was said has left the process.
         life: Makes the names of this life's writes different from those of others.
+        is_sweeping: Half of its deletions are removed from the log at once.
     """
 
     def __init__(
-        self, name: str, db: Database, holding: Holding, random: Random, say: Say, life: str
+        self,
+        name: str,
+        db: Database,
+        holding: Holding,
+        random: Random,
+        say: Say,
+        life: str,
+        *,
+        is_sweeping: bool = False,
     ) -> None:
         self.name = name
         self.db = db
@@ -366,6 +375,7 @@ class Lane:
         self.random = random
         self.say = say
         self.life = life
+        self.is_sweeping = is_sweeping
         self.count = 0
         self.keys = [f"{name}:{number}" for number in range(40)]
         self._bulk = 0
@@ -394,6 +404,14 @@ class Lane:
             return
         self.say({"done": op, "seq": seq, "ended": time.monotonic_ns()})
         self.holding = draft.after
+        if self.is_sweeping and draft.steps and draft.steps[-1][0] == "del" and self.random.random() < 0.5:
+            self._sweep(op + "-sweep")
+
+    def _sweep(self, op: str) -> None:
+        """Remove all history. The newest entry goes too, if it still is a deletion; its seq must not come back."""
+        self.say({"op": op, "kind": "compact", "keep": 0})
+        oldest = self.db.compact(0)["oldest"]
+        self.say({"done": op, "seq": None, "oldest": oldest})
 
     # Each kind makes the draft and gives what carries it out; that gives the seq of its last change, where it is known.
 

@@ -151,12 +151,14 @@ class Memory:
         totals: The numbers that all lanes add to, by (table, key).
         documents: By the number of their table, then by key.
         entries: Every log entry that was ever seen, by seq.
+        places: Whose each seq is, as far as writes were acknowledged with it.
     """
 
     lanes: dict[str, Holding] = field(default_factory=dict)
     totals: dict[tuple[str, str], int] = field(default_factory=dict)
     documents: dict[int, dict[str, Any]] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)
+    places: dict[int, str] = field(default_factory=dict)
     head: int = 0
     low: int = 0
     is_founded: bool = False
