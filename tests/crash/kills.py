@@ -224,7 +224,7 @@ class Scenario:
 
     def _early(self) -> list[Life]:
         victim = self._victim(self._some_lanes(2), upkeep=True, consumers=True)
-        time.sleep(self.random.random() * self.random.choice([0.001, 0.004, 0.012]))
+        time.sleep(self.random.random() * self.random.choice([0.001, 0.004, 0.012, 0.04]))
         return [victim.kill()]
 
     def _doors(self) -> list[Life]:
