@@ -96,8 +96,8 @@ def head_moved_later() -> None:
 
         return moved
 
-    def commit_and_move(self: Writer, transactions: Sequence[WriteTransaction]) -> None:
-        commit(self, transactions)
+    def commit_and_move(self: Writer, *args: Any) -> None:
+        commit(self, *args)
         if pending:
             time.sleep(PAUSE_S)
             self.connection.execute("BEGIN IMMEDIATE")
@@ -127,13 +127,13 @@ def feed_told_before_commit() -> None:
     commit = Writer._commit_and_publish
 
     def tell_and_commit(
-        self: Writer, connection: Connection, transactions: Sequence[WriteTransaction]
+        self: Writer, connection: Connection, transactions: Sequence[WriteTransaction], *rest: Any
     ) -> int:
         publisher = self._engine.publisher
         publisher.publish(transactions, max(t.first + t.count - 1 for t in transactions))
         publisher.drain()
         time.sleep(PAUSE_S)
-        return commit(self, connection, transactions)
+        return commit(self, connection, transactions, *rest)
 
     Writer._commit_and_publish = tell_and_commit  # type: ignore[method-assign]
 
@@ -177,7 +177,7 @@ def part_not_taken_back() -> None:
     """What failed inside a transaction stays, where the transaction goes on."""
 
     @contextmanager
-    def nothing(self: Writer, transaction: WriteTransaction) -> Iterator[None]:
+    def nothing(self: Writer, *_: Any) -> Iterator[None]:
         yield
 
     Writer._savepoint = nothing  # type: ignore[assignment, method-assign]

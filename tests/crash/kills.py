@@ -419,7 +419,11 @@ def prove(*, seed: int, kills: int = 100) -> int:
 
 
 def noticed(mutant: str, seed: int, kills: int, nursery: Nursery | None = None) -> Outcome:
-    """Kill processes with a broken store until it is noticed, on one file after the other."""
+    """Kill processes with a broken store until it is noticed, on one file after the other.
+
+    Raises:
+        AssertionError: The mutant does not fit the store any more, and broke itself.
+    """
     total = Outcome(seed)
     while total.kills < kills and not total.losses:
         outcome = run_scenario(
@@ -427,5 +431,7 @@ def noticed(mutant: str, seed: int, kills: int, nursery: Nursery | None = None) 
         )
         total.kills += outcome.kills
         total.losses += outcome.losses
+        blunders = [loss for loss in outcome.losses if "TypeError" in loss or "AttributeError" in loss]
+        assert not blunders, f"{mutant} does not fit the store: {blunders[0]}"
         seed += 1
     return total
