@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -23,6 +24,9 @@ from crash.records import Life, Memory, Op
 
 import reactdb
 from reactdb import row
+
+if not hasattr(os, "fork"):
+    pytest.skip("processes are made with fork() here", allow_module_level=True)
 
 # Kills in each of the scenarios. A round may kill up to four processes, so that there are a few more.
 SCENARIOS = dict.fromkeys((11, 12, 13, 14), 15)
