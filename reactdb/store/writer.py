@@ -63,6 +63,8 @@ class Writer:
         # `PRAGMA data_version` when this connection last looked; None makes it look again.
         self._seen_version: int | None = None
         self._is_synchronous: bool | None = None
+        # Everything that is committed has been flushed to the disk. False where nobody knows.
+        self._is_flushed = False
         self._is_abandoned = False
         self._is_closing = False
         self._last_time = 0
@@ -381,6 +383,7 @@ class Writer:
     def _look_again(self, connection: Connection) -> None:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
+        self._is_flushed = False
         self.last_seq = head_seq(connection)
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
@@ -417,8 +420,14 @@ class Writer:
         connection = self.connection
         if all(transaction.is_empty for transaction in transactions):
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
-            self.roll_back()
-            return
+            if not self._is_synchronous or self._is_flushed or self.guard is None:
+                self.roll_back()
+                return
+            # But "unchanged" is an answer, too: what it rests on, soft commits perhaps, must survive as if written now.
+            try:
+                schema.touch(connection)
+            except SQLiteError as error:
+                raise self._engine.translated(error, "commit") from error
         with self._engine.publisher.committing:
             wal_bytes = self._commit_and_publish(connection, transactions)
         self.upkeep.after_commit(wal_bytes)
@@ -435,6 +444,8 @@ class Writer:
             self.roll_back()
             translated = self._engine.translated(error, "commit")
             if getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
+                # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
+                self.has_own_epoch = False
                 translated = OutcomeUnknown(
                     f"commit: {self.path}: {error}: the write may or may not be there; read to know"
                 )
@@ -442,6 +453,7 @@ class Writer:
         self.last_seq = max(self.last_seq, *(t.first + t.count - 1 for t in transactions))
         self._last_time = first.time
         self.has_own_epoch = True
+        self._is_flushed = self._is_synchronous is True
         for transaction in transactions:
             if transaction.is_catalogue_changed:
                 self.adopt(transaction.catalogue)
