@@ -93,16 +93,17 @@ class History:
 
     def expectation(self, marks: Iterable[Mark], place: int) -> Expectation:
         """What is legal when the power is cut after `place` events."""
-        begun: set[int] = set()
+        # Of each write that was begun, how many had been acknowledged by then.
+        begun: dict[int, int] = {}
         failed: list[int] = []
         tokens = list(self._kept)
-        least = 0
+        least = done = 0
         for mark in marks:
             if mark.place > place:
                 break
             said = mark.said
             if "begin" in said:
-                begun.add(said["begin"])
+                begun[said["begin"]] = done
                 continue
             if "failed" in said:
                 failed.append(said["failed"])
@@ -110,23 +111,20 @@ class History:
             number = said.get("done", said.get("told"))
             if "token" in said:
                 tokens.append(Handed(said["token"], self._places[number]))
+                done += 1
             if number in self._writes and self._writes[number].durability == "hard":
                 least = max(least, self._places[number])
         most = least
         while most < len(self.order) and self.order[most] in begun:
             most += 1
         candidates = self._candidates[least : most + 1]
-        candidates += [
-            candidate for number in failed if (candidate := self._with_failed(number)).commits >= least
-        ]
-        # Begun last, and failed only after the cut.
-        candidates += [
-            self._with_failed(number) for number in begun if number not in self._places and number not in failed
-        ]
+        # Those that failed, and one that was begun last and is about to fail.
+        in_doubt = [number for number in begun if number in failed or number not in self._places]
+        candidates += [self._with_failed(number, begun[number]) for number in in_doubt if begun[number] >= least]
         return Expectation(least, candidates, tokens, self._candidates[-1].log, self._lost)
 
-    def _with_failed(self, number: int) -> Candidate:
-        commits = sum(other < number for other in self.order)
+    def _with_failed(self, number: int, commits: int) -> Candidate:
+        """Only where writes are made one after the other is it known how many commits there were before."""
         model = self.model(commits)
         self._writes[number].effect(model)
         return Candidate(commits, model.picture(), model.log)

@@ -10,6 +10,7 @@ What a drive does not do, and no image has: bytes outside of a range that was wr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -240,14 +241,16 @@ def grown_with_zeros(file: File, random: Random) -> bytes:
 
 
 def garbage(file: File, random: Random) -> bytes:
-    """Sectors that were being written hold neither the old nor the new."""
+    """Sectors that were being written hold neither the old nor the new, where these are not the same."""
     content = bytearray(with_calls(file, file.pending))
     pieces = [piece for call in file.pending for piece in sectors(call) if piece.data is not None]
     for piece in random.sample(pieces, min(len(pieces), random.choice((1, 2, 8)))):
         assert piece.data is not None
-        end = min(piece.offset + len(piece.data), len(content))
-        if piece.offset < end:
-            content[piece.offset : end] = random.randbytes(end - piece.offset)
+        old = file.certain[piece.offset : piece.offset + len(piece.data)]
+        same = len(os.path.commonprefix((bytes(old), piece.data)))
+        start, end = piece.offset + same, min(piece.offset + len(piece.data), len(content))
+        if start < end:
+            content[start:end] = random.randbytes(end - start)
     return bytes(content)
 
 

@@ -146,7 +146,7 @@ def record(job: Job) -> None:
     if shim.recorder_begin(job.folder.encode(), job.trace.encode()):
         raise OSError(f"the trace {job.trace} cannot be written")
     if scenario.failing:
-        number = Random(f"{job.scenario}/{job.seed}/failing").randrange(1, 30)
+        number = Random(f"{job.scenario}/{job.seed}/failing").randrange(1, 20)
         shim.recorder_fail_sync(number, scenario.failing.encode())
     run = Run(scenario, job.seed, job.folder)
     run.carry_out()

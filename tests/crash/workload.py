@@ -95,12 +95,10 @@ def bulk(table: str, documents: Sequence[Document]) -> Action:
 
 
 def again(table: str, key: Any) -> Action:
-    """What is there is written once more: nothing changes, and the answer says that it is there."""
+    """Nothing changes, and the answer says that what is there is there (or that it is not)."""
 
     def perform(database: Any, durability: str | None) -> None:
-        document = database.table(table).get(key).run()
-        if document is not None:
-            database.table(table).insert(dict(document), conflict="replace", durability=durability)
+        database.table(table).get(key).update({}, durability=durability)
 
     return Action(perform, lambda model: None)
 
