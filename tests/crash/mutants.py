@@ -11,7 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from reactdb.store import sqlite, transaction, writer
+from reactdb.store import reflush, schema, sqlite, transaction, writer
 
 
 class WithoutFlushes(sqlite3.Connection):
@@ -53,8 +53,8 @@ def log_apart_from_heads() -> None:
     transaction.WriteTransaction._append = append  # type: ignore[method-assign]
 
 
-def acknowledged_early() -> None:
-    """Somebody is told of a commit before it is made."""
+def told_early() -> None:
+    """Feeds hear of a commit before it is made."""
     real = writer.Writer._commit_and_publish
 
     def commit(self: Any, connection: Any, transactions: Any) -> int:
@@ -65,15 +65,21 @@ def acknowledged_early() -> None:
     writer.Writer._commit_and_publish = commit  # type: ignore[method-assign]
 
 
-def one_epoch() -> None:
-    """A process that begins to write goes on with the epoch that it finds."""
-    writer.start_epoch = lambda connection, since: None
+def forgets_failures() -> None:
+    """After a flush has failed, it goes on as if nothing was the matter."""
+    reflush.Flushes.notice = lambda self, error: False  # type: ignore[method-assign]
+
+
+def answers_unflushed() -> None:
+    """A hard write that changes nothing flushes nothing, whatever its answer rests on."""
+    schema.touch = lambda connection: None
 
 
 MUTANTS: dict[str, Callable[[], None]] = {
     "synchronous=OFF": synchronous_off,
     "soft judged as hard": soft_for_hard,
     "log apart from heads": log_apart_from_heads,
-    "a feed is told early": acknowledged_early,
-    "one epoch for ever": one_epoch,
+    "a feed is told early": told_early,
+    "a failed flush is forgotten": forgets_failures,
+    "an answer is not flushed": answers_unflushed,
 }

@@ -1,4 +1,47 @@
-"""Power cuts. (docstring to come)"""
+"""Power cuts: what a run asked of the disk is recorded, and every image that a cut could have left of it must be as promised.
+
+Run it with `python -m tests.crash --power-images 20000`, or `python -m tests.crash.power --images 20000 --seed 1 --jobs 2`.
+
+**Method.** A program carries out a scenario (`scenarios.py`) with reactdb and the standard library's SQLite, under a small shared
+object (`recorder.c`, built with the C compiler that is there) which writes down, in one order for all threads and processes, each
+call that changes a file of the database: create, write, resize, flush, flush of the folder, unlink, rename. The program adds marks
+of what it begins, what is acknowledged to it, which token it is given, and what its feeds are told (`recorded.py`). Afterwards the
+power is cut after every call, and images of the disk are made (`images.py`). Each is opened with reactdb in a folder in memory and
+judged (`power_check.py`) against a model in plain Python (`workload.py`, `history.py`).
+
+**Legal images.** A disk has what was flushed, and of all else anything. So for each file, of the calls since its last flush:
+
+    everything          all of them
+    nothing             none of them
+    all but one         any one is missing
+    only one            any one is there alone
+    only the last       the newest few, without those before them
+    first few           in order, up to any one
+    some                any subset
+    torn at sector      one is there in part, by sectors of 512 bytes; those after it are all there or all missing
+    torn at byte        one is there up to any byte
+    any sectors         each sector is as it was at some moment, whatever the others are: writes in any order
+    grown with zeros    the file has its new size, and zeros where it grew
+    garbage             sectors that were being written hold neither the old nor the new
+
+and one more kind where each file has another of these. A name that was made, removed or renamed leads to what it led to at any
+moment since the last flush of the folder: flushing a file does not make its name last. When a flush has failed, what it was to
+flush stays in doubt also after later flushes that succeed, until it is written again. `-shm` is in no image.
+
+What no image has: a flushed byte that is lost, and changed bytes outside of the range of a write. Drives that do that lie, and
+SQLite counts on it as reactdb does (https://sqlite.org/psow.html).
+
+**What must be.** The image opens without help and passes `reactdb doctor`. It holds the first k commits, whole, documents, indexes
+and log: with every commit that was acknowledged under `hard`, or that a feed was told of under `hard`, and none that was not
+begun. Under `soft` k is any number. A token whose position the image has is taken; any other raises HistoryDiverged, also once
+another process has written over that position; and no position is given twice. The next write gets the next seq, and is still
+there when the file is opened again.
+
+**Twice.** What is done with an image, from its opening on, is recorded in turn, and cut again.
+
+**That it can fail** is shown by `mutants.py`: stores that do not flush, treat hard as soft, commit a log entry apart from its head,
+tell feeds too early, forget that a flush has failed; each is found out by a few dozen images.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +156,7 @@ class Workshop:
         yield from (future.result() for future in futures)
 
     def image_of(self, run: Run, spec: Spec) -> tuple[dict[str, bytes], Run] | None:
-        """An image, and a Run that goes on where it left off (without a recording yet); None where it is not as it must be."""
+        """An image, and the run with what is known of a database that goes on from there; None where it is not as it must be."""
         disk = Disk(run.recording)
         for event in run.recording.events[: spec.place]:
             disk.advance(event)
@@ -160,7 +203,8 @@ def chosen(run: Run, images: int, repeat: int) -> list[Spec]:
 
 @contextmanager
 def workshop(jobs: int) -> Iterator[Workshop]:
-    """
+    """One with so many judges; 1: this process judges.
+
     Raises:
         NoRecorder: Calls cannot be recorded here.
     """
@@ -194,22 +238,25 @@ def cut_twice(shop: Workshop, images: int, *, seed: int) -> Result:
     start = time.monotonic()
     random = Random(f"twice/{seed}")
     names = sorted(SCENARIOS)
-    recoveries = -(-images // IMAGES_PER_RECOVERY)
-    for number in range(recoveries):
+    number = 0
+    while result.images < images and number <= 3 * images // IMAGES_PER_RECOVERY:
         name = random.choice(names)
         first = shop.record(name, seed * 1_000 + 500 + number)
+        number += 1
         spec = Spec(random.randrange(len(first.recording.events)), random.randrange(KINDS), 0)
         found = shop.image_of(first, spec)
         if found is None:
             result.failures.append(f"{name}, seed {first.seed}, {spec}: the image to recover is not as it must be")
             continue
         files, base = found
-        numbers = [write.number for write in writes_of(scenario_of(name).steps(Random(f"{name}/{first.seed}")))]
-        scenario = recovery(max(numbers) + 1, random.choice(("hard", "soft")))
-        second = shop.record(scenario, first.seed, files=files)
+        steps = scenario_of(name).steps(Random(f"{name}/{first.seed}"))
+        next_number = max(write.number for write in writes_of(steps)) + 1
+        second = shop.record(
+            recovery(next_number, random.choice(("hard", "soft"))), first.seed, files=files
+        )
         second = replace(second, base=base.base, kept=base.kept, lost=base.lost)
         result.add(second)
-        shop.judge(second, images * (number + 1) // recoveries - images * number // recoveries, result)
+        shop.judge(second, min(IMAGES_PER_RECOVERY, images - result.images), result)
     result.seconds = time.monotonic() - start
     return result
 
