@@ -120,7 +120,9 @@ class History:
         candidates = self._candidates[least : most + 1]
         # Those that failed, and one that was begun last and is about to fail.
         in_doubt = [number for number in begun if number in failed or number not in self._places]
-        candidates += [self._with_failed(number, begun[number]) for number in in_doubt if begun[number] >= least]
+        candidates += [
+            self._with_failed(number, begun[number]) for number in in_doubt if begun[number] >= least
+        ]
         return Expectation(least, candidates, tokens, self._candidates[-1].log, self._lost)
 
     def _with_failed(self, number: int, commits: int) -> Candidate:

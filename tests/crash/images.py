@@ -10,12 +10,11 @@ What a drive does not do, and no image has: bytes outside of a range that was wr
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from .recording import MARKS, Event, Operation, Recording
+from .recording import Event, Operation, Recording
 
 SECTOR_BYTES = 512
 Image = dict[str, bytes]
@@ -247,7 +246,7 @@ def garbage(file: File, random: Random) -> bytes:
     for piece in random.sample(pieces, min(len(pieces), random.choice((1, 2, 8)))):
         assert piece.data is not None
         old = file.certain[piece.offset : piece.offset + len(piece.data)]
-        same = len(os.path.commonprefix((bytes(old), piece.data)))
+        same = next((place for place, byte in enumerate(old) if byte != piece.data[place]), len(old))
         start, end = piece.offset + same, min(piece.offset + len(piece.data), len(content))
         if start < end:
             content[start:end] = random.randbytes(end - start)
@@ -303,8 +302,6 @@ def image(disk: Disk, kind: int, random: Random) -> Image:
         names = random.choice((disk.names_now(), disk.names_of_a_cut(random), disk.names_of_a_cut(random)))
     found = {}
     for name, inode in sorted(names.items()):
-        if name == MARKS:
-            continue
         file = disk.files[inode]
         fate = FATES[kind] if kind != MIXED else random.choice(FATES)
         found[name] = fate(file, random) if file.pending else bytes(file.certain)

@@ -5,7 +5,6 @@ Rule of this file: a mutant changes the store in its own process, and nothing in
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -14,16 +13,14 @@ from typing import Any
 from reactdb.store import reflush, schema, sqlite, transaction, writer
 
 
-class WithoutFlushes(sqlite3.Connection):
-    """A connection on which FULL means OFF."""
-
-    def execute(self, statement: str, *arguments: Any) -> Any:
-        return super().execute(statement.replace("synchronous=FULL", "synchronous=OFF"), *arguments)
-
-
 def synchronous_off() -> None:
     """Nothing is ever flushed."""
     real = sqlite.sqlite3
+
+    class WithoutFlushes(real.Connection):  # type: ignore[misc]
+        def execute(self, statement: str, *arguments: Any) -> Any:
+            return super().execute(statement.replace("synchronous=FULL", "synchronous=OFF"), *arguments)
+
     sqlite.sqlite3 = SimpleNamespace(
         connect=partial(real.connect, factory=WithoutFlushes), sqlite_version=real.sqlite_version
     )

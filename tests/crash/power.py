@@ -2,12 +2,12 @@
 
 Run it with `python -m tests.crash --power-images 20000`, or `python -m tests.crash.power --images 20000 --seed 1 --jobs 2`.
 
-**Method.** A program carries out a scenario (`scenarios.py`) with reactdb and the standard library's SQLite, under a small shared
-object (`recorder.c`, built with the C compiler that is there) which writes down, in one order for all threads and processes, each
-call that changes a file of the database: create, write, resize, flush, flush of the folder, unlink, rename. The program adds marks
-of what it begins, what is acknowledged to it, which token it is given, and what its feeds are told (`recorded.py`). Afterwards the
-power is cut after every call, and images of the disk are made (`images.py`). Each is opened with reactdb in a folder in memory and
-judged (`power_check.py`) against a model in plain Python (`workload.py`, `history.py`).
+**Method.** A program carries out a scenario (`scenarios.py`) with reactdb and the standard library's SQLite, under a small
+shared object (`recorder.c`, built with the C compiler that is there). This writes down, in one order for all threads and
+processes, each call that changes a file of the database: create, write, resize, flush, flush of the folder, unlink, rename. The
+program adds marks of what it begins, what is acknowledged to it, which token it is given, and what its feeds are told
+(`recorded.py`). Afterwards the power is cut after any of the calls, and images of the disk are made (`images.py`). Each is opened
+with reactdb, in a folder in memory, and judged (`power_check.py`) against a model in plain Python (`workload.py`, `history.py`).
 
 **Legal images.** A disk has what was flushed, and of all else anything. So for each file, of the calls since its last flush:
 
@@ -22,7 +22,7 @@ judged (`power_check.py`) against a model in plain Python (`workload.py`, `histo
     torn at byte        one is there up to any byte
     any sectors         each sector is as it was at some moment, whatever the others are: writes in any order
     grown with zeros    the file has its new size, and zeros where it grew
-    garbage             sectors that were being written hold neither the old nor the new
+    garbage             sectors that were being written hold neither the old nor the new, where these differ
 
 and one more kind where each file has another of these. A name that was made, removed or renamed leads to what it led to at any
 moment since the last flush of the folder: flushing a file does not make its name last. When a flush has failed, what it was to
@@ -31,16 +31,16 @@ flush stays in doubt also after later flushes that succeed, until it is written 
 What no image has: a flushed byte that is lost, and changed bytes outside of the range of a write. Drives that do that lie, and
 SQLite counts on it as reactdb does (https://sqlite.org/psow.html).
 
-**What must be.** The image opens without help and passes `reactdb doctor`. It holds the first k commits, whole, documents, indexes
-and log: with every commit that was acknowledged under `hard`, or that a feed was told of under `hard`, and none that was not
-begun. Under `soft` k is any number. A token whose position the image has is taken; any other raises HistoryDiverged, also once
-another process has written over that position; and no position is given twice. The next write gets the next seq, and is still
-there when the file is opened again.
+**What must be.** The image opens without help and passes `reactdb doctor`. It holds the first k commits, whole: documents,
+indexes and log. Among them is every commit that was acknowledged under `hard`, or that a feed was told of under `hard`, also
+where the answer was that nothing had to be changed; and none that was not begun. Under `soft` k is any number. A token whose
+position the image has is taken; any other raises HistoryDiverged, also once another process has written over that position; and
+no position is given twice. The next write gets the next seq, and is still there when the file is opened again.
 
 **Twice.** What is done with an image, from its opening on, is recorded in turn, and cut again.
 
-**That it can fail** is shown by `mutants.py`: stores that do not flush, treat hard as soft, commit a log entry apart from its head,
-tell feeds too early, forget that a flush has failed; each is found out by a few dozen images.
+**That it can fail** is shown by `mutants.py`: stores that do not flush, treat hard as soft, commit a log entry apart from its
+head, tell feeds too early, or forget that a flush has failed. Each is found out by a few dozen images.
 """
 
 from __future__ import annotations
@@ -209,7 +209,9 @@ def workshop(jobs: int) -> Iterator[Workshop]:
         NoRecorder: Calls cannot be recorded here.
     """
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="reactdb-power-", dir=memory if memory.is_dir() else None) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="reactdb-power-", dir=memory if memory.is_dir() else None
+    ) as name:
         folder = Path(name).resolve()
         with Recorder(folder) as recorder:
             if jobs <= 1:
@@ -246,14 +248,14 @@ def cut_twice(shop: Workshop, images: int, *, seed: int) -> Result:
         spec = Spec(random.randrange(len(first.recording.events)), random.randrange(KINDS), 0)
         found = shop.image_of(first, spec)
         if found is None:
-            result.failures.append(f"{name}, seed {first.seed}, {spec}: the image to recover is not as it must be")
+            result.failures.append(
+                f"{name}, seed {first.seed}, {spec}: the image to recover is not as it must be"
+            )
             continue
         files, base = found
         steps = scenario_of(name).steps(Random(f"{name}/{first.seed}"))
         next_number = max(write.number for write in writes_of(steps)) + 1
-        second = shop.record(
-            recovery(next_number, random.choice(("hard", "soft"))), first.seed, files=files
-        )
+        second = shop.record(recovery(next_number, random.choice(("hard", "soft"))), first.seed, files=files)
         second = replace(second, base=base.base, kept=base.kept, lost=base.lost)
         result.add(second)
         shop.judge(second, min(IMAGES_PER_RECOVERY, images - result.images), result)
@@ -293,7 +295,9 @@ def all_results(shop: Workshop, images: int, seed: int) -> Iterator[Result]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Cut the power in recorded runs of reactdb, and judge what is left.")
+    parser = argparse.ArgumentParser(
+        description="Cut the power in recorded runs of reactdb, and judge what is left."
+    )
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

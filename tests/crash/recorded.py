@@ -36,7 +36,7 @@ from .workload import Reopen, Together, Upkeep, Write
 FILE = "a.db"
 
 
-class Run:
+class Program:
     """One scenario, being carried out."""
 
     def __init__(self, scenario: Scenario, seed: int, folder: str) -> None:
@@ -148,9 +148,9 @@ def record(job: Job) -> None:
     if scenario.failing:
         number = Random(f"{job.scenario}/{job.seed}/failing").randrange(1, 20)
         shim.recorder_fail_sync(number, scenario.failing.encode())
-    run = Run(scenario, job.seed, job.folder)
-    run.carry_out()
-    Path(job.result).write_text(json.dumps({"order": run.order}))
+    program = Program(scenario, job.seed, job.folder)
+    program.carry_out()
+    Path(job.result).write_text(json.dumps({"order": program.order}))
 
 
 def fork(work: Any) -> int:

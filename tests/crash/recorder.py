@@ -67,7 +67,11 @@ class Recorder:
     """The process that records. Use it as a context manager."""
 
     def __init__(self, folder: Path) -> None:
-        environment = {**os.environ, "LD_PRELOAD": str(build(folder)), "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(build(folder)),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.recorded"],
             stdin=subprocess.PIPE,

@@ -320,9 +320,7 @@ SCENARIOS = {
             durability="soft",
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
-        Scenario(
-            "compactions", compactions, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, chunk_changes=7
-        ),
+        Scenario("compactions", compactions, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, chunk_changes=7),
         Scenario(
             "retention", retention, retention=8, chunk_changes=5, checkpoint_bytes=SMALL_CHECKPOINT_BYTES
         ),
