@@ -15,6 +15,7 @@ import pytest
 from crash import images, power
 from crash.images import FATES, Disk, File, Pending
 from crash.power import Workshop
+from crash.power_check import Run, problems_of
 from crash.recorder import NoRecorder
 from crash.recording import Event, Operation, Recording
 from hypothesis import given
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
-from reactdb.store import reflush, sqlite, writer
+from reactdb.store import doctor, reflush, sqlite, writer
 from reactdb.store.engine import Engine
 from reactdb.store.moved import FileGuard
 
@@ -69,6 +70,17 @@ class TestImages:
         assert any(complaint in failure for failure in result.failures)
         # And without the mutant, the same run is right.
         assert [] == power.cut(shop, scenario, 20, seed=seed).failures
+
+    @pytest.mark.parametrize("operation", [Operation.SYNC, Operation.SYNC_FOLDER])
+    def test_a_disk_that_does_not_flush_is_found_out(self, shop, monkeypatch, operation):
+        real = Disk.advance
+        monkeypatch.setattr(
+            Disk, "advance", lambda self, event: event.operation == operation or real(self, event)
+        )
+
+        result = power.cut(shop, "reopenings", 60, seed=1)
+
+        assert any("no prefix of the commits" in failure for failure in result.failures)
 
     def test_positions_that_are_given_twice_are_found_out(self, shop, monkeypatch):
         """Here it is the process after the cut that is wrong: it goes on with the epoch that it finds."""
@@ -123,6 +135,22 @@ class TestDisk:
         content = fate(file, Random(seed))
         assert len(content) >= len(certain)
         assert all(content[place] == certain[place] for place in range(len(certain)) if place not in touched)
+
+
+class TestHalfMadeFiles:
+    def test_a_file_that_was_cut_while_it_was_made_is_not_read_but_made(self, shop, tmp_path):
+        """A journal is beside it that says how to undo what was begun."""
+        for name, content in half_made(shop.record("creation", 1)).items():
+            (tmp_path / name).write_bytes(content)
+        path = tmp_path / "a.db"
+
+        with pytest.raises(reactdb.CannotOpen, match="a crash left it half-made"):
+            reactdb.connect(path, read_only=True)
+        with pytest.raises(reactdb.CannotOpen, match="a crash left it half-made"):
+            list(doctor.examine(str(path)))
+        with reactdb.connect(path) as database:
+            assert [] == database.table_list()
+        assert [] == list(problems_of(path))
 
 
 class TestFlushes:
@@ -226,6 +254,17 @@ class TestFlushes:
             os.rename(path + "-kept", path + "-wal")
             flushes.make_sure()
             assert not flushes.is_doubtful
+
+
+def half_made(run: Run) -> images.Image:
+    """Everything that was on its way to the disk when the file had begun to be written."""
+    disk = Disk(run.recording)
+    for event in run.recording.events:
+        disk.advance(event)
+        made = images.image(disk, 0, Random(1))
+        if made.get("a.db") and made.get("a.db-journal"):
+            return made
+    raise AssertionError("the file was made without a journal")
 
 
 def wal_bytes(path: str) -> int:

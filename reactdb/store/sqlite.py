@@ -122,6 +122,10 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         )
     if "closed database" in text:
         return DatabaseClosed(path)
+    if name == "SQLITE_READONLY_ROLLBACK":
+        return CannotOpen(
+            path, "a crash left it half-made, and reading cannot finish that: open it once to write"
+        )
     is_read_only = name.startswith("SQLITE_READONLY") or "readonly database" in text
     # In a folder where nothing can be made, SQLite says that it cannot write even where it would only read.
     if (
