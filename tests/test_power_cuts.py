@@ -241,6 +241,13 @@ class TestFlushes:
         with reactdb.connect(path, read_only=True) as after:
             assert 2 == after.table("games").count().run()
 
+    def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
+        with reactdb.connect(path) as database:
+            engine_writer = database._engine._writer
+            assert engine_writer is not None
+
+            assert (1,) == engine_writer.connection.execute("PRAGMA fullfsync").fetchone()
+
     def test_a_log_that_is_not_ours_is_not_written_to(self, path):
         with reactdb.connect(path) as database:
             database.table_create("games")

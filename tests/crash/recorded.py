@@ -52,7 +52,18 @@ class Program:
 
     def open(self) -> Any:
         scenario = self.scenario
-        database = reactdb.connect(self.path, durability=scenario.durability, retention=scenario.retention)
+        failures = 0
+        while True:
+            try:
+                database = reactdb.connect(
+                    self.path, durability=scenario.durability, retention=scenario.retention
+                )
+                break
+            except reactdb.StorageError:
+                # The flushes that are to fail were of those that make a file: whoever meets that, tries again.
+                failures += 1
+                if scenario.failing is None or failures > scenario.failures:
+                    raise
         if scenario.is_heard:
             database.changes().subscribe(self._hear)
         return database
@@ -62,13 +73,7 @@ class Program:
             self.mark(told=change["new_val"]["step"])
 
     def carry_out(self) -> None:
-        try:
-            database = self.open()
-        except reactdb.StorageError:
-            # The flush that is to fail was one of the first: whoever meets that, tries again.
-            if not self.scenario.failing:
-                raise
-            database = self.open()
+        database = self.open()
         for step in self.steps:
             if isinstance(step, Write):
                 if self.write(database, step):
@@ -86,7 +91,7 @@ class Program:
         try:
             step.perform(database)
         except reactdb.StorageError:
-            if not self.scenario.failing:
+            if self.scenario.failing is None:
                 raise
 
     def write(self, database: Any, write: Write) -> bool:
@@ -96,7 +101,7 @@ class Program:
             write.perform(database)
         except (reactdb.StorageError, reactdb.TableNotFound):
             # Not found, because it could not be made.
-            if not self.scenario.failing:
+            if self.scenario.failing is None:
                 raise
             self.mark(failed=write.number)
             return False
@@ -145,9 +150,9 @@ def record(job: Job) -> None:
     shim = ctypes.CDLL(None)
     if shim.recorder_begin(job.folder.encode(), job.trace.encode()):
         raise OSError(f"the trace {job.trace} cannot be written")
-    if scenario.failing:
-        number = Random(f"{job.scenario}/{job.seed}/failing").randrange(1, 20)
-        shim.recorder_fail_sync(number, scenario.failing.encode())
+    if scenario.failing is not None:
+        before = Random(f"{job.scenario}/{job.seed}/failing").randrange(20)
+        shim.recorder_fail_sync(before, scenario.failures, scenario.failing.encode())
     program = Program(scenario, job.seed, job.folder)
     program.carry_out()
     Path(job.result).write_text(json.dumps({"order": program.order}))

@@ -8,7 +8,7 @@
  * lock on the trace against other processes. So the trace is the order in which the file system saw the calls.
  *
  * A flush (fsync, fdatasync) is written down and not carried out: the disk is simulated from the trace, and the real one
- * need not be waited for. recorder_fail_sync makes one of them fail.
+ * need not be waited for. recorder_fail_sync makes some of them fail.
  *
  * Not recorded: what is read, locks, and files that end in "-shm" (the shared memory of a write-ahead log is made anew from
  * the log when nobody has it open, so that a power cut cannot leave one that counts). A call that changes files and is not
@@ -49,8 +49,9 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int trace = -1;
 static char folder[PATH_MAX];
 static size_t folder_bytes;
-/* Flushes until one fails; 0: none will. Of `failing_suffix` only, where that is not empty. */
-static long syncs_until_failure;
+/* Flushes, of files whose names end in `failing_suffix`, that succeed before some fail, and how many then do. */
+static long syncs_before_failure;
+static long failures_left;
 static char failing_suffix[64];
 
 static int (*real_open)(const char *, int, ...);
@@ -159,7 +160,7 @@ int recorder_begin(const char *watched, const char *trace_path) {
     memset(kinds, 0, sizeof kinds);
     snprintf(folder, sizeof folder, "%s", watched);
     folder_bytes = strlen(folder);
-    syncs_until_failure = 0;
+    failures_left = 0;
     int fd = real_open(trace_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
     /* Out of the way: a program may count on the lowest numbers. */
     trace = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 1000);
@@ -168,10 +169,11 @@ int recorder_begin(const char *watched, const char *trace_path) {
     return trace < 0 ? -1 : 0;
 }
 
-/* The `number`th flush from now of a file whose name ends in `suffix` fails, once. */
-void recorder_fail_sync(long number, const char *suffix) {
+/* After `before` flushes of files whose names end in `suffix`, `failures` of them fail. */
+void recorder_fail_sync(long before, long failures, const char *suffix) {
     pthread_mutex_lock(&mutex);
-    syncs_until_failure = number;
+    syncs_before_failure = before;
+    failures_left = failures;
     snprintf(failing_suffix, sizeof failing_suffix, "%s", suffix);
     pthread_mutex_unlock(&mutex);
 }
@@ -307,14 +309,19 @@ int posix_fallocate(int fd, off_t offset, off_t length) { return posix_fallocate
 
 static int is_to_fail(int fd) {
     char link[64], path[PATH_MAX];
-    if (!syncs_until_failure) return 0;
+    if (!failures_left) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path - 1);
     size_t wanted = strlen(failing_suffix);
     if (length < (ssize_t)wanted) return 0;
     path[length] = 0;
     if (strcmp(path + (size_t)length - wanted, failing_suffix) != 0) return 0;
-    return --syncs_until_failure == 0;
+    if (syncs_before_failure > 0) {
+        syncs_before_failure--;
+        return 0;
+    }
+    failures_left--;
+    return 1;
 }
 
 static int synced(int fd) {

@@ -47,7 +47,8 @@ class Scenario:
         chunk_changes: Changes that one transaction of a compaction removes, where it is not the store's own.
         retention: As for `connect`.
         is_heard: A feed listens, and marks what it is told.
-        failing: Suffix of the file of which one flush fails; the random source says which. None: none does.
+        failing: Suffix of the files of which a flush fails; the random source says which. None: none does.
+        failures: How many flushes of them fail, one after the other.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Scenario:
     retention: int | None = None
     is_heard: bool = False
     failing: str | None = None
+    failures: int = 1
 
 
 class Script:
@@ -152,13 +154,17 @@ def writes(durability: str, how_many: int = 24) -> Callable[[Random], list[Step]
     return steps
 
 
-def with_a_second_try(steps: Callable[[Random], list[Step]]) -> Callable[[Random], list[Step]]:
+def with_second_tries(
+    steps: Callable[[Random], list[Step]], tries: int = 1
+) -> Callable[[Random], list[Step]]:
     """For scenarios in which something fails: if it is the making of the first table, the rest must not do without."""
 
     def tried(random: Random) -> list[Step]:
         first, *others = steps(random)
         assert isinstance(first, Write)
-        return [first, Write(0, first.actions, first.durability), *others]
+        # Numbers below 1 are free.
+        again = [Write(-number, first.actions, first.durability) for number in range(tries)]
+        return [first, *again, *others]
 
     return tried
 
@@ -333,17 +339,19 @@ SCENARIOS = {
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
         Scenario("reopenings", reopenings),
-        Scenario("a flush of the log fails", with_a_second_try(writes("hard")), failing="-wal"),
+        Scenario("a flush fails in creation", with_second_tries(creation("hard")), failing=""),
+        Scenario("a flush of the log fails", with_second_tries(writes("hard")), failing="-wal"),
         Scenario(
             "a flush of the file fails",
-            with_a_second_try(checkpoints),
+            with_second_tries(checkpoints),
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
             failing=".db",
         ),
-        Scenario("a flush fails, mixed", with_a_second_try(mixed), failing="-wal"),
+        Scenario("a flush fails, mixed", with_second_tries(mixed), failing="-wal"),
+        Scenario("flushes fail, mixed", with_second_tries(mixed, 4), failing="-wal", failures=4),
         Scenario(
             "a flush fails, soft",
-            with_a_second_try(writes("soft", 40)),
+            with_second_tries(writes("soft", 40)),
             durability="soft",
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
             failing="-wal",
