@@ -215,12 +215,13 @@ def wrong_log(database: Any, held: Candidate) -> Iterator[str]:
 
 
 def wrong_tokens(database: Any, expectation: Expectation, held: Candidate) -> Iterator[str]:
-    """`held`: what the image held. Of the many tokens, those about its end are asked for, and the first and the last."""
+    """`held`: what the image held. Of the many tokens, those on both sides of its end are asked for, and the last."""
     head = held.picture.seq
     database_id = database.token.partition(".")[0]
     tokens = expectation.tokens
-    near = [one for one in tokens if abs(one.seq - head - 1) <= 2 or abs(one.commits - held.commits) <= 1]
-    for one in dict.fromkeys((*tokens[:1], *near, *tokens[-1:])):
+    kept = [one for one in tokens if one.seq <= head and one.commits <= held.commits][-1:]
+    lost = [one for one in tokens if one.seq > head or one.commits > held.commits][:1]
+    for one in dict.fromkeys((*kept, *lost, *tokens[-1:])):
         is_same = one.seq <= head and held.log[: one.seq] == expectation.log[: one.seq]
         if not one.token.startswith(database_id):
             # The file itself was lost; that it may be is the business of `candidates`.
@@ -230,7 +231,7 @@ def wrong_tokens(database: Any, expectation: Expectation, held: Candidate) -> It
             yield f"the position {one.token} is there, but is refused: {refusal}"
         elif not is_same and not isinstance(refusal, reactdb.HistoryDiverged):
             yield f"the position {one.token} was lost in the cut, and is not refused as such ({refusal})"
-    for token in expectation.lost[-3:]:
+    for token in expectation.lost[:1]:
         if not isinstance(refused(database, token), reactdb.HistoryDiverged):
             yield f"the position {token} was lost in an earlier cut, and is taken"
 
