@@ -67,11 +67,13 @@ class Upkeep:
         if writer.guard is None:
             return True
         try:
+            writer.flushes.settle(connection)
             connection.execute(f"PRAGMA busy_timeout={int(CHECKPOINT_TIMEOUT_S * 1000)}")
             busy, pages, done = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             reason = f"a reader kept {pages - done} of {pages} pages" if busy else ""
-        except SQLiteError as error:
+        except (SQLiteError, ReactDBError) as error:
             reason = str(error)
+            writer.doubt(error)
         finally:
             connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
         if not reason:
@@ -110,6 +112,7 @@ class Upkeep:
         except BaseException as error:
             writer.roll_back()
             if isinstance(error, SQLiteError):
+                writer.doubt(error)
                 raise writer.translated(error, "compact") from error
             raise
         removed.entries += step.entries
@@ -125,6 +128,7 @@ class Upkeep:
         try:
             self._writer.connection.execute("VACUUM")
         except SQLiteError as error:
+            self._writer.doubt(error)
             raise self._writer.translated(error, "vacuum") from error
         self._writer.check_same_file()
         self.checkpoint()

@@ -25,6 +25,7 @@ from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.epochs import start_epoch
 from reactdb.store.moved import FileGuard
+from reactdb.store.reflush import Flushes
 from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
@@ -49,6 +50,7 @@ class Writer:
         catalogue: Tables and indexes as this connection knows them: never older, nor newer, than what it writes to.
         has_own_epoch: This process has begun an epoch.
         guard: Notices that the file was moved; None in memory.
+        flushes: What of the write-ahead log is on the disk.
         upkeep: Checkpoints, compaction, retention.
     """
 
@@ -70,6 +72,7 @@ class Writer:
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
         self.guard = None if engine.is_memory else FileGuard(engine.path)
+        self.flushes = Flushes(engine.path, self.guard)
         self.upkeep = Upkeep(self)
 
     def close(self) -> None:
@@ -87,7 +90,7 @@ class Writer:
         with ticket.held:
             try:
                 self._turns.take(ticket, self.busy_timeout_s)
-                self.connection.close()
+                self.flushes.close(self.connection)
             except DatabaseBusy:
                 logger.debug("%s is closed by the write that is going on", self.path)
             finally:
@@ -201,7 +204,7 @@ class Writer:
         self._own.mine = None
         if self._is_closing and not self._is_abandoned and self._turns.is_first(ticket):
             # Whoever closed the database has not waited for this turn.
-            self.connection.close()
+            self.flushes.close(self.connection)
         self._turns.release(ticket)
 
     def check_writable(self) -> None:
@@ -378,9 +381,15 @@ class Writer:
         self._begin(bool(self._is_synchronous), None, collect=False)
         self._seen_version = None
 
+    def doubt(self, error: BaseException) -> None:
+        """Something failed. Was it a flush, the next transaction begins with making sure of the log."""
+        if self.flushes.notice(error):
+            self._seen_version = None
+
     def _look_again(self, connection: Connection) -> None:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
+        self.flushes.make_sure()
         self.last_seq = head_seq(connection)
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
@@ -417,8 +426,14 @@ class Writer:
         connection = self.connection
         if all(transaction.is_empty for transaction in transactions):
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
-            self.roll_back()
-            return
+            if not self._is_synchronous or self.flushes.is_complete or self.guard is None:
+                self.roll_back()
+                return
+            # But "unchanged" is an answer, too: what it rests on, soft commits perhaps, must survive as if written now.
+            try:
+                schema.touch(connection)
+            except SQLiteError as error:
+                raise self._engine.translated(error, "commit") from error
         with self._engine.publisher.committing:
             wal_bytes = self._commit_and_publish(connection, transactions)
         self.upkeep.after_commit(wal_bytes)
@@ -434,7 +449,9 @@ class Writer:
             first.is_committing = False
             self.roll_back()
             translated = self._engine.translated(error, "commit")
-            if getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
+            if self.flushes.notice(error):
+                # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
+                self.has_own_epoch = False
                 translated = OutcomeUnknown(
                     f"commit: {self.path}: {error}: the write may or may not be there; read to know"
                 )
@@ -442,6 +459,7 @@ class Writer:
         self.last_seq = max(self.last_seq, *(t.first + t.count - 1 for t in transactions))
         self._last_time = first.time
         self.has_own_epoch = True
+        self.flushes.is_complete = self._is_synchronous is True
         for transaction in transactions:
             if transaction.is_catalogue_changed:
                 self.adopt(transaction.catalogue)

@@ -1,0 +1,82 @@
+"""Mutants: what could be wrong with the store, put into a program that is about to be recorded. The images must show each.
+
+Rule of this file: a mutant changes the store in its own process, and nothing in the files of the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from reactdb.store import reflush, schema, sqlite, transaction, writer
+
+
+def synchronous_off() -> None:
+    """Nothing is ever flushed."""
+    real = sqlite.sqlite3
+
+    class WithoutFlushes(real.Connection):  # type: ignore[misc]
+        def execute(self, statement: str, *arguments: Any) -> Any:
+            return super().execute(statement.replace("synchronous=FULL", "synchronous=OFF"), *arguments)
+
+    sqlite.sqlite3 = SimpleNamespace(
+        connect=partial(real.connect, factory=WithoutFlushes), sqlite_version=real.sqlite_version
+    )
+
+
+def soft_for_hard() -> None:
+    """Every commit is soft, whatever was asked for: what the images then hold is judged as hard."""
+    real = writer.Writer._begin
+
+    def begin(self: Any, is_hard: bool, *arguments: Any, **named: Any) -> Any:
+        return real(self, False, *arguments, **named)
+
+    writer.Writer._begin = begin  # type: ignore[method-assign]
+
+
+def log_apart_from_heads() -> None:
+    """The log entry is committed, and then its head in a transaction of its own."""
+    real = transaction.WriteTransaction._append
+
+    def append(self: Any, *arguments: Any) -> int:
+        seq = real(self, *arguments)
+        if not self.depth:
+            self.execute("COMMIT")
+            self.execute("BEGIN IMMEDIATE")
+        return seq
+
+    transaction.WriteTransaction._append = append  # type: ignore[method-assign]
+
+
+def told_early() -> None:
+    """Feeds hear of a commit before it is made."""
+    real = writer.Writer._commit_and_publish
+
+    def commit(self: Any, connection: Any, transactions: Any) -> int:
+        self._engine.publisher.publish(transactions, transactions[-1].first + transactions[-1].count - 1)
+        self._engine.publisher.drain()
+        return real(self, connection, transactions)
+
+    writer.Writer._commit_and_publish = commit  # type: ignore[method-assign]
+
+
+def forgets_failures() -> None:
+    """After a flush has failed, it goes on as if nothing was the matter."""
+    reflush.Flushes.notice = lambda self, error: False  # type: ignore[method-assign]
+
+
+def answers_unflushed() -> None:
+    """A hard write that changes nothing flushes nothing, whatever its answer rests on."""
+    schema.touch = lambda connection: None
+
+
+MUTANTS: dict[str, Callable[[], None]] = {
+    "synchronous=OFF": synchronous_off,
+    "soft judged as hard": soft_for_hard,
+    "log apart from heads": log_apart_from_heads,
+    "a feed is told early": told_early,
+    "a failed flush is forgotten": forgets_failures,
+    "an answer is not flushed": answers_unflushed,
+}

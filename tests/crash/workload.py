@@ -1,0 +1,228 @@
+"""Workloads of the power-cut tests: steps that a program carries out on a database, and what each does to a plain model of it.
+
+A step can be carried out in any state (it makes tables that are missing, and passes over keys that are), so that the same steps
+can go on where an image left off.
+
+Rule of this file: the model is dicts and lists and knows nothing of reactdb. A write to a table that is not there (its making
+has failed) does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Document = dict[str, Any]
+Change = tuple[str, Any, Document | None]
+
+
+@dataclass(slots=True)
+class Model:
+    """What a database holds, and its log: one change (table, key, new document) for each seq."""
+
+    tables: dict[str, dict[Any, Document]] = field(default_factory=dict)
+    indexes: dict[str, set[str]] = field(default_factory=dict)
+    log: list[Change] = field(default_factory=list)
+
+    def put(self, table: str, document: Document) -> None:
+        key = document["id"]
+        if table in self.tables and self.tables[table].get(key) != document:
+            self.tables[table][key] = document
+            self.log.append((table, key, document))
+
+    def delete(self, table: str, key: Any) -> None:
+        if self.tables.get(table, {}).pop(key, None) is not None:
+            self.log.append((table, key, None))
+
+    def picture(self) -> Picture:
+        """A copy, to compare with."""
+        tables = {
+            name: (dict(documents), sorted(self.indexes[name])) for name, documents in self.tables.items()
+        }
+        return Picture(len(self.log), tables)
+
+    def copy(self) -> Model:
+        tables = {name: dict(documents) for name, documents in self.tables.items()}
+        indexes = {name: set(names) for name, names in self.indexes.items()}
+        return Model(tables, indexes, list(self.log))
+
+
+@dataclass(slots=True, frozen=True)
+class Picture:
+    """The documents and the names of the indexes of each table, at one seq."""
+
+    seq: int
+    tables: dict[str, tuple[dict[Any, Document], list[str]]]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Actions: (what it does to a database, what it does to the model)
+
+
+@dataclass(slots=True, frozen=True)
+class Action:
+    perform: Callable[[Any, str | None], object]
+    effect: Callable[[Model], None]
+
+
+def put(table: str, *documents: Document) -> Action:
+    """Documents, in the place of those that have their keys."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        database.table(table).insert(
+            [dict(one) for one in documents], conflict="replace", durability=durability
+        )
+
+    def effect(model: Model) -> None:
+        for document in documents:
+            model.put(table, document)
+
+    return Action(perform, effect)
+
+
+def bulk(table: str, documents: Sequence[Document]) -> Action:
+    """Many new documents with one call: their keys are free."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        database.table(table).insert([dict(one) for one in documents], durability=durability)
+
+    def effect(model: Model) -> None:
+        for document in documents:
+            model.put(table, document)
+
+    return Action(perform, effect)
+
+
+def again(table: str, key: Any) -> Action:
+    """Nothing changes, and the answer says that what is there is there (or that it is not)."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        database.table(table).get(key).update({}, durability=durability)
+
+    return Action(perform, lambda model: None)
+
+
+def update(table: str, key: Any, fields: Document) -> Action:
+    def perform(database: Any, durability: str | None) -> None:
+        database.table(table).get(key).update(dict(fields), durability=durability)
+
+    def effect(model: Model) -> None:
+        old = model.tables.get(table, {}).get(key)
+        if old is not None:
+            model.put(table, {**old, **fields})
+
+    return Action(perform, effect)
+
+
+def delete(table: str, key: Any) -> Action:
+    def perform(database: Any, durability: str | None) -> None:
+        database.table(table).get(key).delete(durability=durability)
+
+    return Action(perform, lambda model: model.delete(table, key))
+
+
+def create(table: str) -> Action:
+    def effect(model: Model) -> None:
+        model.tables.setdefault(table, {})
+        model.indexes.setdefault(table, set())
+
+    def perform(database: Any, durability: str | None) -> None:
+        with database.transaction(durability=durability):
+            database.table_create(table, exist_ok=True)
+
+    return Action(perform, effect)
+
+
+def drop(table: str) -> Action:
+    def perform(database: Any, durability: str | None) -> None:
+        with database.transaction(durability=durability):
+            if table in database.table_list():
+                database.table_drop(table)
+
+    def effect(model: Model) -> None:
+        model.tables.pop(table, None)
+        model.indexes.pop(table, None)
+
+    return Action(perform, effect)
+
+
+def index(table: str, name: str, multi: bool = False) -> Action:
+    def perform(database: Any, durability: str | None) -> None:
+        with database.transaction(durability=durability):
+            if name not in database.table(table).index_list():
+                database.table(table).index_create(name, multi=multi)
+
+    return Action(perform, lambda model: model.indexes.get(table, set()).add(name))
+
+
+def unindex(table: str, name: str) -> Action:
+    def perform(database: Any, durability: str | None) -> None:
+        with database.transaction(durability=durability):
+            if name in database.table(table).index_list():
+                database.table(table).index_drop(name)
+
+    return Action(perform, lambda model: model.indexes.get(table, set()).discard(name))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Steps
+
+
+@dataclass(slots=True, frozen=True)
+class Write:
+    """One commit.
+
+    Attributes:
+        number: Names it in the marks; also in the field `step` of every document that it writes.
+        durability: What is asked for; of several actions, for the transaction that they are made in.
+    """
+
+    number: int
+    actions: tuple[Action, ...]
+    durability: str
+
+    def perform(self, database: Any) -> None:
+        if len(self.actions) == 1:
+            self.actions[0].perform(database, self.durability)
+            return
+        with database.transaction(durability=self.durability):
+            for action in self.actions:
+                action.perform(database, None)
+
+    def effect(self, model: Model) -> None:
+        for action in self.actions:
+            action.effect(model)
+
+
+@dataclass(slots=True, frozen=True)
+class Upkeep:
+    """Something that changes the files, and nothing that they say."""
+
+    perform: Callable[[Any], object]
+
+
+class Reopen:
+    """Close the database and open it again: the last one to close empties the write-ahead log and removes it."""
+
+
+@dataclass(slots=True, frozen=True)
+class Together:
+    """Several sequences of writes at once, each by a thread or a process of its own."""
+
+    lines: tuple[tuple[Write, ...], ...]
+    by: str  # "threads" or "processes"
+
+
+Step = Write | Upkeep | Reopen | Together
+
+
+def writes_of(steps: Iterable[Step]) -> list[Write]:
+    """Every write, in the order in which they are begun; of those made at once, in any."""
+    found: list[Write] = []
+    for step in steps:
+        if isinstance(step, Write):
+            found.append(step)
+        elif isinstance(step, Together):
+            found += [write for line in step.lines for write in line]
+    return found
