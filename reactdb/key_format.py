@@ -124,6 +124,10 @@ def key_bytes(value: Any) -> bytes:
         return _encode(value, MAX_DEPTH)
     except Refused as refused:
         raise InvalidKey(str(refused)) from None
+    except (InvalidKey, RecursionError):
+        raise
+    except Exception as error:  # a method of the caller's class, or another thread's change
+        raise InvalidKey(f"a value of type {kind.__qualname__} failed: {type(error).__name__}") from error
 
 
 def _encode(value: Any, depth: int) -> bytes:

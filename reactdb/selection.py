@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reactdb import collation
 from reactdb.access import access, find_table
 from reactdb.change import Change
-from reactdb.errors import InvalidOption, QueryError, TableNotFound, UsageError
+from reactdb.errors import InvalidOption, QueryError, TableNotFound, UsageError, shown
 from reactdb.expression import (
     Expression,
     OrderKey,
@@ -141,7 +141,7 @@ class Selection:
             path = field_path(index.expression)
             index = path[0] if path is not None and len(path) == 1 else index
         if index is not None and not isinstance(index, str):
-            raise InvalidOption(f"index is the name of an index, or asc or desc of one, not {index!r}")
+            raise InvalidOption(f"index is the name of an index, or asc or desc of one, not {shown(index)}")
         return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
 
     def limit(self, count: int) -> Selection:
@@ -433,7 +433,7 @@ def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
 
 def check_index(index: object) -> None:
     if index is not None and not isinstance(index, str):
-        raise InvalidOption(f"index is the name of an index, not {index!r}")
+        raise InvalidOption(f"index is the name of an index, not {shown(index)}")
 
 
 def check_count(word: str, count: object) -> int:
@@ -455,8 +455,13 @@ def field_or_expression(field: Any) -> Expression:
 
 def has_expression(value: Any) -> bool:
     """Whether an expression is somewhere in a dict or list. A patch without one need not be compiled."""
-    if isinstance(value, Expression):
-        return True
-    if isinstance(value, dict):
-        return any(has_expression(part) for part in value.values())
-    return isinstance(value, (list, tuple)) and any(has_expression(part) for part in value)
+    pending, known = [value], set()
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Expression):
+            return True
+        # Each once: a dict may be inside itself, which is refused later.
+        if isinstance(one, (dict, list, tuple)) and id(one) not in known:
+            known.add(id(one))
+            pending.extend(dict.values(one) if isinstance(one, dict) else one)
+    return False

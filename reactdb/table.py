@@ -10,7 +10,7 @@ from typing import Any
 
 from reactdb import codec, collation
 from reactdb.access import find_table
-from reactdb.errors import IndexExists, IndexNotFound, InvalidKey, InvalidOption, MissingValue, QueryError
+from reactdb.errors import IndexExists, IndexNotFound, InvalidKey, InvalidOption, MissingValue, QueryError, shown
 from reactdb.expression import Expression, compile_value, expr, row, to_data
 from reactdb.query import Get, GetAll
 from reactdb.selection import PointSelection, Selection, check_index, live_table
@@ -78,7 +78,7 @@ class Table(Selection):
         """
         if not callable(conflict) and conflict not in ("error", "replace", "update"):
             raise InvalidOption(
-                f'Conflict option `{conflict}` unrecognized (options are "error", "replace" and "update").'
+                f'Conflict option `{conflict if isinstance(conflict, str) else shown(conflict):.60}` unrecognized (options are "error", "replace" and "update").'
             )
         given = [documents] if isinstance(documents, Mapping) else documents
         if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
@@ -116,7 +116,7 @@ class Table(Selection):
         """
         check_name("Index", name)
         if not isinstance(multi, bool):
-            raise InvalidOption(f"multi is True or False, not {multi!r}")
+            raise InvalidOption(f"multi is True or False, not {shown(multi)}")
         tree = row[name] if expression is None else index_expression(expression)
         compile_value(tree)
         data = codec.encode_value(to_data(tree))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from reactdb.collation import Bound
-from reactdb.errors import InvalidDocument, QueryError
+from reactdb.errors import InvalidDocument, QueryError, shown
 from reactdb.expression.build_objects import ObjectMethods
 from reactdb.expression.build_sequences import SequenceMethods
 from reactdb.expression.build_values import ValueMethods
@@ -253,7 +253,7 @@ def function_node(function: Callable[..., Any]) -> Function:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise InvalidDocument(
-            f"{function!r} is not a value, nor a function whose parameters can be read"
+            f"{shown(function)} is not a value, nor a function whose parameters can be read"
         ) from None
     parameters = tuple(
         new_variable()
