@@ -41,6 +41,7 @@ __all__ = [
     "MAX_INT_BITS",
     "FrozenDict",
     "FrozenList",
+    "check_extent",
     "decode",
     "decode_frozen",
     "decode_value",
@@ -265,6 +266,12 @@ def _contents(value: Any) -> Collection[tuple[Any, Any]] | None:
     if isinstance(value, tuple) and type(value) is not msgpack.ExtType:
         return list(enumerate(tuple.__getitem__(value, slice(None))))
     return None
+
+
+def check_extent(value: Any) -> None:
+    """Raise InvalidDocument for what is too deep, inside itself, or too many values: before anybody walks through it."""
+    if isinstance(value, (dict, list, tuple)):
+        _measure(value, [], {})
 
 
 def _measure(value: Any, path: _Path, known: dict[int, tuple[int, int]]) -> tuple[int, int]:

@@ -11,10 +11,18 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from reactdb import collation
+from reactdb import codec, collation
 from reactdb.access import access, find_table
 from reactdb.change import Change
-from reactdb.errors import InvalidOption, QueryError, TableNotFound, UsageError, shown
+from reactdb.errors import (
+    InvalidDocument,
+    InvalidKey,
+    InvalidOption,
+    QueryError,
+    TableNotFound,
+    UsageError,
+    shown,
+)
 from reactdb.expression import (
     Expression,
     OrderKey,
@@ -104,12 +112,13 @@ class Selection:
         """
         for name, bound in (("left_bound", left_bound), ("right_bound", right_bound)):
             if bound not in ("open", "closed"):
-                raise InvalidOption(f'Expected `open` or `closed` for optarg `{name}` (got `"{bound}"`).')
+                raise InvalidOption(f'Expected `open` or `closed` for optarg `{name}` (got `"{bound if isinstance(bound, str) else shown(bound):.60}"`).')
         check_index(index)
         if lower is None or upper is None:
             raise QueryError(
                 "Cannot use `null` in BETWEEN, use `r.minval` or `r.maxval` to denote unboundedness."
             )
+        check_given((lower, upper))
         start = collation.key_bytes(lower) + (b"\x00" if left_bound == "open" else b"")
         stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
         return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
@@ -429,6 +438,14 @@ def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
     if table is None:
         raise TableNotFound(name)
     return table
+
+
+def check_given(key: Any) -> None:
+    """Raise InvalidKey for an array without end, or with too many values: before anybody walks through it."""
+    try:
+        codec.check_extent(key)
+    except InvalidDocument as error:
+        raise InvalidKey(error.reason) from None
 
 
 def check_index(index: object) -> None:

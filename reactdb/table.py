@@ -13,7 +13,7 @@ from reactdb.access import find_table
 from reactdb.errors import IndexExists, IndexNotFound, InvalidKey, InvalidOption, MissingValue, QueryError, shown
 from reactdb.expression import Expression, compile_value, expr, row, to_data
 from reactdb.query import Get, GetAll
-from reactdb.selection import PointSelection, Selection, check_index, live_table
+from reactdb.selection import PointSelection, Selection, check_given, check_index, live_table
 from reactdb.store.catalogue import check_name
 from reactdb.store.transaction import WriteTransaction
 from reactdb.writing import Conflict, Tally, insert, prepare, prepare_again
@@ -167,12 +167,14 @@ class Table(Selection):
 def key_of(key: Any) -> bytes:
     if key is None:
         raise MissingValue("Keys cannot be NULL.")
+    check_given(key)
     return collation.primary_key_bytes(key)
 
 
 def index_key_of(key: Any) -> bytes:
     if key is None:
         raise MissingValue("Keys cannot be NULL.")
+    check_given(key)
     found = collation.index_key_bytes(key)
     if found is None:
         raise InvalidKey(

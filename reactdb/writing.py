@@ -111,8 +111,8 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
         except KeyError:
             pass
         else:
-            prepared.keys = list(map(key_of, found))
             prepared.bodies = codec.encode_many(documents)
+            prepared.keys = list(map(key_of, found))
             # The bytes must have the key that they are filed under: it is not one that may have changed, and is the same still.
             if set(map(type, found)) <= PLAIN_KEYS and all(
                 map(is_, found, [document.get(primary_key) for document in documents])
@@ -278,11 +278,10 @@ def update(
         given = asked(transaction, patch, before)
         if not isinstance(given, Mapping):
             raise QueryError(not_an_object(given))
+        codec.check_extent(given)
         try:
             new = merge_document(codec.decode(old[1]), given)
         except RuntimeError:
-            # Too deep, inside itself, or changed by another thread meanwhile: whoever looks at it for good knows where.
-            codec.encode_value(given)
             raise InvalidDocument("the patch was changed while it was being read") from None
         put(transaction, table, key, old, new, UPDATE, tally)
 
