@@ -165,8 +165,8 @@ _PACK_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
 def _packed_with_extensions(value: Any, found: list[Any]) -> bytes:
     """The bytes of a value in which these need an extension type, in the order in which the packer meets them.
 
-    They are converted beforehand and handed over by `next`, which is C, so that nobody else's code runs while the packer works: it
-    writes how long a list is before it writes the list, and another thread might change it in between.
+    They are converted beforehand and handed over by `next`, which is C, so that nobody else's code runs while the packer works:
+    it writes how long a list is before it writes the list, and another thread might change it in between.
     """
     converted = iter([EXTENSION_WRITERS[type(one)](one) for one in found])
     # `next(converted, one)`: once they are used up, the packer gets back what it cannot write, and says so.

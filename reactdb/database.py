@@ -22,7 +22,9 @@ from reactdb.errors import (
     TableExists,
     TableNotFound,
     UsageError,
+    is_one_of,
     shown,
+    word,
 )
 from reactdb.query import ALL_TABLES, Get, Query
 from reactdb.store.catalogue import TableInfo, check_name
@@ -164,8 +166,10 @@ def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
 
 
 def check_durability(durability: object) -> None:
-    if durability not in ("hard", "soft"):
-        raise InvalidOption(f'Durability option `{durability if isinstance(durability, str) else shown(durability):.60}` unrecognized (options are "hard" and "soft").')
+    if not is_one_of(durability, ("hard", "soft")):
+        raise InvalidOption(
+            f'Durability option `{word(durability)}` unrecognized (options are "hard" and "soft").'
+        )
 
 
 def check_flag(name: str, value: object) -> None:

@@ -51,6 +51,17 @@ def shown(value: object, length: int = 60) -> str:
         return f"<{type(value).__qualname__}>"
 
 
+def word(value: object) -> str:
+    """The same for an option that is one of a few words: without quotes where it is a text, as ReQL's sentences have it."""
+    return f"{value:.60}" if type(value) is str else shown(value)
+
+
+def is_one_of(value: object, words: tuple[str, ...]) -> bool:
+    """Whether an option is one of these words. What is no text is not compared: an array of numbers, for one, would not say
+    whether it is equal."""
+    return isinstance(value, str) and value in words
+
+
 class ReactDBError(Exception):
     """Anything that reactdb raises on purpose."""
 

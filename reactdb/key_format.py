@@ -255,7 +255,7 @@ _ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
     bytes: _encode_bytes,
     bytearray: _encode_bytes,
     memoryview: _encode_bytes,
-    UUID: lambda value, depth: _UUID + value.bytes,
+    UUID: lambda value, depth: _UUID + value.int.to_bytes(16, "big"),
     date: _encode_date,
     time: _encode_local_time,
     timedelta: _encode_duration,

@@ -21,7 +21,9 @@ from reactdb.errors import (
     QueryError,
     TableNotFound,
     UsageError,
+    is_one_of,
     shown,
+    word,
 )
 from reactdb.expression import (
     Expression,
@@ -111,8 +113,10 @@ class Selection:
             InvalidOption: `left_bound` or `right_bound` is neither "open" nor "closed".
         """
         for name, bound in (("left_bound", left_bound), ("right_bound", right_bound)):
-            if bound not in ("open", "closed"):
-                raise InvalidOption(f'Expected `open` or `closed` for optarg `{name}` (got `"{bound if isinstance(bound, str) else shown(bound):.60}"`).')
+            if not is_one_of(bound, ("open", "closed")):
+                raise InvalidOption(
+                    f'Expected `open` or `closed` for optarg `{name}` (got `"{word(bound)}"`).'
+                )
         check_index(index)
         if lower is None or upper is None:
             raise QueryError(

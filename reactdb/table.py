@@ -10,7 +10,17 @@ from typing import Any
 
 from reactdb import codec, collation
 from reactdb.access import find_table
-from reactdb.errors import IndexExists, IndexNotFound, InvalidKey, InvalidOption, MissingValue, QueryError, shown
+from reactdb.errors import (
+    IndexExists,
+    IndexNotFound,
+    InvalidKey,
+    InvalidOption,
+    MissingValue,
+    QueryError,
+    is_one_of,
+    shown,
+    word,
+)
 from reactdb.expression import Expression, compile_value, expr, row, to_data
 from reactdb.query import Get, GetAll
 from reactdb.selection import PointSelection, Selection, check_given, check_index, live_table
@@ -76,9 +86,9 @@ class Table(Selection):
         Raises:
             DuplicateKey, InvalidDocument, InvalidKey: Nothing was written then, not even the documents before it.
         """
-        if not callable(conflict) and conflict not in ("error", "replace", "update"):
+        if not callable(conflict) and not is_one_of(conflict, ("error", "replace", "update")):
             raise InvalidOption(
-                f'Conflict option `{conflict if isinstance(conflict, str) else shown(conflict):.60}` unrecognized (options are "error", "replace" and "update").'
+                f'Conflict option `{word(conflict)}` unrecognized (options are "error", "replace" and "update").'
             )
         given = [documents] if isinstance(documents, Mapping) else documents
         if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):

@@ -24,7 +24,8 @@ from reactdb.errors import (
     QueryError,
     ReactDBError,
     UsageError,
-    shown,
+    is_one_of,
+    word,
 )
 from reactdb.expression import merge_document
 from reactdb.identifiers import new_key
@@ -64,9 +65,9 @@ class Tally:
     __slots__ = ("changes", "counts", "generated_keys", "keeps_all")
 
     def __init__(self, return_changes: bool | str = False) -> None:
-        if not isinstance(return_changes, bool) and return_changes != "always":
+        if not isinstance(return_changes, bool) and not is_one_of(return_changes, ("always",)):
             raise InvalidOption(
-                f"Invalid return_changes value `{shown(return_changes)}` (options are `true`, `false`, and `'always'`)."
+                f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`)."
             )
         self.counts = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
         self.generated_keys: list[str] = []
@@ -157,9 +158,13 @@ def as_dict(document: Any) -> dict[str, Any]:
     except ReactDBError:
         raise
     except Exception as error:
-        raise InvalidDocument(f"the {type(document).__name__} cannot be read: {type(error).__name__}") from error
+        raise InvalidDocument(
+            f"the {type(document).__name__} cannot be read: {type(error).__name__}"
+        ) from error
     # Names that are a str's subclass would make their own rules of what is equal.
-    return found if set(map(type, found)) <= {str} else {codec.plain_name(name): found[name] for name in found}
+    return (
+        found if set(map(type, found)) <= {str} else {codec.plain_name(name): found[name] for name in found}
+    )
 
 
 def prepare_again(prepared: Prepared, assumed: str, primary_key: str) -> Prepared:

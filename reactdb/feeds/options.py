@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any
 
 from reactdb.collation import type_name
-from reactdb.errors import InvalidKey, InvalidOption, shown
+from reactdb.errors import InvalidKey, InvalidOption, is_one_of, shown
 
 MAX_SQUASH_S = 86_400.0
 # A year. Python's own locks take no more than some centuries.
@@ -70,7 +70,7 @@ def check_options(options: Mapping[str, Any]) -> FeedOptions:
             "since and include_initial exclude each other: a resumed feed goes on with what an uninterrupted one would tell"
         )
     on_overflow = options.get("on_overflow", "drop")
-    if on_overflow not in OVERFLOWS:
+    if not is_one_of(on_overflow, OVERFLOWS):
         raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {shown(on_overflow)}')
     queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
     return _shared(squash_s=squash_s, queue_size=queue_size, since=since, on_overflow=on_overflow, **flags)
