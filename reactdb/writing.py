@@ -105,7 +105,17 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
     """
     prepared = Prepared()
     key_of = collation.primary_key_bytes
-    if type(documents) is list and set(map(type, documents)) <= {dict}:
+    if type(documents) is list and len(documents) == 1 and type(documents[0]) is dict:
+        (document,) = documents
+        key = document.get(primary_key)
+        if type(key) in PLAIN_KEYS:
+            body = codec.encode(document)
+            # The bytes must have the key that they are filed under: it may have changed meanwhile, by another thread.
+            if document.get(primary_key) is key:
+                prepared.keys = [key_of(key)]
+                prepared.bodies = [body]
+                return prepared
+    elif type(documents) is list and set(map(type, documents)) <= {dict}:
         # The usual bulk: plain dicts that have their keys. A twentieth of the cost of the insert is the loop below.
         try:
             found = [document[primary_key] for document in documents]
@@ -114,7 +124,7 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
         else:
             prepared.bodies = codec.encode_many(documents)
             prepared.keys = list(map(key_of, found))
-            # The bytes must have the key that they are filed under: it is not one that may have changed, and is the same still.
+            # As for one.
             if set(map(type, found)) <= PLAIN_KEYS and all(
                 map(is_, found, [document.get(primary_key) for document in documents])
             ):
