@@ -27,7 +27,7 @@ from reactdb.errors import (
     word,
 )
 from reactdb.query import ALL_TABLES, Get, Query
-from reactdb.store.catalogue import TableInfo, check_name
+from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import epoch_at
 from reactdb.store.retention import Retention
@@ -270,6 +270,7 @@ class Database:
 
     def table_drop(self, name: str) -> dict[str, int]:
         """Drop a table. Its feeds get what is pending, then end with FeedAborted."""
+        check_text("Table", name)
 
         def one(transaction: WriteTransaction) -> None:
             known = transaction.catalogue.live.get(name)

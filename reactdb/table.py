@@ -24,7 +24,7 @@ from reactdb.errors import (
 from reactdb.expression import Expression, compile_value, expr, row, to_data
 from reactdb.query import Get, GetAll
 from reactdb.selection import PointSelection, Selection, check_given, check_index, live_table
-from reactdb.store.catalogue import check_name
+from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.writing import Conflict, Tally, insert, prepare, prepare_again
 
@@ -142,6 +142,7 @@ class Table(Selection):
 
     def index_drop(self, name: str) -> dict[str, int]:
         """Remove an index. Feeds that need it end with an error that names it."""
+        check_text("Index", name)
 
         def one(transaction: WriteTransaction) -> None:
             table = live_table(transaction, self.name)
@@ -166,6 +167,7 @@ class Table(Selection):
         with self._database._snapshot() as snapshot:
             table = find_table(self.name, snapshot)
         for name in names:
+            check_text("Index", name)
             if name not in table.indexes:
                 raise IndexNotFound(name, self.name)
         return [
