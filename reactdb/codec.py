@@ -17,13 +17,16 @@ Rule of this file: bytes that were not written by `encode` raise `CorruptDatabas
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timezone, tzinfo
+from functools import partial
 from typing import Any, Final
 from zlib import adler32
 
 import msgpack
 
-from reactdb.errors import CorruptDatabase, InvalidDocument
+from reactdb.errors import CorruptDatabase, InvalidDocument, shown
 from reactdb.extension_types import EXTENSION_WRITERS, read_extension
 from reactdb.frozen import FrozenDict, FrozenList, freeze, thaw
 from reactdb.printing import pretty
@@ -38,6 +41,7 @@ __all__ = [
     "MAX_INT_BITS",
     "FrozenDict",
     "FrozenList",
+    "check_extent",
     "decode",
     "decode_frozen",
     "decode_value",
@@ -45,6 +49,7 @@ __all__ = [
     "encode_many",
     "encode_value",
     "freeze",
+    "plain_name",
     "pretty",
     "same",
     "same_bytes",
@@ -145,7 +150,7 @@ def encode_value(value: Any) -> bytes:
             scan.look_at((value,), MAX_DEPTH + 1)
         if scan.unusual:
             return _encode_carefully(value)
-        data = msgpack.packb(value, default=_to_ext) if scan.extended else _own.pack(value)
+        data = _packed_with_extensions(value, scan.extensions) if scan.extensions else _own.pack(value)
     except InvalidDocument:
         raise
     except _PACK_ERRORS:
@@ -153,17 +158,43 @@ def encode_value(value: Any) -> bytes:
     return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
 
 
-_PACK_ERRORS = (TypeError, ValueError, OverflowError)
+# RuntimeError: a dict that changes its size while it is looked at.
+_PACK_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
+
+
+def _packed_with_extensions(value: Any, found: list[Any]) -> bytes:
+    """The bytes of a value in which these need an extension type, in the order in which the packer meets them.
+
+    They are converted beforehand and handed over by `next`, which is C, so that nobody else's code runs while the packer works:
+    it writes how long a list is before it writes the list, and another thread might change it in between.
+    """
+    converted = iter([EXTENSION_WRITERS[type(one)](one) for one in found])
+    # `next(converted, one)`: once they are used up, the packer gets back what it cannot write, and says so.
+    data: bytes = msgpack.packb(value, default=partial(next, converted))
+    if next(converted, None) is not None:
+        raise ValueError("it was changed meanwhile")
+    return data
 
 
 def _encode_carefully(value: Any) -> bytes:
-    _measure(value, [], {})
+    """From a copy of our own, which neither another thread nor a method of the caller's can change any more."""
     path: _Path = []
     try:
+        _measure(value, [], {})
         normalised = _normalise(value, path)
     except Refused as refused:
         raise InvalidDocument(str(refused), tuple(path)) from None
-    return _within_size(_own.pack(normalised))
+    except RuntimeError as error:
+        if isinstance(error, RecursionError):
+            raise
+        raise InvalidDocument("it was changed while it was being read", tuple(path)) from None
+    data = _within_size(_own.pack(normalised))
+    try:
+        decode_value(data)
+    except CorruptDatabase as error:
+        # A class of the caller's, which is a UUID by name only for example. Rare enough to be asked here.
+        raise InvalidDocument(f"it could not be read back ({error})") from None
+    return data
 
 
 def _within_size(data: bytes) -> bytes:
@@ -184,10 +215,10 @@ class _Scan:
     `left` is how many more values may be looked at; below zero, the look was broken off.
     """
 
-    __slots__ = ("extended", "left", "unusual")
+    __slots__ = ("extensions", "left", "unusual")
 
     def __init__(self, left: int) -> None:
-        self.extended = False
+        self.extensions: list[Any] = []
         self.unusual = False
         self.left = left
 
@@ -206,15 +237,41 @@ class _Scan:
             elif kind is dict or kind is FrozenDict:
                 "".join(value)
                 self.look_at(value.values(), depth - 1)
-            elif kind in EXTENSION_WRITERS:
-                self.extended = True
+            elif kind in EXTENSION_WRITERS and not (kind is datetime and _is_foreign(value.tzinfo)):
+                self.extensions.append(value)
             else:
                 self.unusual = True
             if self.unusual:
                 return
 
 
+def _is_foreign(zone: tzinfo | None) -> bool:
+    """Whether to ask the time zone runs the caller's code, which might change the document that it stands in."""
+    kind = type(zone)
+    return not (zone is None or kind is timezone or kind.__module__ == "zoneinfo")
+
+
 _Path = list[str | int]
+
+
+def _contents(value: Any) -> Collection[tuple[Any, Any]] | None:
+    """What a container holds, with its places, as it is now; None for what is no container.
+
+    Subclasses are asked as what they are subclasses of: what they have made of iteration may say something else each time.
+    """
+    if isinstance(value, dict):
+        return list((OrderedDict if isinstance(value, OrderedDict) else dict).items(value))
+    if isinstance(value, list):
+        return list(enumerate(list.__getitem__(value, slice(None))))
+    if isinstance(value, tuple) and type(value) is not msgpack.ExtType:
+        return list(enumerate(tuple.__getitem__(value, slice(None))))
+    return None
+
+
+def check_extent(value: Any) -> None:
+    """Raise InvalidDocument for what is too deep, inside itself, or too many values: before anybody walks through it."""
+    if isinstance(value, (dict, list, tuple)):
+        _measure(value, [], {})
 
 
 def _measure(value: Any, path: _Path, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
@@ -223,12 +280,8 @@ def _measure(value: Any, path: _Path, known: dict[int, tuple[int, int]]) -> tupl
     A container that is held in many places is counted everywhere and walked once (`known`, by identity), so
     this ends soon also for sixty lists that hold each other twice, which are 2**60 values.
     """
-    items: Iterable[tuple[Any, Any]]
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, (list, tuple)):
-        items = enumerate(value)
-    else:
+    items = _contents(value)
+    if items is None:
         return 1, 0
     if id(value) in known:
         count, levels = known[id(value)]
@@ -257,11 +310,15 @@ def _normalise(value: Any, path: _Path) -> Any:
     kind = type(value)
     if value is None or kind is bool or kind is float or kind is bytes:
         return value
+    contents = _contents(value)
+    if contents is not None and len(path) >= MAX_DEPTH:
+        # Not so when it was measured.
+        raise Refused(f"nested more than {MAX_DEPTH} levels deep, or inside itself")
     if isinstance(value, dict):
         normalised = {}
-        for key, inner in value.items():
+        for key, inner in contents or ():
             if not isinstance(key, str):
-                raise Refused(f"keys are str; {_shortly(key)} is {_type_in_words(key)}")
+                raise Refused(f"keys are str; {shown(key)} is {_type_in_words(key)}")
             try:
                 name = _text(key)
             except Refused as refused:
@@ -270,17 +327,27 @@ def _normalise(value: Any, path: _Path) -> Any:
             normalised[name] = _normalise(inner, path)
             path.pop()
         return normalised
-    if isinstance(value, (list, tuple)) and kind is not msgpack.ExtType:
+    if contents is not None:
         elements = []
-        for index, inner in enumerate(value):
+        for index, inner in contents:
             path.append(index)
             elements.append(_normalise(inner, path))
             path.pop()
         return elements
     for base, convert in _CONVERSIONS:
         if isinstance(value, base):
-            return convert(value)
+            try:
+                return convert(value)
+            except Refused:
+                raise
+            except Exception as error:  # a method of the caller's class
+                raise Refused(f"a value {_type_in_words(value)} failed: {type(error).__name__}") from None
     raise Refused(_why_not(value))
+
+
+def plain_name(name: Any) -> Any:
+    """A key of a dict, without what a subclass of str makes of it; another key as it is, to be refused with its place."""
+    return str.__str__(name) if isinstance(name, str) else name
 
 
 def _text(value: str) -> str:
@@ -302,27 +369,10 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] =
 )
 
 
-# Bound once: Python calls a method of an imported name more slowly than one of its own.
-_extension_writer = EXTENSION_WRITERS.get
-
-
-def _to_ext(value: Any) -> Any:
-    # An int comes here only when it is beyond what the packer can write.
-    convert = _extension_writer(type(value))
-    if convert is None:
-        raise Refused(_why_not(value))
-    return convert(value)
-
-
 def _type_in_words(value: object) -> str:
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return f"of type {name}"
-
-
-def _shortly(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def _why_not(value: object) -> str:

@@ -22,9 +22,12 @@ from reactdb.errors import (
     TableExists,
     TableNotFound,
     UsageError,
+    is_one_of,
+    shown,
+    word,
 )
 from reactdb.query import ALL_TABLES, Get, Query
-from reactdb.store.catalogue import TableInfo, check_name
+from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import epoch_at
 from reactdb.store.retention import Retention
@@ -82,7 +85,7 @@ def connect(
         or not isinstance(busy_timeout, (int, float))
         or not 0 <= busy_timeout <= 86_400
     ):
-        raise InvalidOption(f"busy_timeout is a number of seconds from 0 to 86400, not {busy_timeout!r}")
+        raise InvalidOption(f"busy_timeout is a number of seconds from 0 to 86400, not {shown(busy_timeout)}")
     check_origin(origin)
     if scheduler is not None and not hasattr(scheduler, "schedule"):
         raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
@@ -103,7 +106,7 @@ def _name_of(path: object) -> str:
             return text
     except (TypeError, UnicodeEncodeError):
         pass
-    raise InvalidOption(f"path is the name of a file or ':memory:', not {path!r}")
+    raise InvalidOption(f"path is the name of a file or ':memory:', not {shown(path)}")
 
 
 def _engine_for(path: str, read_only: bool, busy_timeout_s: float) -> Engine:
@@ -163,24 +166,26 @@ def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
 
 
 def check_durability(durability: object) -> None:
-    if durability not in ("hard", "soft"):
-        raise InvalidOption(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
+    if not is_one_of(durability, ("hard", "soft")):
+        raise InvalidOption(
+            f'Durability option `{word(durability)}` unrecognized (options are "hard" and "soft").'
+        )
 
 
 def check_flag(name: str, value: object) -> None:
     if not isinstance(value, bool):
-        raise InvalidOption(f"{name} is True or False, not {value!r}")
+        raise InvalidOption(f"{name} is True or False, not {shown(value)}")
 
 
 def check_origin(origin: object) -> None:
     if origin is None:
         return
     if not isinstance(origin, str) or len(origin) > 256:
-        raise InvalidOption(f"origin is a string of at most 256 characters, not {origin!r}")
+        raise InvalidOption(f"origin is a string of at most 256 characters, not {shown(origin)}")
     try:
         origin.encode()
     except UnicodeEncodeError:
-        raise InvalidOption(f"origin is text that UTF-8 can carry, not {origin!r}") from None
+        raise InvalidOption(f"origin is text that UTF-8 can carry, not {shown(origin)}") from None
 
 
 class Database:
@@ -250,7 +255,7 @@ class Database:
         check_name("Table", name)
         check_flag("exist_ok", exist_ok)
         if not isinstance(primary_key, str) or not primary_key:
-            raise InvalidOption(f"primary_key is the name of a field, not {primary_key!r}")
+            raise InvalidOption(f"primary_key is the name of a field, not {shown(primary_key)}")
         codec.encode({primary_key: 0})
 
         def one(transaction: WriteTransaction) -> None:
@@ -265,6 +270,7 @@ class Database:
 
     def table_drop(self, name: str) -> dict[str, int]:
         """Drop a table. Its feeds get what is pending, then end with FeedAborted."""
+        check_text("Table", name)
 
         def one(transaction: WriteTransaction) -> None:
             known = transaction.catalogue.live.get(name)
@@ -325,7 +331,7 @@ class Database:
         """
         for name, value in (("since", since), ("until", until)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise InvalidOption(f"{name} is a seq, a whole number from 0, not {value!r}")
+                raise InvalidOption(f"{name} is a seq, a whole number from 0, not {shown(value)}")
         with self._snapshot() as snapshot:
             head = snapshot.seq
             info = None
@@ -356,7 +362,7 @@ class Database:
             InvalidOption: Not a seq of this database (yet).
         """
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
-            raise InvalidOption(f"seq is a whole number from 0, not {seq!r}")
+            raise InvalidOption(f"seq is a whole number from 0, not {shown(seq)}")
         # Imported here because a view of the past is a Database.
         from reactdb.past import PastDatabase
 

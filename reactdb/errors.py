@@ -41,6 +41,27 @@ sentence for the mistake, that sentence is used, so that whoever knows RethinkDB
 from __future__ import annotations
 
 
+def shown(value: object, length: int = 60) -> str:
+    """A caller's value as a message shows it: short, in one line, whatever its type makes of `repr`."""
+    try:
+        # Of a long text, what will be seen is enough.
+        text = repr(value[:length] if isinstance(value, (str, bytes)) and len(value) > length else value)
+        return " ".join(text.split()) if len(text) <= length else f"{text[: length - 3]}..."
+    except Exception:
+        return f"<{type(value).__qualname__}>"
+
+
+def word(value: object) -> str:
+    """The same for an option that is one of a few words: without quotes where it is a text, as ReQL's sentences have it."""
+    return f"{value:.60}" if type(value) is str else shown(value)
+
+
+def is_one_of(value: object, words: tuple[str, ...]) -> bool:
+    """Whether an option is one of these words. What is no text is not compared: an array of numbers, for one, would not say
+    whether it is equal."""
+    return isinstance(value, str) and value in words
+
+
 class ReactDBError(Exception):
     """Anything that reactdb raises on purpose."""
 
@@ -81,9 +102,8 @@ class InvalidName(UsageError, ValueError):
     """Names of tables and indexes: a letter, digit or underscore, then those, dots and hyphens; 128 at most."""
 
     def __init__(self, kind: str, name: object) -> None:
-        shown = repr(name) if len(repr(name)) < 60 else repr(name)[:57] + "..."
         super().__init__(
-            f"{kind} name {shown} is invalid: use letters, digits and _, then also . and -, at most 128 characters"
+            f"{kind} name {shown(name)} is invalid: use letters, digits and _, then also . and -, at most 128 characters"
         )
         self.kind = kind
         self.name = name

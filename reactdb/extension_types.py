@@ -101,7 +101,7 @@ EXTENSION_WRITERS: dict[type, Callable[[Any], Any]] = {
     int: _int,
     datetime: _datetime,
     Decimal: _decimal,
-    UUID: lambda value: ExtType(_UUID, value.bytes),
+    UUID: lambda value: ExtType(_UUID, value.int.to_bytes(16, "big")),
     date: lambda value: ExtType(_DATE, _PACK_DATE(value.toordinal())),
     time: _time,
     timedelta: _timedelta,

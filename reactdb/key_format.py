@@ -124,6 +124,10 @@ def key_bytes(value: Any) -> bytes:
         return _encode(value, MAX_DEPTH)
     except Refused as refused:
         raise InvalidKey(str(refused)) from None
+    except (InvalidKey, RecursionError):
+        raise
+    except Exception as error:  # a method of the caller's class, or another thread's change
+        raise InvalidKey(f"a value of type {kind.__qualname__} failed: {type(error).__name__}") from error
 
 
 def _encode(value: Any, depth: int) -> bytes:
@@ -251,7 +255,7 @@ _ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
     bytes: _encode_bytes,
     bytearray: _encode_bytes,
     memoryview: _encode_bytes,
-    UUID: lambda value, depth: _UUID + value.bytes,
+    UUID: lambda value, depth: _UUID + value.int.to_bytes(16, "big"),
     date: _encode_date,
     time: _encode_local_time,
     timedelta: _encode_duration,

@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from reactdb import errors
 from reactdb.scalars import MAX_INT_BITS, NAIVE_EPOCH, decimal_text, microseconds_of
 
 __all__ = ["pretty"]
@@ -86,7 +87,7 @@ def _pretty_pseudotype(value: Any, newline: str) -> str:
     elif isinstance(value, timedelta):
         shown = {"DURATION": None, "seconds": _seconds_of(value)}
     else:
-        return repr(value)
+        return errors.shown(value, 200)
     name = next(iter(shown))
     del shown[name]
     return _pretty({"$reql_type$": name, **shown}, newline)

@@ -11,10 +11,20 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from reactdb import collation
+from reactdb import codec, collation
 from reactdb.access import access, find_table
 from reactdb.change import Change
-from reactdb.errors import InvalidOption, QueryError, TableNotFound, UsageError
+from reactdb.errors import (
+    InvalidDocument,
+    InvalidKey,
+    InvalidOption,
+    QueryError,
+    TableNotFound,
+    UsageError,
+    is_one_of,
+    shown,
+    word,
+)
 from reactdb.expression import (
     Expression,
     OrderKey,
@@ -103,13 +113,16 @@ class Selection:
             InvalidOption: `left_bound` or `right_bound` is neither "open" nor "closed".
         """
         for name, bound in (("left_bound", left_bound), ("right_bound", right_bound)):
-            if bound not in ("open", "closed"):
-                raise InvalidOption(f'Expected `open` or `closed` for optarg `{name}` (got `"{bound}"`).')
+            if not is_one_of(bound, ("open", "closed")):
+                raise InvalidOption(
+                    f'Expected `open` or `closed` for optarg `{name}` (got `"{word(bound)}"`).'
+                )
         check_index(index)
         if lower is None or upper is None:
             raise QueryError(
                 "Cannot use `null` in BETWEEN, use `r.minval` or `r.maxval` to denote unboundedness."
             )
+        check_given((lower, upper))
         start = collation.key_bytes(lower) + (b"\x00" if left_bound == "open" else b"")
         stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
         return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
@@ -141,7 +154,7 @@ class Selection:
             path = field_path(index.expression)
             index = path[0] if path is not None and len(path) == 1 else index
         if index is not None and not isinstance(index, str):
-            raise InvalidOption(f"index is the name of an index, or asc or desc of one, not {index!r}")
+            raise InvalidOption(f"index is the name of an index, or asc or desc of one, not {shown(index)}")
         return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
 
     def limit(self, count: int) -> Selection:
@@ -431,9 +444,17 @@ def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
     return table
 
 
+def check_given(key: Any) -> None:
+    """Raise InvalidKey for an array without end, or with too many values: before anybody walks through it."""
+    try:
+        codec.check_extent(key)
+    except InvalidDocument as error:
+        raise InvalidKey(error.reason) from None
+
+
 def check_index(index: object) -> None:
     if index is not None and not isinstance(index, str):
-        raise InvalidOption(f"index is the name of an index, not {index!r}")
+        raise InvalidOption(f"index is the name of an index, not {shown(index)}")
 
 
 def check_count(word: str, count: object) -> int:
@@ -455,8 +476,13 @@ def field_or_expression(field: Any) -> Expression:
 
 def has_expression(value: Any) -> bool:
     """Whether an expression is somewhere in a dict or list. A patch without one need not be compiled."""
-    if isinstance(value, Expression):
-        return True
-    if isinstance(value, dict):
-        return any(has_expression(part) for part in value.values())
-    return isinstance(value, (list, tuple)) and any(has_expression(part) for part in value)
+    pending, known = [value], set()
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Expression):
+            return True
+        # Each once: a dict may be inside itself, which is refused later.
+        if isinstance(one, (dict, list, tuple)) and id(one) not in known:
+            known.add(id(one))
+            pending.extend(dict.values(one) if isinstance(one, dict) else one)
+    return False

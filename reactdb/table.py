@@ -10,11 +10,21 @@ from typing import Any
 
 from reactdb import codec, collation
 from reactdb.access import find_table
-from reactdb.errors import IndexExists, IndexNotFound, InvalidKey, InvalidOption, MissingValue, QueryError
+from reactdb.errors import (
+    IndexExists,
+    IndexNotFound,
+    InvalidKey,
+    InvalidOption,
+    MissingValue,
+    QueryError,
+    is_one_of,
+    shown,
+    word,
+)
 from reactdb.expression import Expression, compile_value, expr, row, to_data
 from reactdb.query import Get, GetAll
-from reactdb.selection import PointSelection, Selection, check_index, live_table
-from reactdb.store.catalogue import check_name
+from reactdb.selection import PointSelection, Selection, check_given, check_index, live_table
+from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.writing import Conflict, Tally, insert, prepare, prepare_again
 
@@ -76,9 +86,9 @@ class Table(Selection):
         Raises:
             DuplicateKey, InvalidDocument, InvalidKey: Nothing was written then, not even the documents before it.
         """
-        if not callable(conflict) and conflict not in ("error", "replace", "update"):
+        if not callable(conflict) and not is_one_of(conflict, ("error", "replace", "update")):
             raise InvalidOption(
-                f'Conflict option `{conflict}` unrecognized (options are "error", "replace" and "update").'
+                f'Conflict option `{word(conflict)}` unrecognized (options are "error", "replace" and "update").'
             )
         given = [documents] if isinstance(documents, Mapping) else documents
         if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
@@ -116,7 +126,7 @@ class Table(Selection):
         """
         check_name("Index", name)
         if not isinstance(multi, bool):
-            raise InvalidOption(f"multi is True or False, not {multi!r}")
+            raise InvalidOption(f"multi is True or False, not {shown(multi)}")
         tree = row[name] if expression is None else index_expression(expression)
         compile_value(tree)
         data = codec.encode_value(to_data(tree))
@@ -132,6 +142,7 @@ class Table(Selection):
 
     def index_drop(self, name: str) -> dict[str, int]:
         """Remove an index. Feeds that need it end with an error that names it."""
+        check_text("Index", name)
 
         def one(transaction: WriteTransaction) -> None:
             table = live_table(transaction, self.name)
@@ -156,6 +167,7 @@ class Table(Selection):
         with self._database._snapshot() as snapshot:
             table = find_table(self.name, snapshot)
         for name in names:
+            check_text("Index", name)
             if name not in table.indexes:
                 raise IndexNotFound(name, self.name)
         return [
@@ -167,12 +179,14 @@ class Table(Selection):
 def key_of(key: Any) -> bytes:
     if key is None:
         raise MissingValue("Keys cannot be NULL.")
+    check_given(key)
     return collation.primary_key_bytes(key)
 
 
 def index_key_of(key: Any) -> bytes:
     if key is None:
         raise MissingValue("Keys cannot be NULL.")
+    check_given(key)
     found = collation.index_key_bytes(key)
     if found is None:
         raise InvalidKey(

@@ -9,12 +9,24 @@ beforehand happens in `prepare`, outside the lock.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import is_
 from typing import Any, Literal
 
 from reactdb import codec, collation
 from reactdb.change import DELETE, REPLACE, UPDATE
-from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, InvalidOption, QueryError, UsageError
+from reactdb.errors import (
+    DuplicateKey,
+    InvalidDocument,
+    InvalidKey,
+    InvalidOption,
+    QueryError,
+    ReactDBError,
+    UsageError,
+    is_one_of,
+    word,
+)
 from reactdb.expression import merge_document
 from reactdb.identifiers import new_key
 from reactdb.query import Get, Query
@@ -53,9 +65,9 @@ class Tally:
     __slots__ = ("changes", "counts", "generated_keys", "keeps_all")
 
     def __init__(self, return_changes: bool | str = False) -> None:
-        if not isinstance(return_changes, bool) and return_changes != "always":
+        if not isinstance(return_changes, bool) and not is_one_of(return_changes, ("always",)):
             raise InvalidOption(
-                f"Invalid return_changes value `{return_changes}` (options are `true`, `false`, and `'always'`)."
+                f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`)."
             )
         self.counts = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
         self.generated_keys: list[str] = []
@@ -93,35 +105,76 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
     """
     prepared = Prepared()
     key_of = collation.primary_key_bytes
-    if type(documents) is list and set(map(type, documents)) <= {dict}:
+    if type(documents) is list and len(documents) == 1 and type(documents[0]) is dict:
+        (document,) = documents
+        key = document.get(primary_key)
+        if type(key) in PLAIN_KEYS:
+            body = codec.encode(document)
+            # The bytes must have the key that they are filed under: it may have changed meanwhile, by another thread.
+            if document.get(primary_key) is key:
+                prepared.keys = [key_of(key)]
+                prepared.bodies = [body]
+                return prepared
+    elif type(documents) is list and set(map(type, documents)) <= {dict}:
         # The usual bulk: plain dicts that have their keys. A twentieth of the cost of the insert is the loop below.
         try:
-            prepared.keys = [key_of(document[primary_key]) for document in documents]
+            found = [document[primary_key] for document in documents]
         except KeyError:
             pass
         else:
             prepared.bodies = codec.encode_many(documents)
-            return prepared
-    add_key = prepared.keys.append
-    checked = []
+            prepared.keys = list(map(key_of, found))
+            # As for one.
+            if set(map(type, found)) <= PLAIN_KEYS and all(
+                map(is_, found, [document.get(primary_key) for document in documents])
+            ):
+                return prepared
+            prepared = Prepared()
     for document in documents:
-        if not isinstance(document, dict):
-            document = as_dict(document)
-        key = document.get(primary_key, document)
-        if key is document:
+        own = as_dict(document)
+        if primary_key not in own:
             key = new_key()
             prepared.generated.append(key)
-            document = {primary_key: key, **document}
-        add_key(key_of(key))
-        checked.append(document)
-    prepared.bodies = codec.encode_many(checked)
+            own = {primary_key: key, **own}
+        body = codec.encode(own)
+        prepared.keys.append(key_within(own, body, primary_key))
+        prepared.bodies.append(body)
     return prepared
 
 
+PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
+"""Types of keys that say the same whenever they are asked."""
+
+
+def key_within(own: dict[str, Any], body: bytes, primary_key: str) -> bytes:
+    """The key's bytes of a document that only we hold, and of which these are the bytes."""
+    key = own[primary_key]
+    if type(key) not in PLAIN_KEYS:
+        # A list may be changed by another thread, a class of the caller's may say something else each time it is asked.
+        collation.primary_key_bytes(key)
+        key = codec.decode(body)[primary_key]
+    return collation.primary_key_bytes(key)
+
+
 def as_dict(document: Any) -> dict[str, Any]:
-    if not isinstance(document, Mapping):
-        raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
-    return dict(document)
+    """A plain dict of what the caller's holds now, one level deep, so that it is asked once only."""
+    try:
+        if isinstance(document, dict):
+            found = dict((OrderedDict if isinstance(document, OrderedDict) else dict).items(document))
+        elif isinstance(document, Mapping):
+            found = dict(document)
+        else:
+            raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
+    except ReactDBError:
+        raise
+    except Exception as error:
+        raise InvalidDocument(
+            f"the {type(document).__name__} cannot be read: {type(error).__name__}"
+        ) from error
+    # Names that are a str's subclass would make their own rules of what is equal.
+    return (
+        found if set(map(type, found)) <= {str} else {codec.plain_name(name): found[name] for name in found}
+    )
 
 
 def prepare_again(prepared: Prepared, assumed: str, primary_key: str) -> Prepared:
@@ -239,10 +292,13 @@ def update(
         before = codec.decode(old[1])
         given = asked(transaction, patch, before)
         if not isinstance(given, Mapping):
-            raise QueryError(
-                f"Inserted value must be an OBJECT (got {collation.type_name(given)}):\n{codec.pretty(given)}"
-            )
-        put(transaction, table, key, old, merge_document(codec.decode(old[1]), given), UPDATE, tally)
+            raise QueryError(not_an_object(given))
+        codec.check_extent(given)
+        try:
+            new = merge_document(codec.decode(old[1]), given)
+        except RuntimeError:
+            raise InvalidDocument("the patch was changed while it was being read") from None
+        put(transaction, table, key, old, new, UPDATE, tally)
 
 
 def replace(
@@ -296,21 +352,28 @@ def put(
 def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
     """The document encoded, after a look at its primary key."""
     if not isinstance(document, Mapping):
+        raise InvalidDocument(not_an_object(document))
+    own = dict(document) if type(document) is dict else as_dict(document)
+    body = codec.encode(own)
+    if table.primary_key not in own:
         raise InvalidDocument(
-            f"Inserted value must be an OBJECT (got {collation.type_name(document)}):\n{codec.pretty(document)}"
+            f"Inserted object must have primary key `{table.primary_key}`:\n{codec.pretty(codec.decode(body))}"
         )
-    if not isinstance(document, dict):
-        document = dict(document)
-    if table.primary_key not in document:
-        raise InvalidDocument(
-            f"Inserted object must have primary key `{table.primary_key}`:\n{codec.pretty(document)}"
-        )
-    if collation.primary_key_bytes(document[table.primary_key]) != key:
-        new = codec.pretty(document)
+    if key_within(own, body, table.primary_key) != key:
+        new = codec.pretty(codec.decode(body))
         if old_body is None:
             raise InvalidKey(
                 f"Primary key `{table.primary_key}` of the document is not the key that was selected:\n{new}"
             )
         old = codec.pretty(codec.decode(old_body))
         raise InvalidKey(f"Primary key `{table.primary_key}` cannot be changed (`{old}` -> `{new}`).")
-    return codec.encode(document)
+    return body
+
+
+def not_an_object(value: Any) -> str:
+    """ReQL's sentence, which prints the value; what is no value at all is only named."""
+    try:
+        value = codec.decode_value(codec.encode_value(value))
+    except InvalidDocument:
+        return f"Inserted value must be an OBJECT (got {type(value).__name__})"
+    return f"Inserted value must be an OBJECT (got {collation.type_name(value)}):\n{codec.pretty(value)}"

@@ -17,7 +17,7 @@ from rethinkdb.errors import ReqlAuthError, ReqlOpFailedError, ReqlTimeoutError
 import reactdb
 from reactdb.feeds.hub import hub_of
 from reactdb.servers.rethinkdb.handshake import VERSION
-from reactdb.servers.rethinkdb.server import MAX_FRAME_BYTES
+from reactdb.servers.rethinkdb.limits import Limits
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
 
 r = rethinkdb.RethinkDB()
@@ -174,7 +174,7 @@ def test_a_password_is_asked_for(db: Any) -> None:
             assert 3 == r.expr(1).add(2).run(connection)
         with pytest.raises(ReqlAuthError, match="Wrong password"):
             r.connect(host, port, user="ann", password="guess")
-        with pytest.raises(ReqlAuthError, match="Unknown user"):
+        with pytest.raises(ReqlAuthError, match="Wrong password"):
             r.connect(host, port, user="bob", password="sesame")
 
 
@@ -260,7 +260,7 @@ def test_a_wrong_greeting_is_answered_and_the_connection_closed(
 def test_an_oversized_frame_is_answered_and_the_connection_closed(server: tuple[str, int]) -> None:
     with Raw(server) as client:
         client.shake_hands()
-        client.send(struct.pack("<qL", 7, MAX_FRAME_BYTES + 1))
+        client.send(struct.pack("<qL", 7, Limits().message_bytes + 1))
         token, response = client.response()
 
         assert (7, 16) == (token, response["t"])

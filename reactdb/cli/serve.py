@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import os
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reactdb.cli.files import file_argument
+
+if TYPE_CHECKING:
+    from reactdb.servers.rethinkdb import Credentials, Limits
 
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 
@@ -39,8 +42,48 @@ LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
     show_default=True,
     help="Whether a write is acknowledged after the disk has it, or before.",
 )
+@click.option(
+    "--max-connections",
+    type=click.IntRange(1),
+    default=1_024,
+    show_default=True,
+    help="Clients at a time; more are turned away.",
+)
+@click.option(
+    "--max-message",
+    type=click.IntRange(1_024, 1024 * 1024 * 1024),
+    default=64 * 1024 * 1024,
+    show_default=True,
+    metavar="BYTES",
+    help="Of one request.",
+)
+@click.option(
+    "--max-streams",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Open cursors and feeds of one client.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For a handshake; a request that has begun to come may take three times as long.",
+)
 def serve(
-    file: str, rethinkdb: bool, host: str, port: int, user: str, password_env: str | None, durability: str
+    file: str,
+    rethinkdb: bool,
+    host: str,
+    port: int,
+    user: str,
+    password_env: str | None,
+    durability: str,
+    max_connections: int,
+    max_message: int,
+    max_streams: int,
+    timeout: float,
 ) -> None:
     """Let other databases' clients use a file."""
     if not rethinkdb:
@@ -55,17 +98,28 @@ def serve(
             f"Listening on {host} lets others in: set a password with --password-env, or listen on 127.0.0.1."
         )
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(file, host, port, user, password, durability))
+        from reactdb.servers.rethinkdb import Credentials, Limits
+
+        limits = Limits(
+            message_bytes=max_message,
+            connections=max_connections,
+            handshake_s=timeout,
+            message_s=3 * timeout,
+            streams=max_streams,
+        )
+        asyncio.run(_serve(file, host, port, Credentials(user, password), limits, durability))
 
 
-async def _serve(file: str, host: str, port: int, user: str, password: str, durability: Any) -> None:
+async def _serve(
+    file: str, host: str, port: int, credentials: Credentials, limits: Limits, durability: Any
+) -> None:
     import reactdb
-    from reactdb.servers.rethinkdb import Credentials, RethinkDBServer
+    from reactdb.servers.rethinkdb import RethinkDBServer
 
     # Opening a file that is not there makes one, as RethinkDB's server makes its folder.
     with reactdb.connect(file, durability=durability) as database:
         async with RethinkDBServer(
-            database, host=host, port=port, credentials=Credentials(user, password)
+            database, host=host, port=port, credentials=credentials, limits=limits
         ) as server:
             click.echo(f"serving {file} to RethinkDB drivers on {server.host}:{server.port}")
             stopped = asyncio.Event()

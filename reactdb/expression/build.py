@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from reactdb.collation import Bound
-from reactdb.errors import InvalidDocument, QueryError
+from reactdb.errors import InvalidDocument, QueryError, shown
 from reactdb.expression.build_objects import ObjectMethods
 from reactdb.expression.build_sequences import SequenceMethods
 from reactdb.expression.build_values import ValueMethods
@@ -229,7 +229,7 @@ def _node(value: Any, depth: int) -> Node:
         return value.node
     if depth > _MAX_NESTED_VALUES:
         raise QueryError("Nesting depth limit exceeded.")
-    if not _holds_expressions(value, depth):
+    if not _holds_expressions(value):
         return constant(value)
     if isinstance(value, dict):
         for name in value:
@@ -239,15 +239,18 @@ def _node(value: Any, depth: int) -> Node:
     return call_node("make_array", tuple(_node(inner, depth + 1) for inner in value))
 
 
-def _holds_expressions(value: Any, depth: int) -> bool:
+def _holds_expressions(value: Any) -> bool:
     """Whether a dict or list has an expression, or a bound, somewhere inside."""
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return False
-    return depth <= _MAX_NESTED_VALUES and any(
-        isinstance(inner, (Expression, Bound)) or _holds_expressions(inner, depth + 1) for inner in value
-    )
+    pending, known = [value], set()
+    while pending:
+        one = pending.pop()
+        if isinstance(one, (Expression, Bound)):
+            return one is not value
+        # Each once: sixty lists that hold each other twice are 2**60 values.
+        if isinstance(one, (dict, list, tuple)) and id(one) not in known:
+            known.add(id(one))
+            pending.extend(dict.values(one) if isinstance(one, dict) else one)
+    return False
 
 
 def function_node(function: Callable[..., Any]) -> Function:
@@ -256,7 +259,7 @@ def function_node(function: Callable[..., Any]) -> Function:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise InvalidDocument(
-            f"{function!r} is not a value, nor a function whose parameters can be read"
+            f"{shown(function)} is not a value, nor a function whose parameters can be read"
         ) from None
     parameters = tuple(
         new_variable()

@@ -24,6 +24,7 @@ Rule of this file: nothing is matched before its cost is known.
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -87,7 +88,10 @@ def read_pattern(text: str) -> Pattern:
     if len(text) > MAX_PATTERN_CHARACTERS:
         raise ResourceLimit(f"The regexp is too large: more than {MAX_PATTERN_CHARACTERS} characters.")
     try:
-        tree = _parser.parse(text)
+        with warnings.catch_warnings():
+            # What Python might mean by `[[` one day is no concern of RE2's syntax.
+            warnings.simplefilter("ignore", FutureWarning)
+            tree = _parser.parse(text)
         _as_re2(text, tree, bool(tree.state.flags & re.MULTILINE))
         return Pattern(text, tree)
     except (re.error, OverflowError) as error:

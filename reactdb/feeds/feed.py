@@ -28,7 +28,7 @@ from reactdb.feeds.consumer import BaseConsumer, Flow, PushConsumer
 from reactdb.feeds.cursors import AsyncConsumer, PullConsumer
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, stats
-from reactdb.feeds.options import check_options
+from reactdb.feeds.options import check_options, check_timeout
 from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.terms import Term
@@ -262,10 +262,11 @@ class Cursor:
 
         Raises:
             TimeoutError: None came in time.
+            InvalidOption: `timeout` is no number of seconds.
             StopIteration: The cursor was closed, or the feed has completed.
             FeedError: Why the feed ended.
         """
-        return self._consumer.next(timeout)
+        return self._consumer.next(check_timeout(timeout))
 
     def __iter__(self) -> Cursor:
         return self

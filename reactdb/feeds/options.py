@@ -15,9 +15,11 @@ from math import isfinite
 from typing import Any
 
 from reactdb.collation import type_name
-from reactdb.errors import InvalidKey, InvalidOption
+from reactdb.errors import InvalidKey, InvalidOption, is_one_of, shown
 
 MAX_SQUASH_S = 86_400.0
+# A year. Python's own locks take no more than some centuries.
+MAX_TIMEOUT_S = 31_536_000
 DEFAULT_QUEUE_SIZE = 100_000
 OVERFLOWS = ("drop", "error", "spill")
 BOOLEANS = ("include_states", "include_types", "include_initial", "include_offsets", "include_seq")
@@ -62,14 +64,14 @@ def check_options(options: Mapping[str, Any]) -> FeedOptions:
     if since is not None and (isinstance(since, bool) or not isinstance(since, (int, str))):
         raise InvalidOption(f"since is a seq or a token, not {_type_name(since)}")
     if isinstance(since, int) and since < 0:
-        raise InvalidOption(f"since is a seq from 0 on, or a token, not {since}")
+        raise InvalidOption(f"since is a seq from 0 on, or a token, not {shown(since)}")
     if since is not None and flags["include_initial"]:
         raise InvalidOption(
             "since and include_initial exclude each other: a resumed feed goes on with what an uninterrupted one would tell"
         )
     on_overflow = options.get("on_overflow", "drop")
-    if on_overflow not in OVERFLOWS:
-        raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {on_overflow!r}')
+    if not is_one_of(on_overflow, OVERFLOWS):
+        raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {shown(on_overflow)}')
     queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
     return _shared(squash_s=squash_s, queue_size=queue_size, since=since, on_overflow=on_overflow, **flags)
 
@@ -87,13 +89,13 @@ def _squash_s(value: Any) -> float | None:
         return 0.0
     if not isinstance(value, (int, float, Decimal)):
         raise InvalidOption(f"Expected BOOL or NUMBER but found {_type_name(value)}.")
-    if isinstance(value, float) and not isfinite(value):
+    if not _is_finite(value):
         raise InvalidOption(f"Expected BOOL or a positive NUMBER but found a non-finite NUMBER ({value}).")
     if value < 0:
         raise InvalidOption("Expected BOOL or a positive NUMBER but found a negative NUMBER.")
     if value > MAX_SQUASH_S:
         raise InvalidOption(
-            f"Expected BOOL or a positive NUMBER of at most {MAX_SQUASH_S:.0f} seconds but found {value}."
+            f"Expected BOOL or a positive NUMBER of at most {MAX_SQUASH_S:.0f} seconds but found {shown(value)}."
         )
     return float(value)
 
@@ -108,11 +110,27 @@ def check_queue_size(value: Any) -> int:
     """Raises: InvalidOption, in ReQL's words."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise InvalidOption(f"Expected type NUMBER but found {_type_name(value)}.")
-    if not isfinite(value) or value != int(value):
+    if not _is_finite(value) or value != int(value):
         raise InvalidOption(f"Number not an integer: {value}")
     if value < 1:
-        raise InvalidOption(f"Illegal changefeed queue size `{int(value)}`.  (Must be >= 1.)")
+        raise InvalidOption(f"Illegal changefeed queue size `{shown(int(value))}`.  (Must be >= 1.)")
     return int(value)
+
+
+def check_timeout(value: Any) -> float | None:
+    """Raises: InvalidOption."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_TIMEOUT_S:
+        raise InvalidOption(
+            f"timeout is a number of seconds from 0 to {MAX_TIMEOUT_S:,}, or None, not {shown(value)}"
+        )
+    return value
+
+
+def _is_finite(value: float | Decimal) -> bool:
+    # An int is, however large: as a float it might be none. To ask a Decimal is the only way that takes its NaNs.
+    return value.is_finite() if isinstance(value, Decimal) else isinstance(value, int) or isfinite(value)
 
 
 def _type_name(value: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption
+from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.epochs import Epoch, epochs
 from reactdb.store.snapshot import Snapshot, low_water
 
@@ -35,7 +35,9 @@ def read_position(since: int | str, database_id: str, snapshot: Snapshot) -> int
     seq = since if isinstance(since, int) else _read_token(since, database_id, epochs(snapshot.connection))
     head = snapshot.seq
     if seq > head:
-        raise HistoryDiverged(f"there is no position {seq} in this history: its newest change has seq {head}")
+        raise HistoryDiverged(
+            f"there is no position {shown(seq)} in this history: its newest change has seq {head}"
+        )
     oldest = low_water(snapshot.connection)
     if seq < oldest:
         raise HistoryLost(seq, oldest + 1)
@@ -44,9 +46,15 @@ def read_position(since: int | str, database_id: str, snapshot: Snapshot) -> int
 
 def _read_token(token: str, database_id: str, history: Sequence[Epoch]) -> int:
     parts = token.split(".")
-    if len(parts) != 3 or not all(parts) or not parts[2].isascii() or not parts[2].isdecimal():
-        shown = token if len(token) <= 60 else token[:57] + "..."
-        raise InvalidOption(f"since is a seq or a token of feed.token or db.token, not {shown!r}")
+    # No seq has more than 19 digits, and Python converts no more than some thousand of them.
+    if (
+        len(parts) != 3
+        or not all(parts)
+        or not parts[2].isascii()
+        or not parts[2].isdecimal()
+        or len(parts[2]) > 19
+    ):
+        raise InvalidOption(f"since is a seq or a token of feed.token or db.token, not {shown(token)}")
     database, name, number = parts
     if database != database_id:
         raise HistoryDiverged("this token is of another database")

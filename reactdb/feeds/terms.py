@@ -185,7 +185,7 @@ def skip_term(count: Any) -> Term:
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidOption(f"Expected type NUMBER but found {type_name(value)}.")
-    if value != int(value):
+    if isinstance(value, float) and not value.is_integer():
         raise InvalidOption(f"Number not an integer: {value}")
     if value < 0:
         raise InvalidOption(f"{name} takes a non-negative argument (got {int(value)})")

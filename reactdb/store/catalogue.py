@@ -29,6 +29,12 @@ def check_name(kind: str, name: object) -> str:
     return str(name)
 
 
+def check_text(kind: str, name: object) -> None:
+    """InvalidName for what is not even a text. A name that no table can have is one that is not found."""
+    if not isinstance(name, str):
+        raise InvalidName(kind, name)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexInfo:
     """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.

@@ -30,6 +30,7 @@ from reactdb.feeds.options import MAX_SQUASH_S
 from reactdb.query import Between, GetAll, Limit, Query
 
 # RethinkDB takes any number, up to one that ends its process.
+MAX_QUEUE_SIZE: Final = 1_000_000
 MAX_TAKEN_SQUASH_S: Final = 1_000_000_000
 FLAGS: Final = ("include_states", "include_types", "include_initial", "include_offsets")
 
@@ -101,7 +102,8 @@ def queue_size(call: Call) -> int:
         raise located(error, path) from None
     if size < 1:
         raise located(QueryError(f"Illegal changefeed queue size `{size}`.  (Must be >= 1.)"), ())
-    return size
+    # What a feed keeps for a client that does not ask is in memory.
+    return min(size, MAX_QUEUE_SIZE)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
 from reactdb.dialects.rethinkdb.values import Sequence, Single, literal_type, stray_literal
 from reactdb.dialects.rethinkdb.wire import rendered, to_json
-from reactdb.errors import QueryError, ReactDBError
+from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import array_limit
 from reactdb.expression.markers import Grouped, Literal
 
@@ -42,6 +42,9 @@ MAX_BATCH_ROWS: Final = 2_000
 MAX_BATCH_BYTES: Final = 1024 * 1024
 MAX_STREAMS: Final = 10_000
 """Open streams of one connection. A feed costs about 10 kB."""
+
+MAX_ARRAY_LIMIT: Final = 10_000_000
+"""A client may raise `array_limit` up to here: what is in an array is in memory."""
 
 # What `run` may be given. Those that only matter to a cluster or to the driver are taken and ignored.
 RUN_OPTIONS: Final = frozenset(
@@ -98,12 +101,14 @@ class Session:
         *,
         clock: Callable[[], float] = time.monotonic,
         server_name: str = "reactdb",
+        max_streams: int = MAX_STREAMS,
     ) -> None:
         """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something."""
         self.database = database
         self._wake = wake
         self._clock = clock
         self._server_name = server_name
+        self._max_streams = max_streams
         self._streams: dict[int, OpenStream] = {}
         self._notes: deque[int] = deque()
         # Feeds that wait for a moment, not only for a change.
@@ -175,15 +180,19 @@ class Session:
                 for _ in stream.elements or ():
                     pass
                 return response(token, {"t": SEQUENCE, "r": []})
+            self._check_room()
             return self._first_batch(token, stream)
         return response(token, {"t": ATOM, "r": [answer(value)]})
 
+    def _check_room(self) -> None:
+        if len(self._streams) >= self._max_streams:
+            raise ResourceLimit(
+                f"This connection has {self._max_streams} open streams, which is as many as it can have."
+            )
+
     def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
         assert value.feed is not None
-        if len(self._streams) >= MAX_STREAMS:
-            raise QueryError(
-                f"This connection has {MAX_STREAMS} open streams, which is as many as it can have."
-            )
+        self._check_room()
         feed = FeedReader(value.feed, value.stages, self.database, lambda: self._note(token), self._clock)
         stream = OpenStream(None, feed, options)
         feed.asked()
@@ -370,7 +379,7 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
     elif isinstance(named, str):
         options.database = named
     if "array_limit" in values:
-        options.array_limit = check_limit(values["array_limit"])
+        options.array_limit = min(check_limit(values["array_limit"]), MAX_ARRAY_LIMIT)
     options.queue_size = values.get("changefeed_queue_size")
     rows = values.get("max_batch_rows")
     if isinstance(rows, int) and not isinstance(rows, bool) and rows > 0:

@@ -23,6 +23,8 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from typing import Any, Final
 
+from reactdb.errors import InvalidOption
+
 VERSION: Final = 0x34C2BDC3
 # Older protocols, which drivers before 2.3 speak: they are told in plain words.
 OLD_VERSIONS: Final = frozenset((0x3F61BA36, 0x723081E1, 0x5F75E83E, 0x400C2D20))
@@ -32,7 +34,7 @@ ITERATIONS: Final = 4096
 """RFC 7677's least. The password guards a loopback port; more would only slow connecting down."""
 
 WRONG_PASSWORD: Final = 12
-UNKNOWN_USER: Final = 17
+MAX_PASSWORD_CHARACTERS: Final = 1_024
 BAD_MESSAGE: Final = 3
 UNSUPPORTED: Final = 1
 
@@ -46,15 +48,41 @@ class HandshakeFailed(Exception):
 
 
 class Credentials:
-    """A user's name, and what SCRAM keeps instead of the password."""
+    """A user's name, and what SCRAM keeps instead of the password, which is kept nowhere.
+
+    Raises:
+        InvalidOption: A name or a password that is no text, or one that UTF-8 cannot carry.
+    """
 
     def __init__(self, user: str = "admin", password: str = "") -> None:
+        for name, text in (("user", user), ("password", password)):
+            # What it is, is not told: it may be a password.
+            if not isinstance(text, str) or len(text) > MAX_PASSWORD_CHARACTERS or not is_utf8(text):
+                raise InvalidOption(f"{name} is a text of at most {MAX_PASSWORD_CHARACTERS:,} characters")
         self.user = user
         self.salt = secrets.token_bytes(18)
+        self._secret = secrets.token_bytes(32)
         salted = hashlib.pbkdf2_hmac("sha256", password.encode(), self.salt, ITERATIONS)
         client_key = _hmac(salted, b"Client Key")
         self.stored_key = hashlib.sha256(client_key).digest()
         self.server_key = _hmac(salted, b"Server Key")
+
+    def is_user(self, name: str) -> bool:
+        return hmac.compare_digest(name.encode("utf-8", "replace"), self.user.encode())
+
+    def salt_of(self, name: str) -> bytes:
+        """The salt that the name is told. A stranger's is made up, and the same whenever he asks: so it does not give away that
+        there is no such user, and neither does the time that it takes."""
+        made_up = _hmac(self._secret, name.encode("utf-8", "replace"))[: len(self.salt)]
+        return self.salt if self.is_user(name) else made_up
+
+
+def is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Handshake:
@@ -66,6 +94,7 @@ class Handshake:
         self._client_first = ""
         self._server_first = ""
         self._nonce = ""
+        self._is_known = False
         self._buffer = b""
         self.is_done = False
 
@@ -143,10 +172,10 @@ class Handshake:
         user, nonce = fields.get("n", ""), fields.get("r", "")
         if not nonce:
             raise HandshakeFailed("Invalid encoding: a nonce is missing.", BAD_MESSAGE)
-        if user.replace("=2C", ",").replace("=3D", "=") != self._credentials.user:
-            raise HandshakeFailed("Unknown user", UNKNOWN_USER)
+        name = user.replace("=2C", ",").replace("=3D", "=")
+        self._is_known = self._credentials.is_user(name)
         self._nonce = nonce + b64encode(secrets.token_bytes(18)).decode()
-        salt = b64encode(self._credentials.salt).decode()
+        salt = b64encode(self._credentials.salt_of(name)).decode()
         self._server_first = f"r={self._nonce},s={salt},i={ITERATIONS}"
         self._state = self._last
         return message_bytes({"success": True, "authentication": self._server_first})
@@ -159,23 +188,27 @@ class Handshake:
         if not isinstance(text, str):
             raise HandshakeFailed("Invalid encoding: the proof is missing.", BAD_MESSAGE)
         fields = read_fields(text)
-        if fields.get("r") != self._nonce or fields.get("c") != "biws":
+        if not same_text(fields.get("r", ""), self._nonce) or fields.get("c") != "biws":
             raise HandshakeFailed("Invalid nonce from client", BAD_MESSAGE)
         without_proof = text.rpartition(",p=")[0]
-        signed = f"{self._client_first},{self._server_first},{without_proof}".encode()
+        signed = f"{self._client_first},{self._server_first},{without_proof}".encode("utf-8", "replace")
         signature = _hmac(self._credentials.stored_key, signed)
         try:
             proof = b64decode(fields.get("p", ""), validate=True)
         except (Base64Error, ValueError):
             raise HandshakeFailed("Invalid encoding: the proof is not base64.", BAD_MESSAGE) from None
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=False))
-        if len(proof) != len(signature) or not hmac.compare_digest(
-            hashlib.sha256(client_key).digest(), self._credentials.stored_key
-        ):
+        is_right = hmac.compare_digest(hashlib.sha256(client_key).digest(), self._credentials.stored_key)
+        # Everything has been computed by now, for a stranger too; and both are told the same.
+        if not (is_right and self._is_known and len(proof) == len(signature)):
             raise HandshakeFailed("Wrong password", WRONG_PASSWORD)
         self.is_done = True
         verifier = b64encode(_hmac(self._credentials.server_key, signed)).decode()
         return message_bytes({"success": True, "authentication": f"v={verifier}"})
+
+
+def same_text(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
 def read_fields(text: str) -> dict[str, str]:

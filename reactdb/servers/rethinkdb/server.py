@@ -8,8 +8,8 @@
                  loop the others hear before the loop goes round: right after the answer to the one that made it
 
 A client that does not read is bounded twice: what its feeds have not told waits in their queues, which drop, and once its socket
-holds more than HIGH_WATER_BYTES nothing is carried out for it until it has read. What is not a frame gets an error and a closed
-connection.
+holds more than HIGH_WATER_BYTES nothing is carried out for it until it has read, or has not for too long. What is not a frame
+gets an error and a closed connection. A client that dawdles is sent away: see `limits`.
 
 Thread safety: methods are called on the loop; `serve_in_thread` is for everybody else.
 """
@@ -29,16 +29,22 @@ from typing import Any, Final
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.errors import ClientError
 from reactdb.dialects.rethinkdb.session import HEADER, Frame, Session, failure
-from reactdb.servers.rethinkdb.handshake import Credentials, Handshake, HandshakeFailed
+from reactdb.servers.rethinkdb.handshake import (
+    UNSUPPORTED,
+    Credentials,
+    Handshake,
+    HandshakeFailed,
+    message_bytes,
+)
+from reactdb.servers.rethinkdb.limits import Limits
 
 logger = logging.getLogger("reactdb")
 
 DEFAULT_PORT: Final = 28015
-MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
-"""Of one request; RethinkDB's own bound."""
-MAX_CONNECTIONS: Final = 1_024
-HANDSHAKE_TIMEOUT_S: Final = 20.0
 HIGH_WATER_BYTES: Final = 1024 * 1024
+LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
+CLOSING_S: Final = 5.0
+"""How long a connection that is over waits for its client to read the last answer."""
 WORKERS: Final = 4
 """Threads that carry out queries. Writers wait for one another anyway; these are for readers beside them."""
 
@@ -60,6 +66,7 @@ class Connection:
         self, server: RethinkDBServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._server = server
+        self._limits = server.limits
         self._reader = reader
         self._writer = writer
         self._loop = asyncio.get_running_loop()
@@ -68,7 +75,9 @@ class Connection:
         # Nobody is using the session: whoever is on the loop may.
         self._is_idle = False
         self._requests: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(maxsize=1_024)
-        self.session = Session(server.database, self._wake)
+        self._waiting_bytes = 0
+        self._has_room = asyncio.Event()
+        self.session = Session(server.database, self._wake, max_streams=server.limits.streams)
 
     def _wake(self) -> None:
         """Any thread, perhaps inside a commit: only leave word."""
@@ -95,7 +104,7 @@ class Connection:
 
     async def run(self) -> None:
         """Until the client goes, or breaks the protocol."""
-        rest = await asyncio.wait_for(self._shake_hands(), HANDSHAKE_TIMEOUT_S)
+        rest = await asyncio.wait_for(self._shake_hands(), self._limits.handshake_s)
         reading = asyncio.create_task(self._read(rest))
         working = asyncio.create_task(self._work())
         try:
@@ -128,13 +137,13 @@ class Connection:
 
     async def _read(self, rest: bytes) -> None:
         buffer = bytearray(rest)
+        most = self._limits.message_bytes
+        due_at: float | None = None
         while True:
             while len(buffer) >= HEADER.size:
                 token, length = HEADER.unpack_from(buffer)
-                if not 0 <= length <= MAX_FRAME_BYTES:
-                    sentence = (
-                        f"The query is too large ({length} bytes); the limit is {MAX_FRAME_BYTES} bytes."
-                    )
+                if not 0 <= length <= most:
+                    sentence = f"The query is too large ({length} bytes); the limit is {most} bytes."
                     await self._send([failure(token, ClientError(sentence))])
                     raise ConnectionAbortedError("oversized frame")
                 end = HEADER.size + length
@@ -142,15 +151,31 @@ class Connection:
                     break
                 body = bytes(buffer[HEADER.size : end])
                 del buffer[:end]
+                due_at = None
                 if self._is_idle and self._requests.empty() and self._server.is_inline and is_quick(body):
                     await self._carry_out(token, body)
                 else:
-                    await self._requests.put((token, body))
-                    self._woken.set()
-            data = await self._reader.read(64 * 1024)
+                    await self._enqueue(token, body)
+            if not buffer:
+                data = await self._reader.read(64 * 1024)
+            else:
+                # A request has begun: the rest of it may not take for ever, however it is spread.
+                if due_at is None:
+                    due_at = self._loop.time() + self._limits.message_s
+                async with asyncio.timeout_at(due_at):
+                    data = await self._reader.read(64 * 1024)
             if not data:
                 return
             buffer += data
+
+    async def _enqueue(self, token: int, body: bytes) -> None:
+        """Leave a request for `_work`; while too much waits there, nothing more is read."""
+        while self._waiting_bytes and self._waiting_bytes + len(body) > self._limits.message_bytes:
+            self._has_room.clear()
+            await self._has_room.wait()
+        self._waiting_bytes += len(body)
+        await self._requests.put((token, body))
+        self._woken.set()
 
     # -----------------------------------------------------------------------------------------------------------
     # Carrying out
@@ -171,6 +196,8 @@ class Connection:
             while not self._requests.empty():
                 request = self._requests.get_nowait()
                 assert request is not None
+                self._waiting_bytes -= len(request[1])
+                self._has_room.set()
                 if self._server.is_inline and is_quick(request[1]):
                     await self._carry_out(*request)
                 else:
@@ -191,7 +218,7 @@ class Connection:
         self._write(frames)
         for connection in woken:
             connection.tell()
-        await self._writer.drain()
+        await self._drain()
 
     async def _in_pool(self, function: Any, *arguments: Any) -> Any:
         return await self._loop.run_in_executor(self._server.pool, function, *arguments)
@@ -199,12 +226,24 @@ class Connection:
     async def _send(self, frames: list[Frame]) -> None:
         if frames:
             self._write(frames)
-            # Waits where the client does not read; its feeds drop meanwhile.
-            await self._writer.drain()
+            await self._drain()
 
     def _write(self, frames: list[Frame]) -> None:
         if frames:
             self._writer.write(b"".join([frame.packed() for frame in frames]))
+
+    async def _drain(self) -> None:
+        """Waits where the client does not read; its feeds drop meanwhile."""
+        if self._writer.transport.get_write_buffer_size() <= LOW_WATER_BYTES:
+            await self._writer.drain()
+            return
+        try:
+            async with asyncio.timeout(self._limits.write_s):
+                await self._writer.drain()
+        except TimeoutError:
+            # To close politely would wait for it as well.
+            self._writer.transport.abort()
+            raise
 
 
 class RethinkDBServer:
@@ -217,9 +256,11 @@ class RethinkDBServer:
         host: str = "127.0.0.1",
         port: int = DEFAULT_PORT,
         credentials: Credentials | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`port` 0 takes any that is free; `credentials`: who may come in, `admin` without a password by default."""
         self.database = database
+        self.limits = limits or Limits()
         self.credentials = credentials or Credentials()
         self.host = host
         self.port = port
@@ -261,11 +302,15 @@ class RethinkDBServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if len(self._connections) >= self.limits.connections:
+            sentence = (
+                f"There are {self.limits.connections} connections already, which is as many as there can be."
+            )
+            writer.write(message_bytes({"success": False, "error": sentence, "error_code": UNSUPPORTED}))
             writer.close()
             return
         self._connections.add(task)
-        writer.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        writer.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
         try:
             await Connection(self, reader, writer).run()
         except (ConnectionError, TimeoutError, asyncio.IncompleteReadError):
@@ -278,18 +323,25 @@ class RethinkDBServer:
             logger.exception("a RethinkDB connection broke off")
         finally:
             writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
+            with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(CLOSING_S):
+                    await writer.wait_closed()
+            writer.transport.abort()
             # Last: `close` waits for those that are listed.
             self._connections.discard(task)
 
 
 @contextmanager
 def serve_in_thread(
-    database: Database, *, host: str = "127.0.0.1", port: int = 0, credentials: Credentials | None = None
+    database: Database,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    credentials: Credentials | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[RethinkDBServer]:
     """A server on a loop of its own, in a thread of its own, for as long as the block takes."""
-    server = RethinkDBServer(database, host=host, port=port, credentials=credentials)
+    server = RethinkDBServer(database, host=host, port=port, credentials=credentials, limits=limits)
     loop = asyncio.new_event_loop()
     is_up = threading.Event()
     trouble: list[BaseException] = []
