@@ -183,7 +183,7 @@ class Kind:
         return roughly if self.is_rough else exactly
 
     def answer(self, db: Any) -> list[Entry]:
-        """What the query gives, asked now, as entries of a replica. A null result is no result."""
+        """What the query gives, asked now, as entries of a replica. Nulls are there in lists only."""
         found: list[tuple[Any, Any]]
         if self.shape == "tables":
             found = [(name, document) for name in db.table_list() for document in db.table(name).run()]
@@ -197,7 +197,11 @@ class Kind:
                 found = [(group["group"], one) for group in answer for one in group["reduction"]]
             else:
                 found = [(None, one) for one in answer]
-        return [(self.name_of(name), self.value_of(value)) for name, value in found if value is not None]
+        return [
+            (self.name_of(name), self.value_of(value))
+            for name, value in found
+            if value is not None or self.shape == "list"
+        ]
 
 
 def b_is_one(document: dict[str, Any]) -> bool:
@@ -360,7 +364,7 @@ SORTS: list[tuple[str, tuple[Any, ...]]] = [
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> Kind:
+def windows(draw: st.DrawFn, has_nulls: bool = False) -> Kind:
     """An order, with what may stand before and between, cut by skip and limit or by neither."""
     if draw(st.booleans()):
         index = draw(st.sampled_from(["a", "a", "ab", "tags", "id"]))
@@ -394,8 +398,9 @@ def windows(draw: st.DrawFn) -> Kind:
         def begin(db: Any) -> Any:
             return ask(db).order_by(*keys)
 
-    steps = draw(st.lists(st.sampled_from(FILTERS), max_size=1)) + draw(
-        st.lists(st.sampled_from(MAPS), max_size=1)
+    steps = draw(st.lists(st.sampled_from(FILTERS), max_size=1))
+    steps += draw(
+        st.lists(st.sampled_from(NULLABLE_MAPS if has_nulls else MAPS), min_size=has_nulls, max_size=1)
     )
     skip = draw(st.sampled_from([None, None, None, 0, 1, 2]))
     limit = draw(st.sampled_from([None, 0, 1, 1, 2, 3, 5]))
@@ -479,7 +484,8 @@ def aggregates(draw: st.DrawFn) -> Kind:
 @st.composite
 def unions(draw: st.DrawFn) -> Kind:
     """Two members, perhaps of one kind and perhaps overlapping; of tables or of windows."""
-    members = [draw(st.one_of(ranges(), windows())) for _ in range(2)]
+    either = st.one_of(ranges(), windows(), windows(has_nulls=True))
+    members = [draw(either) for _ in range(2)]
     first, second = members
     steps = []
     if not any(member.has_offsets for member in members):
@@ -496,6 +502,7 @@ def unions(draw: st.DrawFn) -> Kind:
     return Kind(
         ".".join([f"{first}.union({second})", *(step for step, _ in steps)]),
         lambda db: then(first.ask(db).union(second.ask(db)), steps),
+        has_offsets=all(member.has_offsets for member in members),
     )
 
 
@@ -540,6 +547,7 @@ def kinds() -> st.SearchStrategy[Kind]:
         windows(),
         windows(),
         windows(),
+        windows(has_nulls=True),
         extremes(),
         aggregates(),
         aggregates(),

@@ -70,9 +70,11 @@ class Pipeline:
         "tests",
     )
 
-    def __init__(self, steps: Sequence[Step], prefix: bytes | None = None) -> None:
-        """`prefix`: the values go into an aggregate, boxed, with their places behind these bytes. There null counts;
-        elsewhere a null result is no result."""
+    def __init__(
+        self, steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: bool = False
+    ) -> None:
+        """`prefix`: the values go into an aggregate, boxed, with their places behind these bytes. There null counts, and
+        with `keeps_null`; elsewhere a null result is no result."""
         self.steps = tuple(steps)
         self.boxed = boxed = prefix is not None
         self._prefix = prefix or b""
@@ -82,7 +84,7 @@ class Pipeline:
         self.only_values = not boxed and not any(isinstance(step, Map) for step in steps)
         self._operations = () if self.only_tests else tuple(_operation(step) for step in steps)
         # A document is never null.
-        self.drop_null = any(isinstance(step, Map) for step in steps) and not boxed
+        self.drop_null = not keeps_null and not boxed and any(isinstance(step, Map) for step in steps)
 
     def __call__(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
         if self.only_tests:
@@ -111,9 +113,11 @@ class Pipeline:
 IDENTITY = Pipeline(())
 
 
-def pipeline(steps: Sequence[Step], prefix: bytes | None = None) -> Pipeline:
+def pipeline(steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: bool = False) -> Pipeline:
     """The pipeline of these steps; of none, the one that all views without steps share."""
-    return Pipeline(steps, prefix) if steps or prefix is not None else IDENTITY
+    if not steps and prefix is None:
+        return IDENTITY
+    return Pipeline(steps, prefix, keeps_null=keeps_null)
 
 
 def _operation(step: Step) -> Operation:

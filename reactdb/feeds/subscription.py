@@ -167,7 +167,9 @@ class Subscription:
             if options.include_states:
                 yield state("initializing", options)
             for initial in results:
-                yield render_initial(initial, seq, options)
+                # A null in a list is told where offsets say so; elsewhere it is no value.
+                if initial.value is not None or initial.offset is None or options.include_offsets:
+                    yield render_initial(initial, seq, options)
         if options.include_states:
             yield state("ready", options)
 

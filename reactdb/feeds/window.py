@@ -116,6 +116,12 @@ class WindowView:
     def items(self) -> list[Initial]:
         return [Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(self._window())]
 
+    @property
+    def size(self) -> int:
+        """How long the list is."""
+        held = len(self.slots) if self.stop is None else min(len(self.slots), self.stop)
+        return max(0, held - self.start)
+
     def _window(self) -> list[Slot]:
         return self.slots[self.start : self.stop]
 
@@ -156,8 +162,12 @@ class WindowView:
                 result = pipeline.quietly(codec.decode_frozen(body), place)
                 if result is None:
                     continue
-                # A value that is the document itself is decoded again where it shows; most never do.
-                value, place = (None if pipeline.only_values else result[0]), result[1]
+                value, place = result
+                if pipeline.only_values:
+                    # The document itself is decoded again where it shows; most never do.
+                    value = None
+                else:
+                    body = None
             copy = 0
             if self._has_copies:
                 copy = copies.get(key, 0)
@@ -200,8 +210,9 @@ class WindowView:
         for place in self.source.places(change.key_bytes, document):
             result = pipeline.quietly(document, place)
             if result is not None:
-                value = document if pipeline.only_values else result[0]
-                found.append((result[1], Slot((change.key_bytes, len(found)), value, body)))
+                # What was made of the document may be null, and then that is what shows, and not the document.
+                value, shown = (document, body) if pipeline.only_values else (result[0], None)
+                found.append((result[1], Slot((change.key_bytes, len(found)), value, shown)))
         return found
 
     def _move(
@@ -279,9 +290,11 @@ class WindowView:
         if leaving is None:
             if entering is None:
                 return None
-            return Delta(change, None, entering.value, None, new_offset, entering.identity)
+            value = entering.value
+            return Delta(change, None, value, None, new_offset, entering.identity, is_move=value is None)
         if entering is None:
-            return Delta(change, leaving.value, None, old_offset, None, leaving.identity)
+            value = leaving.value
+            return Delta(change, value, None, old_offset, None, leaving.identity, is_move=value is None)
         # Two documents, or two states of one, are never the same; what was made of them may be, and copies are.
         may_be_same = self._has_copies or not self.pipeline.only_values
         is_move = may_be_same and same_value(leaving.value, entering.value)
