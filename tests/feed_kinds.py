@@ -153,7 +153,6 @@ class Kind:
         has_offsets: It may be watched with offsets, and the list is the query's.
         expect: The selection that gives the answer where `ask` itself may fail on a document; such documents are left out.
         fails_on_seed: Subscribing fails where asking does.
-        is_rough: Values are the same when they sort alike, because the one told is any one of them.
     """
 
     name: str
@@ -162,7 +161,6 @@ class Kind:
     has_offsets: bool = False
     expect: Callable[[Any], Any] | None = None
     fails_on_seed: bool = False
-    is_rough: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -176,11 +174,12 @@ class Kind:
 
     @property
     def name_of(self) -> Callable[[Any], Hashable]:
-        return roughly if self.shape in ("groups", "grouped") else exactly
+        # A document's event names its group as the document spells it.
+        return roughly if self.shape == "grouped" else exactly
 
     @property
     def value_of(self) -> Callable[[Any], Hashable]:
-        return roughly if self.is_rough else exactly
+        return exactly
 
     def answer(self, db: Any) -> list[Entry]:
         """What the query gives, asked now, as entries of a replica. Nulls are there in lists only."""
@@ -470,8 +469,10 @@ def aggregates(draw: st.DrawFn) -> Kind:
         return Kind(f"{name}.{aggregate}", lambda db: total(ask(db)), shape="one")
     if which == "distinct":
         field = draw(st.sampled_from(["a", "v", "tags", None]))
-        return Kind(f"{name}.distinct({field})", lambda db: ask(db).distinct(field), is_rough=True)
+        return Kind(f"{name}.distinct({field})", lambda db: ask(db).distinct(field))
     if which == "distinct count":
+        if draw(st.booleans()):
+            return Kind(f"{name}.distinct(b).sum()", lambda db: ask(db).distinct("b").sum(), shape="one")
         return Kind(f"{name}.distinct(a).count()", lambda db: ask(db).distinct("a").count(), shape="one")
     by = draw(st.sampled_from(["a", "v"]))
     if which == "grouped":

@@ -156,6 +156,7 @@ class WindowView:
         pipeline = self.pipeline
         copies: dict[bytes, int] = {}
         for place, key, body in self.source.read(snapshot, wanted):
+            shown: bytes | None = body
             if pipeline.is_identity:
                 value: Any = None
             else:
@@ -166,13 +167,12 @@ class WindowView:
                 if pipeline.only_values:
                     # The document itself is decoded again where it shows; most never do.
                     value = None
-                else:
-                    body = None
+                shown = body if pipeline.only_values else None
             copy = 0
             if self._has_copies:
                 copy = copies.get(key, 0)
                 copies[key] = copy + 1
-            yield place, Slot((key, copy), value, body)
+            yield place, Slot((key, copy), value, shown)
 
     # -----------------------------------------------------------------------------------------------------------
     # Advancing
