@@ -455,13 +455,15 @@ AGGREGATES: list[tuple[str, Callable[[Any], Any]]] = [
 def aggregates(draw: st.DrawFn) -> Kind:
     """One value of all, or of each group; and the different values."""
     name, ask = draw(sources())
+    is_over_window = False
     if draw(st.integers(0, 3)) == 0:
-        # Over a window: what enters and leaves it is what is counted.
+        # Over a window: what enters and leaves it is what is counted. The values do not say which document they are of.
         limit = draw(st.integers(0, 3))
-        before, name = ask, f"{name}.order_by(v).limit({limit})"
+        before, name = ask, f"{name}.order_by(v).pluck(a, b, v, tags).limit({limit})"
+        is_over_window = True
 
         def ask(db: Any) -> Any:
-            return before(db).order_by("v").limit(limit)
+            return before(db).order_by("v").pluck("a", "b", "v", "tags").limit(limit)
 
     which = draw(st.sampled_from(["one", "groups", "groups", "grouped", "distinct", "distinct count"]))
     aggregate, total = draw(st.sampled_from(AGGREGATES))
@@ -476,6 +478,13 @@ def aggregates(draw: st.DrawFn) -> Kind:
         return Kind(f"{name}.distinct(a).count()", lambda db: ask(db).distinct("a").count(), shape="one")
     by = draw(st.sampled_from(["a", "v"]))
     if which == "grouped":
+        if not is_over_window and draw(st.booleans()):
+            # Values that do not say which document they are of.
+            return Kind(
+                f"{name}.pluck(a, v).group({by})",
+                lambda db: ask(db).pluck("a", "v").group(by),
+                shape="grouped",
+            )
         return Kind(f"{name}.group({by})", lambda db: ask(db).group(by), shape="grouped")
     more = [*AGGREGATES, ("min(b)", lambda s: s.min("b")), ("max(v)", lambda s: s.max("v"))]
     aggregate, total = draw(st.sampled_from(more))

@@ -204,8 +204,11 @@ class GroupView(DerivedView):
                 taken.append((name, step))
         for name, step in taken:
             leaving = None
-            if left.get(name[0]):
-                leaving, other = left[name[0]].pop(0)
+            others = left.get(name[0])
+            if others:
+                # Best one with the same value: then nothing is to be told.
+                number = next((n for n, (_, other) in enumerate(others) if _is_same(other, step)), 0)
+                leaving, other = others.pop(number)
                 step.old = other.old
             found.append(step.told(change, name, leaving))
         return found + [step.told(change, name) for others in left.values() for name, step in others]
@@ -279,6 +282,10 @@ class Step:
         return Delta(
             change, old_val, new_val, identity=name, group=[self.group], is_move=is_move, leaving=leaving
         )
+
+
+def _is_same(left: Step, taken: Step) -> bool:
+    return left.old is not None and taken.new is not None and same_value(left.old.value, taken.new.value)
 
 
 def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
