@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from reactdb.feeds.hub import FeedHub
+from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
 from reactdb.feeds.terms import Chain, Term
@@ -52,6 +53,12 @@ class Flow:
             yield self.request
         for part in self.parts:
             yield from part.requests()
+
+    def token(self, consumer: BaseConsumer | None) -> str:
+        """How far the consumer has been told; where there is none, where it would begin."""
+        request = next(iter(self.requests()))
+        position = request.start_position() if consumer is None else consumer.position
+        return token_of(request.hub.engine.database_id, request.hub.history(), position)
 
 
 class BaseConsumer:
@@ -200,7 +207,7 @@ class PushConsumer(BaseConsumer):
                 self._scheduler.schedule(self._scheduled)
             except Exception as error:
                 logger.exception("the scheduler of a feed refused: the feed ends")
-                self._end_with(error)
+                self._end_with(error, is_logged=True)
 
     def _scheduled(self, *_: Any) -> None:
         self._is_scheduled = False
@@ -321,20 +328,21 @@ class PushConsumer(BaseConsumer):
     def _broken(self, error: Exception, *, is_observers: bool) -> bool:
         if is_observers:
             logger.error("a subscriber raised: its feed ends", exc_info=error)
-        self._end_with(error)
+        self._end_with(error, is_logged=is_observers)
         return False
 
-    def _end_with(self, error: Exception) -> None:
+    def _end_with(self, error: Exception, *, is_logged: bool) -> None:
         self.error = error
         self.close()
-        self._tell_error()
+        self._tell_error(is_logged=is_logged)
 
-    def _tell_error(self) -> None:
+    def _tell_error(self, *, is_logged: bool = False) -> None:
         if self._is_done:
             return
         self._is_done = True
         if self._on_error is None:
-            logger.error("a feed ended: %s", self.error)
+            if not is_logged:
+                logger.error("a feed ended: %s", self.error)
             return
         try:
             self._on_error(self.error)  # type: ignore[arg-type]

@@ -71,6 +71,8 @@ class FeedHub:
         self._forgotten: deque[Subscription] = deque()
         # Whoever holds the lock is in the middle of something that must not be swept under its feet.
         self._is_busy = False
+        # The node that is being advanced.
+        self._current: Node | None = None
         self._ready: deque[Told] = deque()
         self._telling = threading.Lock()
         self._tail_lock = threading.Lock()
@@ -87,55 +89,91 @@ class FeedHub:
         return bool(self._nodes)
 
     def route(self, commit: Commit) -> None:
-        """Advance the views that the commit concerns, change by change. Raises nothing."""
+        """Advance the views that the commit concerns, change by change.
+
+        Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
+        thread (KeyboardInterrupt) is raised after that.
+        """
         self._is_busy = True
         state = self._state
+        interrupt: BaseException | None = None
         try:
-            find = self._router.find
-            for change in commit.changes:
-                seq = change.seq
-                for node in find(change):
-                    # Found twice, or seeded with this change.
-                    if node.seq >= seq:
-                        continue
-                    node.seq = seq
-                    try:
-                        deltas = node.view.advance(change, state)
-                    except Exception as error:
-                        self._fail(node, error)
-                        continue
-                    if deltas and not node.offer(deltas, seq):
-                        self._spill(node)
-            if commit.dropped_tables or commit.dropped_indexes:
-                self._abort_dropped(commit)
-        except BaseException as error:
-            # A feed that missed a change must not go on as if it had not.
-            logger.exception("passing commit %d to the feeds broke off: all of them end", commit.seq)
-            self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
-            if not isinstance(error, Exception):
-                raise
+            while True:
+                self._current = None
+                try:
+                    self._advance(commit, state)
+                    break
+                except Exception as error:
+                    if not self._broke_off(commit, error):
+                        break
+                except BaseException as error:
+                    interrupt = error
+                    self._broke_off(commit, error)
         finally:
             state.close()
             self._is_busy = False
             if self._forgotten:
                 self._sweep()
+        if interrupt is not None:
+            raise interrupt
+
+    def _advance(self, commit: Commit, state: StateAt) -> None:
+        """May be called again after it broke off: a view that has taken a change in does not hear of it again."""
+        find = self._router.find
+        for change in commit.changes:
+            seq = change.seq
+            for node in find(change):
+                # Found twice, or seeded with this change.
+                if node.seq >= seq:
+                    continue
+                self._current = node
+                node.seq = seq
+                deltas = node.view.advance(change, state)
+                if deltas and not node.offer(deltas, seq):
+                    self._spill(node)
+                self._current = None
+        if commit.dropped_tables or commit.dropped_indexes:
+            self._abort_dropped(commit)
+
+    def _broke_off(self, commit: Commit, error: BaseException) -> bool:
+        """End the feeds of the view that was being advanced: it is in an unknown state, and must not go on as if it were not.
+        Whether there is somebody left to go on with."""
+        node, self._current = self._current, None
+        end = error if isinstance(error, Exception) else None
+        if node is not None:
+            logger.error("a feed ends, because its view failed", exc_info=error)
+            self._end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
+        elif end is not None:
+            # Not in a view: which ones it would have concerned, nobody knows.
+            logger.error(
+                "passing commit %d to the feeds broke off: all of them end", commit.seq, exc_info=error
+            )
+            self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
+            return False
+        return True
 
     def _spill(self, node: Node) -> None:
-        """Let those go that had no room: they read on from the log."""
+        """Let those go that had no room: they read on from the log. And those that could not take it."""
         for subscription in node.subscriptions:
             if subscription.is_behind:
                 self._leave(subscription)
                 self._behind[subscription] = None
-
-    def _fail(self, node: Node, error: Exception) -> None:
-        """The view is in an unknown state: its feeds end, all others go on."""
-        logger.error("a feed ends, because its view failed", exc_info=error)
-        self._end(node, error)
+            elif subscription.has_failed:
+                logger.error("a feed ends, because its queue failed", exc_info=subscription.error)
+                self._leave(subscription)
 
     def _end(self, node: Node, end: Any) -> None:
         for subscription in node.subscriptions:
-            subscription.finish(end)
+            self._finish(subscription, end)
             self._leave(subscription)
+
+    @staticmethod
+    def _finish(subscription: Subscription, end: Any) -> None:
+        try:
+            subscription.finish(end)
+        except Exception:
+            # Its consumer could not be woken: it will look when somebody asks it.
+            logger.exception("a feed that ends could not be told so")
 
     def _abort_dropped(self, commit: Commit) -> None:
         tables, indexes = set(commit.dropped_tables), set(commit.dropped_indexes)

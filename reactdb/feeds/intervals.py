@@ -47,6 +47,10 @@ class Intervals(Generic[T]):
     def remove(self, token: int) -> None:
         self._entries.pop(token, None)
 
+    def items(self) -> list[T]:
+        """The items of all ranges, in no order."""
+        return [item for _, _, item in self._entries.values()]
+
     def holding(self, value: bytes) -> list[T]:
         """The items of all ranges that hold the value, in no order."""
         sorted_in = len(self._tokens)

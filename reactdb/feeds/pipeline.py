@@ -103,9 +103,15 @@ class Pipeline:
         return (Boxed(value, self._prefix + place) if self.boxed else value), place
 
     def quietly(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
-        """The same, where a document that cannot be computed is not in the result."""
+        """The same, where a document that cannot be computed is not in the result.
+
+        Raises:
+            MemoryError: That says nothing of the document.
+        """
         try:
             return self(document, place)
+        except MemoryError:
+            raise
         except Exception:
             return None
 

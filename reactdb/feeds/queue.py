@@ -246,7 +246,9 @@ def counted(deltas: deque[AnyDelta]) -> deque[AnyDelta]:
     return found if is_changed else deltas
 
 
-def _without(named: list[tuple[Hashable, AnyDelta]], stays: Counter[Hashable]) -> list[AnyDelta]:
+def _without(
+    named: Sequence[tuple[tuple[int, bytes], AnyDelta]], stays: Counter[tuple[int, bytes]]
+) -> list[AnyDelta]:
     left = Counter(stays)
     found = []
     for name, delta in named:

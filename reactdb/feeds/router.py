@@ -14,7 +14,7 @@ Rule of this file: it may find a view twice or in vain, never miss one. Not thre
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from reactdb.change import Change
@@ -59,6 +59,13 @@ class Bag(Generic[T]):
             return ()
         return list(held) if type(held) is dict else (held,)  # type: ignore[return-value]
 
+    def everybody(self) -> Iterator[T]:
+        for held in self._found.values():
+            if type(held) is dict:
+                yield from held
+            else:
+                yield held  # type: ignore[misc]
+
 
 class Lane(Generic[T]):
     """One axis of one table."""
@@ -73,6 +80,10 @@ class Lane(Generic[T]):
     @property
     def is_empty(self) -> bool:
         return not self.values and not len(self.ranges)
+
+    def everybody(self) -> list[T]:
+        """Who waits for any value."""
+        return [*self.values.everybody(), *self.ranges.items()]
 
     def find(self, value: bytes, found: list[T]) -> None:
         """Add to `found` who waits for the value."""
@@ -100,13 +111,23 @@ class TableRoutes(Generic[T]):
         found = list(self.all)
         self.keys.find(change.key_bytes, found)
         if self.lanes:
-            old, new = change.old_val, change.new_val
+            try:
+                old, new = change.old_val, change.new_val
+            except Exception:
+                for lane in self.lanes.values():
+                    found.extend(lane.everybody())
+                return found
             for axis, lane in self.lanes.items():
-                values: Sequence[bytes] = () if old is None else axis.values(old)
-                if new is not None:
-                    now = axis.values(new)
-                    if now != values:
-                        values = list(dict.fromkeys((*values, *now)))
+                try:
+                    values: Sequence[bytes] = () if old is None else axis.values(old)
+                    if new is not None:
+                        now = axis.values(new)
+                        if now != values:
+                            values = list(dict.fromkeys((*values, *now)))
+                except Exception:
+                    # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
+                    found.extend(lane.everybody())
+                    continue
                 for value in values:
                     lane.find(value, found)
         return found

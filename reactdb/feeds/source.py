@@ -19,7 +19,6 @@ from typing import Any
 
 from reactdb import collation
 from reactdb.access import Access
-from reactdb.errors import MissingValue
 from reactdb.expression import (
     Expression,
     Predicate,
@@ -260,7 +259,9 @@ class ExpressionAxis:
     def values(self, document: dict[str, Any]) -> Sequence[bytes]:
         try:
             return (collation.key_bytes(self._function(document)),)
-        except (MissingValue, Exception):
+        except MemoryError:
+            raise
+        except Exception:
             # A condition that cannot be computed is not met.
             return ()
 

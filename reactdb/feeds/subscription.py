@@ -12,6 +12,7 @@ Rule of this file: it gives events to whoever asks. When to ask, and what become
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
+
+logger = logging.getLogger("reactdb")
 
 
 class _Sentinel:
@@ -74,6 +77,7 @@ class Subscription:
         since: Changes up to this seq are in what it began with.
         end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
+        has_failed: It could not take in what it was offered.
         is_woken: The consumer has been told that there is something.
     """
 
@@ -91,6 +95,7 @@ class Subscription:
         "_render",
         "consumer",
         "end",
+        "has_failed",
         "is_closed",
         "is_woken",
         "node",
@@ -109,6 +114,7 @@ class Subscription:
         self.reader: LogReader | None = None
         self.since = 0
         self.end: Any = None
+        self.has_failed = False
         self.is_closed = False
         self.is_woken = False
         self.told = 0
@@ -204,6 +210,17 @@ class Subscription:
             queue.add(deltas)
         self.wake()
         return True
+
+    def fail(self, error: Exception) -> bool:
+        """It could not take in what it was offered, so what is queued is all that it can tell. Returns False, as `offer`."""
+        self.end = error
+        self.has_failed = True
+        try:
+            self.wake()
+        except Exception:
+            # Its consumer cannot be woken: it will look when somebody asks it.
+            logger.exception("a feed that ends could not be told so")
+        return False
 
     def wake(self) -> None:
         if not self.is_woken:

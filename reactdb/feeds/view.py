@@ -120,7 +120,13 @@ class Initial:
 
 
 class StateReader(Protocol):
-    """How a view that has run out of documents reads more of them while it advances."""
+    """How a view that has run out of documents reads more of them while it advances.
+
+    Attributes:
+        is_behind: What it reads is long past, and dear: better to ask for more than to ask again.
+    """
+
+    is_behind: bool
 
     def at(self, seq: int) -> Snapshot:
         """The documents exactly as of `seq`, the change that the view is being told of."""

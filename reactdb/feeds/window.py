@@ -268,14 +268,24 @@ class WindowView:
         if stop is None:
             return
         if len(self.slots) < stop and self.bound is not None:
-            # A commit that removes many would be read after each few of them: the second time, more is fetched.
-            is_again = change.commit == self._refilled_in
+            # A commit that removes many would be read after each few of them: the second time, more is fetched. And so
+            # would all that followed, where that is long past.
+            is_again = reader.is_behind or change.commit == self._refilled_in
             self._spare = min(self._spare * 4, MAX_SPARE) if is_again else self._least_spare
             self._refilled_in = change.commit
             self._fill(reader.at(change.seq))
         elif len(self.slots) > 2 * (stop + self._spare):
-            del self.places[stop + self._spare :], self.slots[stop + self._spare :]
-            self.bound = self.places[-1]
+            self._cut(stop)
+
+    def _cut(self, stop: int) -> None:
+        del self.places[stop + self._spare :], self.slots[stop + self._spare :]
+        self.bound = self.places[-1]
+
+    def let_go(self) -> None:
+        """Hold no more than is worth it where reading more is cheap."""
+        self._spare = self._least_spare
+        if self.stop is not None and len(self.slots) > 2 * (self.stop + self._spare):
+            self._cut(self.stop)
 
     def _delta(
         self,
