@@ -9,6 +9,7 @@ Rule of this file: what a value does to a sum is in `accumulators`; here it is o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from reactdb import collation
@@ -117,10 +118,9 @@ class GroupView(DerivedView):
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         if self._make is None:
             return self._labelled(self.below.result(snapshot))
-        return [
-            Initial(group.told, group=[group.name], identity=_identity(place, group.name))
-            for place, group in sorted(self._groups.items())
-        ]
+        found = [(place, group.name, group.told) for place, group in self._groups.items()]
+        found.sort(key=itemgetter(0))
+        return (Initial(told, group=[name], identity=_identity(place, name)) for place, name, told in found)
 
     def _labelled(self, found: Iterable[Initial]) -> Iterable[Initial]:
         for initial in found:

@@ -6,6 +6,7 @@ Rule of this file: values are the same when the collation says so; which of 1 an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from reactdb import collation
@@ -44,7 +45,8 @@ class DistinctView(DerivedView):
                 self._count(*found, 1)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        return [Initial(self._told(place), identity=place) for place in sorted(self._values)]
+        found = [(place, self._told(place)) for place in self._values]
+        return (Initial(value, identity=place) for place, value in sorted(found, key=itemgetter(0)))
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         deltas = self.below.advance(change, reader)

@@ -23,23 +23,24 @@ from typing import Any, Protocol
 
 from reactdb.change import Commit
 from reactdb.errors import FeedAborted, FeedError, UsageError
-from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
-from reactdb.feeds.position import read_position
 from reactdb.feeds.router import Router
+from reactdb.feeds.seeding import Seeded, Seeding, index_gone, table_gone, why_gone
 from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch, epochs
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, as_of
+from reactdb.store.snapshot import Snapshot, as_of
 
 logger = logging.getLogger("reactdb")
 
-TABLE_GONE = "Changefeed aborted (table unavailable)"
 NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
 # Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
 LAST_CHANGES = 64
+# Times that a view with state is made ready without the lock, before writers are made to wait for it.
+SEEDINGS = 8
 
 
 class Told(Protocol):
@@ -78,6 +79,7 @@ class FeedHub:
         self._tail_lock = threading.Lock()
         self._is_tailing = False
         self._state = StateAt(engine)
+        self._seeding = Seeding(engine)
         self._epochs: list[Epoch] = []
 
     # -----------------------------------------------------------------------------------------------------------
@@ -179,11 +181,11 @@ class FeedHub:
         tables, indexes = set(commit.dropped_tables), set(commit.dropped_indexes)
         for node in list(self._nodes.values()):
             if any(info.id in tables for info in node.view.tables()):
-                self._end(node, FeedAborted(TABLE_GONE))
+                self._end(node, table_gone())
                 continue
             for table_id, name in node.view.indexes():
                 if (table_id, name) in indexes:
-                    self._end(node, FeedAborted(f"Changefeed aborted (index `{name}` unavailable)"))
+                    self._end(node, index_gone(name))
                     break
 
     def abort(self, error: FeedError) -> None:
@@ -225,35 +227,63 @@ class FeedHub:
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
-        if self.engine.publisher.is_routing:
+        if self.engine.publisher.is_routing or self._seeding.is_on:
             raise UsageError(NOT_HERE)
         if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
-        with ExitStack() as stack:
-            with self._alone():
-                snapshot = stack.enter_context(self.engine.fresh_snapshot())
-                view = self._attach(subscription, snapshot)
-            if view is not None:
-                # The snapshot stands still, so writers need not wait for it to be read.
-                subscription.provide(view.result(snapshot))
-        subscription.wake()
-        self._mind_the_tail()
-
-    def _attach(self, subscription: Subscription, snapshot: Snapshot) -> View | None:
-        """Join. Returns the view whose result is still to be read, from the snapshot, and provided."""
         request = subscription.request
         since = request.options.since
         if since is not None:
-            position = read_position(since, self.engine.database_id, snapshot)
-            if position < snapshot.seq:
-                reader = LogReader(self.engine, self._plan_at(subscription, snapshot, position), position)
-                reader.seed(snapshot)
+            self._attach_at(subscription, self._seeding.at(request, since))
+        else:
+            seeded: Seeded | None = None
+            for left in range(SEEDINGS if request.is_stateful else 0, -1, -1):
+                # Not found in time to join without keeping writers waiting: then they do wait, once.
+                seeded = self._seeding.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
+                if self._attach_now(subscription, seeded):
+                    break
+        subscription.wake()
+        self._mind_the_tail()
+
+    def _has_node(self, key: Hashable) -> bool:
+        return key in self._nodes
+
+    def _attach_at(self, subscription: Subscription, reader: LogReader) -> None:
+        """From the reader's position on."""
+        with self._alone(), self.engine.fresh_snapshot() as snapshot:
+            if reader.position < snapshot.seq or why_gone(reader.plan.view, snapshot) is not None:
                 self._behind[subscription] = None
                 subscription.begin_behind(reader)
-                return None
-        plan = request.plan(snapshot)
-        node = self._node(plan, snapshot)
+            else:
+                self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
+
+    def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
+        """From now on. False: the seeded view is too far from that."""
+        with ExitStack() as stack:
+            with self._alone():
+                snapshot = stack.enter_context(self.engine.fresh_snapshot())
+                if seeded is None:
+                    view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
+                else:
+                    reader = seeded.reader
+                    if reader.plan.key not in self._nodes:
+                        if not seeded.can_join(snapshot, LAST_CHANGES):
+                            return False
+                        reader.read(snapshot, LAST_CHANGES + 1)
+                    view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
+            if view is not None:
+                # The snapshot stands still, so writers need not wait for it to be read.
+                subscription.provide(view.result(snapshot))
+        return True
+
+    def _join_now(
+        self, subscription: Subscription, plan: Plan, snapshot: Snapshot, seeded: View | None = None
+    ) -> View | None:
+        """Join, with a view that is as of the snapshot or is to be seeded. Returns the view whose result is still to be read,
+        from the snapshot, and provided."""
+        request = subscription.request
+        node = self._node(plan, snapshot, seeded)
         view = node.view
         ordered = None if request.options.squash_s is None else present_order(view)
         if not view.is_stateful:
@@ -267,12 +297,6 @@ class FeedHub:
             subscription.provide(view.result(then) if request.options.include_initial else None)
         self._join(subscription, node)
         return view if request.options.include_initial and not view.is_stateful else None
-
-    def _plan_at(self, subscription: Subscription, now: Snapshot, position: int) -> Plan:
-        """The query as it meant something then: its table may have been dropped since, or made again."""
-        request = subscription.request
-        past = PastSnapshot(now, position, Undo(position, ()))
-        return compile_query(request.query, past, include_offsets=request.options.include_offsets)
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
         """The node of a plan. A new one has `view`, which is as of the snapshot, or is seeded."""
@@ -316,9 +340,7 @@ class FeedHub:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
         with self._lock:
             if self._is_busy:
-                raise UsageError(
-                    "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
-                )
+                raise UsageError(NOT_HERE)
             self._is_busy = True
             try:
                 yield
@@ -376,11 +398,7 @@ class FeedHub:
 
     def reader_at(self, subscription: Subscription, position: int) -> LogReader:
         """A reader of the log for a subscription whose queue was full at `position`."""
-        with self.engine.fresh_snapshot() as snapshot:
-            read_position(position, self.engine.database_id, snapshot)
-            reader = LogReader(self.engine, self._plan_at(subscription, snapshot, position), position)
-            reader.seed(snapshot)
-        return reader
+        return self._seeding.at(subscription.request, position)
 
     def read_page(self, reader: LogReader) -> tuple[list[AnyDelta], bool]:
         """The next page of the log."""
@@ -397,7 +415,7 @@ class FeedHub:
                     return False
                 deltas, is_last = reader.read(snapshot)
                 assert is_last
-                gone = self._gone(reader.plan.view, snapshot)
+                gone = why_gone(reader.plan.view, snapshot)
                 self._behind.pop(subscription, None)
                 if gone is None:
                     self._join(subscription, self._node(reader.plan, snapshot, reader.plan.view))
@@ -406,18 +424,6 @@ class FeedHub:
                     subscription.finish(gone)
         self._mind_the_tail()
         return True
-
-    @staticmethod
-    def _gone(view: View, snapshot: Snapshot) -> FeedAborted | None:
-        """Why the view cannot go on, where a table or an index of it was dropped while it read the log."""
-        for info in view.tables():
-            known = snapshot.catalogue.by_id.get(info.id)
-            if known is None or known.dropped is not None:
-                return FeedAborted(TABLE_GONE)
-        for table_id, name in view.indexes():
-            if name not in snapshot.catalogue.by_id[table_id].indexes:
-                return FeedAborted(f"Changefeed aborted (index `{name}` unavailable)")
-        return None
 
     # -----------------------------------------------------------------------------------------------------------
     # Telling

@@ -81,6 +81,11 @@ class LogReader:
         self.position = position
         self._is_seeded = not plan.view.is_stateful
 
+    @property
+    def is_seeded(self) -> bool:
+        """Its view has what it advances from."""
+        return self._is_seeded
+
     def seed(self, now: Snapshot) -> None:
         """Give the view its state at the position, where it has any."""
         if not self._is_seeded:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Request:
     """See the head of this file."""
 
-    __slots__ = ("_plan", "hub", "options", "query")
+    __slots__ = ("_plan", "hub", "is_stateful", "options", "query")
 
     def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any]) -> None:
         """Raises what subscribing would raise, and what is wrong with the options, in ReQL's order.
@@ -33,6 +33,8 @@ class Request:
         self.hub = hub
         self.query = query
         self._plan: tuple[object, Plan] | None = None
+        # Its view has to be seeded.
+        self.is_stateful = False
         self.options = check_options(options, self._check)
 
     def plan(self, snapshot: Snapshot) -> Plan:
@@ -52,7 +54,9 @@ class Request:
         since = options.since
         with self.hub.engine.snapshot() as snapshot:
             if since is None:
-                self._plan = (snapshot.catalogue, self.plan(snapshot))
+                plan = self.plan(snapshot)
+                self._plan = (snapshot.catalogue, plan)
+                self.is_stateful = plan.view.is_stateful
                 return
             position = read_position(since, self.hub.engine.database_id, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))

@@ -111,7 +111,9 @@ class WindowView:
             self._fill(snapshot)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        return self.items()
+        # The list as it is now; documents are decoded when somebody looks.
+        slots = self._window()
+        return (Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(slots))
 
     def items(self) -> list[Initial]:
         return [Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(self._window())]
