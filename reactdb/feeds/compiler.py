@@ -25,7 +25,7 @@ from reactdb.feeds.distinct import DistinctView
 from reactdb.feeds.pipeline import Ranked, pipeline
 from reactdb.feeds.point import PointView
 from reactdb.feeds.select import AllTablesView, SelectView
-from reactdb.feeds.source import Source
+from reactdb.feeds.source import Source, source_of
 from reactdb.feeds.union import OrderedUnionView, UnionView
 from reactdb.feeds.view import View
 from reactdb.feeds.window import WindowView
@@ -93,7 +93,7 @@ def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = F
     members = [
         _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries
     ]
-    key: Hashable = tuple(member.key for member in members)
+    key: Hashable = members[0].key if len(members) == 1 else tuple(member.key for member in members)
     last = members[0].last
     views = [
         member.view(include_offsets, number.to_bytes(2, "big") if last else None)
@@ -108,7 +108,7 @@ def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = F
         view = _derived(view, last)
     if include_offsets and not is_ordered:
         raise UnsupportedFeed(f"Cannot include offsets for {_subscription_kind(view, members)} subs.")
-    return Plan(view, (key, is_ordered), is_ordered)
+    return Plan(view, (key, "ordered") if is_ordered else key, is_ordered)
 
 
 def _members(query: Query) -> list[Query]:
@@ -245,7 +245,7 @@ class _Member:
         if self._get_step is not None:
             assert isinstance(self._get_step, Get)
             return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps))
-        source = Source(self.access)
+        source = source_of(self.access)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = any(isinstance(step, OrderBy) for step in self.steps)
@@ -294,7 +294,8 @@ def step_key(step: Step) -> Hashable:
     if isinstance(step, Between):
         return ("between", step.start, step.stop, step.index)
     if isinstance(step, (Filter, HasFields)):
-        return ("filter", _hashable(step.predicate.key))
+        # Predicates are equal where they surely agree.
+        return _hashable(step.predicate)
     if isinstance(step, Map):
         return ("map", _function_key(step.function))
     if isinstance(step, OrderBy):

@@ -11,6 +11,7 @@ consumer's own turn.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,8 @@ logger = logging.getLogger("reactdb")
 
 # Events told to one subscriber before the next one gets its turn.
 EVENTS_IN_A_TURN = 1_000
+
+_making_turns = threading.Lock()
 
 OnNext = Callable[[Any], None]
 OnError = Callable[[Exception], None]
@@ -180,7 +183,8 @@ class PushConsumer(BaseConsumer):
         self._on_error = on_error
         self._on_completed = on_completed
         self._scheduler = scheduler
-        self._turn = threading.Lock()
+        # Made when there is something to tell first: most of very many feeds are idle.
+        self._turn: threading.Lock | None = None
         self._is_scheduled = False
         # What will wake it, where something waits for its time.
         self._timer: Any = None
@@ -256,13 +260,17 @@ class PushConsumer(BaseConsumer):
     # Telling
 
     def _tell(self) -> None:
+        turn = self._turn
+        if turn is None:
+            with _making_turns:
+                turn = self._turn = self._turn or threading.Lock()
         while True:
-            if not self._turn.acquire(blocking=False):
+            if not turn.acquire(blocking=False):
                 return
             try:
                 is_finished = self._tell_some()
             finally:
-                self._turn.release()
+                turn.release()
             if is_finished or self.is_closed:
                 return
             for member in self.members:
@@ -359,3 +367,13 @@ class PushConsumer(BaseConsumer):
                 self._on_completed()
             except Exception:
                 logger.exception("on_completed of a subscriber raised")
+
+
+def _after_fork_in_child() -> None:
+    # A thread that did not come along may hold it.
+    global _making_turns
+    _making_turns = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

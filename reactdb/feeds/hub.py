@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import FeedAborted, FeedError, UsageError
+from reactdb.errors import FeedAborted, FeedError, FeedOverflow, UsageError
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
@@ -160,7 +160,7 @@ class FeedHub:
             if subscription.is_behind:
                 self._leave(subscription)
                 self._behind[subscription] = None
-            elif subscription.has_failed:
+            elif subscription.end is not None and not isinstance(subscription.end, FeedOverflow):
                 logger.error("a feed ends, because its queue failed", exc_info=subscription.error)
                 self._leave(subscription)
 
@@ -243,7 +243,8 @@ class FeedHub:
                 seeded = self._seeding.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
                 if self._attach_now(subscription, seeded):
                     break
-        subscription.wake()
+        if subscription.has_work:
+            subscription.wake()
         self._mind_the_tail()
 
     def _has_node(self, key: Hashable) -> bool:

@@ -61,13 +61,13 @@ class Pipeline:
     __slots__ = (
         "_operations",
         "_prefix",
+        "_tests",
         "boxed",
         "drop_null",
         "is_identity",
         "only_tests",
         "only_values",
         "steps",
-        "tests",
     )
 
     def __init__(
@@ -78,8 +78,9 @@ class Pipeline:
         self.steps = tuple(steps)
         self.boxed = boxed = prefix is not None
         self._prefix = prefix or b""
-        self.tests = tuple(step.predicate.test for step in steps if isinstance(step, (Filter, HasFields)))
-        self.only_tests = not boxed and len(self.tests) == len(self.steps)
+        # Compiled when the first document comes: most of very many filters never meet one.
+        self._tests: tuple[Callable[[Any], Any], ...] | None = None
+        self.only_tests = not boxed and all(isinstance(step, (Filter, HasFields)) for step in steps)
         self.is_identity = not boxed and not self.steps
         self.only_values = not boxed and not any(isinstance(step, Map) for step in steps)
         self._operations = () if self.only_tests else tuple(_operation(step) for step in steps)
@@ -88,7 +89,10 @@ class Pipeline:
 
     def __call__(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
         if self.only_tests:
-            for test in self.tests:
+            tests = self._tests
+            if tests is None:
+                tests = self._tests = _tests(self.steps)
+            for test in tests:
                 if not test(document):
                     return None
             return document, place
@@ -114,6 +118,10 @@ class Pipeline:
             raise
         except Exception:
             return None
+
+
+def _tests(steps: Sequence[Step]) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(step.predicate.test for step in steps if isinstance(step, (Filter, HasFields)))
 
 
 IDENTITY = Pipeline(())

@@ -77,7 +77,6 @@ class Subscription:
         since: Changes up to this seq are in what it began with.
         end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
-        has_failed: It could not take in what it was offered.
         is_woken: The consumer has been told that there is something.
     """
 
@@ -95,7 +94,6 @@ class Subscription:
         "_render",
         "consumer",
         "end",
-        "has_failed",
         "is_closed",
         "is_woken",
         "node",
@@ -114,7 +112,6 @@ class Subscription:
         self.reader: LogReader | None = None
         self.since = 0
         self.end: Any = None
-        self.has_failed = False
         self.is_closed = False
         self.is_woken = False
         self.told = 0
@@ -214,7 +211,6 @@ class Subscription:
     def fail(self, error: Exception) -> bool:
         """It could not take in what it was offered, so what is queued is all that it can tell. Returns False, as `offer`."""
         self.end = error
-        self.has_failed = True
         try:
             self.wake()
         except Exception:
