@@ -57,6 +57,10 @@ class Range:
         return self.stop == self.start + b"\x00"
 
 
+WHOLE = Range()
+"""All of it. One for all: feeds keep theirs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """How documents leave the file, and the steps that are left to do.
@@ -222,7 +226,7 @@ def access(query: Query, table: TableInfo) -> Access:
         )
     place = 0
     index = None
-    span = Range()
+    span = WHOLE
     reason = "every document"
     if isinstance(first, Between):
         index = index_named(first.index, table)

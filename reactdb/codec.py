@@ -487,14 +487,15 @@ def same_bytes(left: bytes, right: bytes) -> bool:
     # there already. (The low half of an Adler-32 checksum is the sum, modulo a prime: RFC 1950, section 8.)
     if len(left) != len(right) or (adler32(left) ^ adler32(right)) & 0xFFFF:
         return False
-    return encode_value(_with_sorted_keys(decode_value(left))) == encode_value(
-        _with_sorted_keys(decode_value(right))
+    return encode_value(with_sorted_keys(decode_value(left))) == encode_value(
+        with_sorted_keys(decode_value(right))
     )
 
 
-def _with_sorted_keys(value: Any) -> Any:
+def with_sorted_keys(value: Any) -> Any:
+    """The value with the keys of every dict in order."""
     if isinstance(value, dict):
-        return {key: _with_sorted_keys(value[key]) for key in sorted(value)}
+        return {key: with_sorted_keys(value[key]) for key in sorted(value)}
     if isinstance(value, list):
-        return [_with_sorted_keys(inner) for inner in value]
+        return [with_sorted_keys(inner) for inner in value]
     return value

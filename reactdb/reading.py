@@ -34,6 +34,7 @@ from reactdb.query import (
     Step,
     Union,
 )
+from reactdb.spelling import plainest
 from reactdb.store.snapshot import Snapshot
 from reactdb.totals import Total
 
@@ -144,7 +145,8 @@ def distinct(documents: Iterable[Any], step: Distinct) -> list[Any]:
             value = document if function is None else function(document)
         except MissingValue:
             continue
-        found.setdefault(collation.key_bytes(value), value)
+        place = collation.key_bytes(value)
+        found[place] = plainest(found[place], value) if place in found else value
     return [found[key] for key in sorted(found)]
 
 
@@ -157,7 +159,13 @@ def group(documents: Iterable[Any], step: Group) -> dict[bytes, tuple[Any, list[
             value = function(document)
         except MissingValue:
             value = None
-        found.setdefault(collation.key_bytes(value), (value, []))[1].append(document)
+        place = collation.key_bytes(value)
+        if place not in found:
+            found[place] = (value, [])
+        kept, documents_of_it = found[place]
+        if kept is not value:
+            found[place] = (plainest(kept, value), documents_of_it)
+        documents_of_it.append(document)
     return {key: found[key] for key in sorted(found)}
 
 

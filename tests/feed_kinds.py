@@ -153,7 +153,6 @@ class Kind:
         has_offsets: It may be watched with offsets, and the list is the query's.
         expect: The selection that gives the answer where `ask` itself may fail on a document; such documents are left out.
         fails_on_seed: Subscribing fails where asking does.
-        is_rough: Values are the same when they sort alike, because the one told is any one of them.
     """
 
     name: str
@@ -162,7 +161,6 @@ class Kind:
     has_offsets: bool = False
     expect: Callable[[Any], Any] | None = None
     fails_on_seed: bool = False
-    is_rough: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -176,14 +174,15 @@ class Kind:
 
     @property
     def name_of(self) -> Callable[[Any], Hashable]:
-        return roughly if self.shape in ("groups", "grouped") else exactly
+        # A document's event names its group as the document spells it.
+        return roughly if self.shape == "grouped" else exactly
 
     @property
     def value_of(self) -> Callable[[Any], Hashable]:
-        return roughly if self.is_rough else exactly
+        return exactly
 
     def answer(self, db: Any) -> list[Entry]:
-        """What the query gives, asked now, as entries of a replica. A null result is no result."""
+        """What the query gives, asked now, as entries of a replica. Nulls are there in lists only."""
         found: list[tuple[Any, Any]]
         if self.shape == "tables":
             found = [(name, document) for name in db.table_list() for document in db.table(name).run()]
@@ -197,7 +196,11 @@ class Kind:
                 found = [(group["group"], one) for group in answer for one in group["reduction"]]
             else:
                 found = [(None, one) for one in answer]
-        return [(self.name_of(name), self.value_of(value)) for name, value in found if value is not None]
+        return [
+            (self.name_of(name), self.value_of(value))
+            for name, value in found
+            if value is not None or self.shape == "list"
+        ]
 
 
 def b_is_one(document: dict[str, Any]) -> bool:
@@ -360,7 +363,7 @@ SORTS: list[tuple[str, tuple[Any, ...]]] = [
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> Kind:
+def windows(draw: st.DrawFn, has_nulls: bool = False) -> Kind:
     """An order, with what may stand before and between, cut by skip and limit or by neither."""
     if draw(st.booleans()):
         index = draw(st.sampled_from(["a", "a", "ab", "tags", "id"]))
@@ -394,8 +397,9 @@ def windows(draw: st.DrawFn) -> Kind:
         def begin(db: Any) -> Any:
             return ask(db).order_by(*keys)
 
-    steps = draw(st.lists(st.sampled_from(FILTERS), max_size=1)) + draw(
-        st.lists(st.sampled_from(MAPS), max_size=1)
+    steps = draw(st.lists(st.sampled_from(FILTERS), max_size=1))
+    steps += draw(
+        st.lists(st.sampled_from(NULLABLE_MAPS if has_nulls else MAPS), min_size=has_nulls, max_size=1)
     )
     skip = draw(st.sampled_from([None, None, None, 0, 1, 2]))
     limit = draw(st.sampled_from([None, 0, 1, 1, 2, 3, 5]))
@@ -451,13 +455,15 @@ AGGREGATES: list[tuple[str, Callable[[Any], Any]]] = [
 def aggregates(draw: st.DrawFn) -> Kind:
     """One value of all, or of each group; and the different values."""
     name, ask = draw(sources())
+    is_over_window = False
     if draw(st.integers(0, 3)) == 0:
-        # Over a window: what enters and leaves it is what is counted.
+        # Over a window: what enters and leaves it is what is counted. The values do not say which document they are of.
         limit = draw(st.integers(0, 3))
-        before, name = ask, f"{name}.order_by(v).limit({limit})"
+        before, name = ask, f"{name}.order_by(v).pluck(a, b, v, tags).limit({limit})"
+        is_over_window = True
 
         def ask(db: Any) -> Any:
-            return before(db).order_by("v").limit(limit)
+            return before(db).order_by("v").pluck("a", "b", "v", "tags").limit(limit)
 
     which = draw(st.sampled_from(["one", "groups", "groups", "grouped", "distinct", "distinct count"]))
     aggregate, total = draw(st.sampled_from(AGGREGATES))
@@ -465,11 +471,20 @@ def aggregates(draw: st.DrawFn) -> Kind:
         return Kind(f"{name}.{aggregate}", lambda db: total(ask(db)), shape="one")
     if which == "distinct":
         field = draw(st.sampled_from(["a", "v", "tags", None]))
-        return Kind(f"{name}.distinct({field})", lambda db: ask(db).distinct(field), is_rough=True)
+        return Kind(f"{name}.distinct({field})", lambda db: ask(db).distinct(field))
     if which == "distinct count":
+        if draw(st.booleans()):
+            return Kind(f"{name}.distinct(b).sum()", lambda db: ask(db).distinct("b").sum(), shape="one")
         return Kind(f"{name}.distinct(a).count()", lambda db: ask(db).distinct("a").count(), shape="one")
     by = draw(st.sampled_from(["a", "v"]))
     if which == "grouped":
+        if not is_over_window and draw(st.booleans()):
+            # Values that do not say which document they are of.
+            return Kind(
+                f"{name}.pluck(a, v).group({by})",
+                lambda db: ask(db).pluck("a", "v").group(by),
+                shape="grouped",
+            )
         return Kind(f"{name}.group({by})", lambda db: ask(db).group(by), shape="grouped")
     more = [*AGGREGATES, ("min(b)", lambda s: s.min("b")), ("max(v)", lambda s: s.max("v"))]
     aggregate, total = draw(st.sampled_from(more))
@@ -479,7 +494,8 @@ def aggregates(draw: st.DrawFn) -> Kind:
 @st.composite
 def unions(draw: st.DrawFn) -> Kind:
     """Two members, perhaps of one kind and perhaps overlapping; of tables or of windows."""
-    members = [draw(st.one_of(ranges(), windows())) for _ in range(2)]
+    either = st.one_of(ranges(), windows(), windows(has_nulls=True))
+    members = [draw(either) for _ in range(2)]
     first, second = members
     steps = []
     if not any(member.has_offsets for member in members):
@@ -496,6 +512,7 @@ def unions(draw: st.DrawFn) -> Kind:
     return Kind(
         ".".join([f"{first}.union({second})", *(step for step, _ in steps)]),
         lambda db: then(first.ask(db).union(second.ask(db)), steps),
+        has_offsets=all(member.has_offsets for member in members),
     )
 
 
@@ -540,6 +557,7 @@ def kinds() -> st.SearchStrategy[Kind]:
         windows(),
         windows(),
         windows(),
+        windows(has_nulls=True),
         extremes(),
         aggregates(),
         aggregates(),

@@ -397,3 +397,21 @@ def test_squashing_without_a_clock_waits_in_a_thread_of_its_own(games):
         games.get(1).update({"a": 1})
 
         assert cursor.next(timeout=5) == {"old_val": None, "new_val": {"id": 1, "a": 1}}
+
+
+@pytest.mark.parametrize("options", [{"squash": -1}, {"include_states": 1}])
+def test_a_bad_option_is_reported_before_a_missing_table(db, options):
+    with pytest.raises(InvalidOption):
+        db.table("nowhere").changes(changefeed_queue_size=0, **options)
+
+
+@pytest.mark.parametrize("size", [0, "many", 1.5])
+def test_a_missing_table_is_reported_before_a_bad_queue_size(db, size):
+    """ReQL looks at that option after the query."""
+    with pytest.raises(TableNotFound):
+        db.table("nowhere").changes(changefeed_queue_size=size)
+
+
+def test_what_cannot_be_watched_is_reported_before_a_bad_queue_size(games):
+    with pytest.raises(UnsupportedFeed):
+        games.limit(1).changes(changefeed_queue_size=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,8 @@ import pytest
 import reactdb
 from reactdb import row
 from reactdb.errors import FeedOverflow, HistoryDiverged, HistoryLost, InvalidOption
+from reactdb.feeds import window
+from reactdb.feeds.log_reader import LogReader, StateAt
 
 
 def listen(feed: Any) -> list[Any]:
@@ -308,3 +311,95 @@ def test_another_process_is_heard(tmp_path):
             subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
 
             assert [cursor.next(timeout=20)["new_offset"] for _ in range(2)] == [0, 0]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# A cursor's own token
+
+
+def seq_of(token: str) -> int:
+    return int(token.rpartition(".")[2])
+
+
+def test_a_cursor_has_a_token_of_its_own(db, games):
+    """`feed.token` is the newest subscription's, whichever that is."""
+    feed = games.changes(include_seq=True)
+    with feed.cursor() as first, feed.cursor() as second:
+        games.insert([{"id": 1}, {"id": 2}, {"id": 3}])
+        told = [second.next(timeout=1) for _ in range(2)]
+
+        assert [event["seq"] for event in told][-1] == seq_of(second.token) == seq_of(feed.token)
+        assert seq_of(first.token) == told[0]["seq"] - 1
+        with games.changes(since=first.token).cursor() as resumed:
+            assert 3 == len(rest(resumed))
+
+
+def test_a_closed_cursor_keeps_its_token(db, games):
+    cursor = games.changes().cursor()
+    games.insert([{"id": 1}, {"id": 2}])
+    cursor.next(timeout=1)
+    token = cursor.token
+    cursor.close()
+    games.insert({"id": 3})
+
+    assert token == cursor.token
+    with games.changes(since=token).cursor() as resumed:
+        assert [2, 3] == [event["new_val"]["id"] for event in rest(resumed)]
+
+
+def test_a_change_of_which_a_part_was_taken_is_not_told(games):
+    """A term made several items of one event: until the last is taken, the token stands before the change."""
+    feed = games.changes().concat_map(lambda event: ["first", "second"])
+    with feed.cursor() as cursor:
+        before = cursor.token
+        games.insert({"id": 1})
+
+        assert "first" == cursor.next(timeout=1)
+        assert before == cursor.token
+        assert "second" == cursor.next(timeout=1)
+        assert seq_of(before) + 1 == seq_of(cursor.token)
+
+
+def test_an_async_cursor_has_a_token(games):
+    async def first() -> tuple[int, int]:
+        async with aiter(games.changes(include_seq=True)) as cursor:
+            games.insert([{"id": 1}, {"id": 2}])
+            event = await anext(cursor)
+            return event["seq"], seq_of(cursor.token)
+
+    seq, told = asyncio.run(first())
+
+    assert seq == told
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Far behind
+
+
+def test_a_limit_that_is_far_behind_goes_back_to_the_table_a_few_times_only(games, monkeypatch):
+    """Each time, all that was missed has to be taken back: as often as once a page, and catching up would be quadratic."""
+    games.index_create("a")
+    games.insert([{"id": number, "a": number} for number in range(3_000)])
+    asked: list[int] = []
+    at = StateAt.at
+
+    def count(state: StateAt, seq: int) -> Any:
+        asked.append(seq)
+        return at(state, seq)
+
+    monkeypatch.setattr(StateAt, "at", count)
+    monkeypatch.setattr(LogReader.read, "__defaults__", (32,))
+    best = games.order_by(index="a").limit(2)
+    with best.changes(changefeed_queue_size=1, on_overflow="spill", include_offsets=True).cursor() as cursor:
+        board = best.run()
+        for number in range(2_000):
+            games.get(number).delete()
+        asked.clear()
+        for event in rest(cursor):
+            del board[event["old_offset"]]
+            board.insert(event["new_offset"], event["new_val"])
+
+        assert best.run() == board
+        assert len(asked) <= 5
+        held = cursor._consumer.members[0].node.view.documents_held
+        assert held <= 2 * (2 + window.SPARE)

@@ -209,6 +209,13 @@ def check_net(data: st.DataObject, kind: Kind, rows: list[Any], steps: list[Any]
                         replica.apply(event)
                     replica.assert_equals(kind.answer(db), kind)
                 assert len(net) <= len(every)
+                if kind.shape == "grouped":
+                    gone, come = (
+                        {(kind.name_of(event["group"]), exactly(event[side])) for event in net}
+                        for side in ("old_val", "new_val")
+                    )
+                    # Every event counts one of a value more, or one less.
+                    assert {one for one in gone & come if one[1] != exactly(None)} == set()
                 if asked and known == kind.answer(db):
                     assert net == []
                 known = kind.answer(db)

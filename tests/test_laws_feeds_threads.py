@@ -38,7 +38,7 @@ KINDS = [
     ),
     Kind("sum", lambda db: db.table("games").sum("v"), shape="one"),
     Kind("group", lambda db: db.table("games").group("a").count(), shape="groups"),
-    Kind("distinct", lambda db: db.table("games").distinct("v"), is_rough=True),
+    Kind("distinct", lambda db: db.table("games").distinct("v")),
     Kind("db", lambda db: db, shape="tables"),
 ]
 

@@ -49,9 +49,10 @@ class Predicate:
         if expression is None:
             self.key = ("function", function)
         else:
-            # One byte says which default it is; an expression's own key follows.
-            otherwise = b"1" if default is True else b"0" if default is False else b"e" + default.key
-            self.key = (expression.key, otherwise)
+            # The usual default has no room of its own: there may be very many predicates.
+            self.key = expression.key
+            if default is not False:
+                self.key = (expression.key, b"1" if default is True else b"e" + default.key)
 
     @property
     def test(self) -> Callable[[Document], bool]:

@@ -14,6 +14,7 @@ Read them in this order; imports go down the list and never up, but for the view
     events          what is told
     position        tokens
     request         what all subscriptions of one feed share
+    seeding         views made ready beside the writers
     subscription    one query as one subscriber hears it
     terms           what may stand after `changes()`
     node, hub       the feeds of one database

@@ -9,6 +9,7 @@ Rule of this file: what a value does to a sum is in `accumulators`; here it is o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from reactdb import collation
@@ -17,6 +18,7 @@ from reactdb.errors import MissingValue
 from reactdb.feeds.accumulators import Accumulator
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader, View
+from reactdb.spelling import Spellings, is_alike, spelling
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 
@@ -106,19 +108,19 @@ class GroupView(DerivedView):
             self.below.seed(snapshot)
             return
         for box in self._boxes(snapshot):
-            group = self._group_of(self._value(box))
-            group.size += 1
+            value = self._value(box)
+            group = self._group_of(collation.key_bytes(value))
+            group.names.add(value)
             group.accumulator.add(box)
         for group in self._groups.values():
-            group.told = group.accumulator.result
+            group.told, group.name = group.accumulator.result, group.names.value
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         if self._make is None:
             return self._labelled(self.below.result(snapshot))
-        return [
-            Initial(group.told, group=[group.value], identity=place)
-            for place, group in sorted(self._groups.items())
-        ]
+        found = [(place, group.name, group.told) for place, group in self._groups.items()]
+        found.sort(key=itemgetter(0))
+        return (Initial(told, group=[name], identity=_identity(place, name)) for place, name, told in found)
 
     def _labelled(self, found: Iterable[Initial]) -> Iterable[Initial]:
         for initial in found:
@@ -133,43 +135,51 @@ class GroupView(DerivedView):
         touched: dict[bytes, Group] = {}
         for delta in deltas:
             old_box, new_box = boxes(delta)
-            old = self._touch(old_box, touched)
-            new = self._touch(new_box, touched)
-            if old is not None:
-                old.size -= 1
-            if new is not None:
-                new.size += 1
+            old = self._touch(old_box, touched, is_new=False)
+            new = self._touch(new_box, touched, is_new=True)
             move(
                 None if old is None else old.accumulator,
                 old_box,
                 None if new is None else new.accumulator,
                 new_box,
             )
-        steps = [self._told(change, place, group) for place, group in touched.items()]
-        return [step for step in steps if step is not None]
+        return [step for place, group in touched.items() for step in self._told(change, place, group)]
 
-    def _touch(self, box: Boxed | None, touched: dict[bytes, Group]) -> Group | None:
+    def _touch(self, box: Boxed | None, touched: dict[bytes, Group], *, is_new: bool) -> Group | None:
+        """The group that a value enters or leaves."""
         if box is None:
             return None
         try:
             value = self._value(box)
+            place = collation.key_bytes(value)
         except Exception:
             # What cannot be grouped is in no group.
             return None
-        group = self._group_of(value)
-        touched[collation.key_bytes(value)] = group
+        group = touched[place] = self._group_of(place)
+        if is_new:
+            group.names.add(value)
+        else:
+            group.names.remove(value)
         return group
 
-    def _told(self, change: Change, place: bytes, group: Group) -> Delta | None:
-        old_val = group.told
-        if group.size > 0:
-            group.told = group.accumulator.result
+    def _told(self, change: Change, place: bytes, group: Group) -> list[Delta]:
+        """What is told of a group. Under another spelling of its name it is another group to the reader."""
+        old_val, old_name, name = group.told, group.name, group.names.value
+        if group.names.count > 0:
+            group.told, group.name = group.accumulator.result, name
         else:
             del self._groups[place]
-            group.told = None
-        if old_val is group.told or same_value(old_val, group.told):
-            return None
-        return Delta(change, old_val, group.told, identity=("group", place), group=[group.value])
+            group.told, name = None, old_name
+        new_val = group.told
+        if old_val is None or new_val is None or is_alike(old_name, name):
+            if old_val is new_val or same_value(old_val, new_val):
+                return []
+            name = old_name if new_val is None else name
+            return [Delta(change, old_val, new_val, identity=_identity(place, name), group=[name])]
+        return [
+            Delta(change, old_val, None, identity=_identity(place, old_name), group=[old_name]),
+            Delta(change, None, new_val, identity=_identity(place, name), group=[name]),
+        ]
 
     def _labelled_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
         """What one change does to places in groups. A place that is only filled anew is one change; of the others, one that
@@ -194,8 +204,11 @@ class GroupView(DerivedView):
                 taken.append((name, step))
         for name, step in taken:
             leaving = None
-            if left.get(name[0]):
-                leaving, other = left[name[0]].pop(0)
+            others = left.get(name[0])
+            if others:
+                # Best one with the same value: then nothing is to be told.
+                number = next((n for n, (_, other) in enumerate(others) if _is_same(other, step)), 0)
+                leaving, other = others.pop(number)
                 step.old = other.old
             found.append(step.told(change, name, leaving))
         return found + [step.told(change, name) for others in left.values() for name, step in others]
@@ -217,25 +230,28 @@ class GroupView(DerivedView):
         except Exception:
             return None
 
-    def _group_of(self, value: Any) -> Group:
-        place = collation.key_bytes(value)
+    def _group_of(self, place: bytes) -> Group:
         group = self._groups.get(place)
         if group is None:
             assert self._make is not None
-            group = self._groups[place] = Group(value, self._make())
+            group = self._groups[place] = Group(self._make())
         return group
 
 
 class Group:
-    """One group: its value, its members' aggregate, and what was last told of it."""
+    """One group: the value that it is named by as its members spell it, their aggregate, and what was last told of both."""
 
-    __slots__ = ("accumulator", "size", "told", "value")
+    __slots__ = ("accumulator", "name", "names", "told")
 
-    def __init__(self, value: Any, accumulator: Accumulator) -> None:
-        self.value = value
+    def __init__(self, accumulator: Accumulator) -> None:
+        self.names = Spellings()
         self.accumulator = accumulator
-        self.size = 0
+        self.name: Any = None
         self.told: Any = None
+
+
+def _identity(place: bytes, name: Any) -> tuple[str, bytes, tuple[int, bytes]]:
+    return ("group", place, spelling(name))
 
 
 # Key bytes of the group, and the place in it. At any moment, no two values have the same.
@@ -266,6 +282,10 @@ class Step:
         return Delta(
             change, old_val, new_val, identity=name, group=[self.group], is_move=is_move, leaving=leaving
         )
+
+
+def _is_same(left: Step, taken: Step) -> bool:
+    return left.old is not None and taken.new is not None and same_value(left.old.value, taken.new.value)
 
 
 def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:

@@ -25,8 +25,8 @@ from reactdb.feeds.distinct import DistinctView
 from reactdb.feeds.pipeline import Ranked, pipeline
 from reactdb.feeds.point import PointView
 from reactdb.feeds.select import AllTablesView, SelectView
-from reactdb.feeds.source import Source
-from reactdb.feeds.union import UnionView
+from reactdb.feeds.source import Source, source_of
+from reactdb.feeds.union import OrderedUnionView, UnionView
 from reactdb.feeds.view import View
 from reactdb.feeds.window import WindowView
 from reactdb.query import (
@@ -93,23 +93,22 @@ def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = F
     members = [
         _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries
     ]
-    key: Hashable = tuple(member.key for member in members)
+    key: Hashable = members[0].key if len(members) == 1 else tuple(member.key for member in members)
     last = members[0].last
     views = [
         member.view(include_offsets, number.to_bytes(2, "big") if last else None)
         for number, member in enumerate(members)
     ]
-    view: View = views[0] if len(views) == 1 else UnionView(views)
+    lists = [] if last else [one for one in views if isinstance(one, WindowView)]
+    is_ordered = len(lists) == len(views)
+    view = views[0]
+    if len(views) > 1:
+        view = OrderedUnionView(lists) if is_ordered else UnionView(views)
     if last:
         view = _derived(view, last)
-    is_ordered = all(isinstance(one, WindowView) for one in views) and view.kind in (
-        "limit",
-        "order",
-        "union",
-    )
     if include_offsets and not is_ordered:
         raise UnsupportedFeed(f"Cannot include offsets for {_subscription_kind(view, members)} subs.")
-    return Plan(view, (key, is_ordered), is_ordered)
+    return Plan(view, (key, "ordered") if is_ordered else key, is_ordered)
 
 
 def _members(query: Query) -> list[Query]:
@@ -246,15 +245,15 @@ class _Member:
         if self._get_step is not None:
             assert isinstance(self._get_step, Get)
             return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps))
-        source = Source(self.access)
-        steps = pipeline(self.steps, prefix)
-        if self.window is not None:
-            skip, limit = self.window
-            return WindowView(source, steps, skip, None if limit is None else skip + limit)
-        if self.is_ordered and include_offsets:
-            return WindowView(source, steps)
+        source = source_of(self.access)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
-        return SelectView(source, steps, is_ordered=any(isinstance(step, OrderBy) for step in self.steps))
+        if self.window is None and not (self.is_ordered and include_offsets):
+            is_ordered = any(isinstance(step, OrderBy) for step in self.steps)
+            return SelectView(source, pipeline(self.steps, prefix), is_ordered=is_ordered)
+        skip, limit = (0, None) if self.window is None else self.window
+        # To skip and limit, which count, a null is a value like any other.
+        steps = pipeline(self.steps, prefix, keeps_null=True)
+        return WindowView(source, steps, skip, None if limit is None else skip + limit)
 
 
 def _taken_from_end(steps: list[Step]) -> list[Step]:
@@ -295,7 +294,8 @@ def step_key(step: Step) -> Hashable:
     if isinstance(step, Between):
         return ("between", step.start, step.stop, step.index)
     if isinstance(step, (Filter, HasFields)):
-        return ("filter", _hashable(step.predicate.key))
+        # Predicates are equal where they surely agree.
+        return _hashable(step.predicate)
     if isinstance(step, Map):
         return ("map", _function_key(step.function))
     if isinstance(step, OrderBy):

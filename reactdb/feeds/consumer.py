@@ -11,12 +11,14 @@ consumer's own turn.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from reactdb.feeds.hub import FeedHub
+from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
 from reactdb.feeds.terms import Chain, Term
@@ -26,6 +28,8 @@ logger = logging.getLogger("reactdb")
 
 # Events told to one subscriber before the next one gets its turn.
 EVENTS_IN_A_TURN = 1_000
+
+_making_turns = threading.Lock()
 
 OnNext = Callable[[Any], None]
 OnError = Callable[[Exception], None]
@@ -52,6 +56,12 @@ class Flow:
             yield self.request
         for part in self.parts:
             yield from part.requests()
+
+    def token(self, consumer: BaseConsumer | None) -> str:
+        """How far the consumer has been told; where there is none, where it would begin."""
+        request = next(iter(self.requests()))
+        position = request.start_position() if consumer is None else consumer.position
+        return token_of(request.hub.engine.database_id, request.hub.history(), position)
 
 
 class BaseConsumer:
@@ -173,7 +183,8 @@ class PushConsumer(BaseConsumer):
         self._on_error = on_error
         self._on_completed = on_completed
         self._scheduler = scheduler
-        self._turn = threading.Lock()
+        # Made when there is something to tell first: most of very many feeds are idle.
+        self._turn: threading.Lock | None = None
         self._is_scheduled = False
         # What will wake it, where something waits for its time.
         self._timer: Any = None
@@ -200,7 +211,7 @@ class PushConsumer(BaseConsumer):
                 self._scheduler.schedule(self._scheduled)
             except Exception as error:
                 logger.exception("the scheduler of a feed refused: the feed ends")
-                self._end_with(error)
+                self._end_with(error, is_logged=True)
 
     def _scheduled(self, *_: Any) -> None:
         self._is_scheduled = False
@@ -249,13 +260,17 @@ class PushConsumer(BaseConsumer):
     # Telling
 
     def _tell(self) -> None:
+        turn = self._turn
+        if turn is None:
+            with _making_turns:
+                turn = self._turn = self._turn or threading.Lock()
         while True:
-            if not self._turn.acquire(blocking=False):
+            if not turn.acquire(blocking=False):
                 return
             try:
                 is_finished = self._tell_some()
             finally:
-                self._turn.release()
+                turn.release()
             if is_finished or self.is_closed:
                 return
             for member in self.members:
@@ -321,20 +336,21 @@ class PushConsumer(BaseConsumer):
     def _broken(self, error: Exception, *, is_observers: bool) -> bool:
         if is_observers:
             logger.error("a subscriber raised: its feed ends", exc_info=error)
-        self._end_with(error)
+        self._end_with(error, is_logged=is_observers)
         return False
 
-    def _end_with(self, error: Exception) -> None:
+    def _end_with(self, error: Exception, *, is_logged: bool) -> None:
         self.error = error
         self.close()
-        self._tell_error()
+        self._tell_error(is_logged=is_logged)
 
-    def _tell_error(self) -> None:
+    def _tell_error(self, *, is_logged: bool = False) -> None:
         if self._is_done:
             return
         self._is_done = True
         if self._on_error is None:
-            logger.error("a feed ended: %s", self.error)
+            if not is_logged:
+                logger.error("a feed ended: %s", self.error)
             return
         try:
             self._on_error(self.error)  # type: ignore[arg-type]
@@ -351,3 +367,13 @@ class PushConsumer(BaseConsumer):
                 self._on_completed()
             except Exception:
                 logger.exception("on_completed of a subscriber raised")
+
+
+def _after_fork_in_child() -> None:
+    # A thread that did not come along may hold it.
+    global _making_turns
+    _making_turns = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

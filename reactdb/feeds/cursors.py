@@ -25,12 +25,18 @@ EVENTS_WITHOUT_PAUSE = 64
 class AskedConsumer(BaseConsumer):
     """What both share: the next event, if there is one."""
 
-    __slots__ = ("_out", "_turn")
+    __slots__ = ("_floor", "_out", "_turn")
 
     def __init__(self) -> None:
         super().__init__()
         self._out: deque[Any] | None = None
+        # Where it stood before what is in `_out` was taken.
+        self._floor = 0
         self._turn = threading.Lock()
+
+    @property
+    def position(self) -> int:
+        return min(self._floor, super().position) if self._out else super().position
 
     def take(self) -> Any:
         """The next event; NOTHING where there is none now; ENDED after the last.
@@ -55,12 +61,14 @@ class AskedConsumer(BaseConsumer):
         """Take one event of any member, through its terms, to `_out`. False: there is none."""
         for member in self.members:
             member.is_woken = False
+            floor = member.position if member.path else 0
             event = member.poll()
             if event is NOTHING:
                 continue
             if event is ENDED:
                 self._member_ended(member)
                 return True
+            self._floor = floor
             try:
                 events = self._through_terms(member, event) if member.path else (event,)
             except Exception as error:

@@ -1,19 +1,21 @@
 """DistinctView: the different values of another view's result, and when one appears or is gone.
 
-Rule of this file: values are the same when the collation says so; of 1 and 1.0 the one that came first is told.
+Rule of this file: values are the same when the collation says so; which of 1 and 1.0 is told, `spelling` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from reactdb import collation
 from reactdb.change import Change
 from reactdb.errors import MissingValue
 from reactdb.feeds.aggregate import DerivedView, boxes
-from reactdb.feeds.pipeline import Boxed, value_function
+from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.view import AnyDelta, Delta, Initial, StateReader, View
+from reactdb.spelling import Spellings
 from reactdb.store.snapshot import Snapshot
 
 
@@ -28,8 +30,8 @@ class DistinctView(DerivedView):
             None if expression is None else value_function(expression)
         )
         self._boxed = boxed
-        # Key bytes -> (the value as it is told, how many have it).
-        self._values: dict[bytes, tuple[Any, int]] = {}
+        # Key bytes -> the value and how many have it.
+        self._values: dict[bytes, Spellings] = {}
 
     @property
     def documents_held(self) -> int:
@@ -43,9 +45,8 @@ class DistinctView(DerivedView):
                 self._count(*found, 1)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        return [
-            Initial(value, identity=place) for place, (value, _) in sorted(self._values.items(), key=_first)
-        ]
+        found = [(place, self._told(place)) for place in self._values]
+        return (Initial(value, identity=place) for place, value in sorted(found, key=itemgetter(0)))
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         deltas = self.below.advance(change, reader)
@@ -56,17 +57,25 @@ class DistinctView(DerivedView):
             for box, step in zip(boxes(delta), (-1, 1), strict=True):
                 found = self._quietly(box)
                 if found is not None:
-                    before.setdefault(found[0], self._values.get(found[0], (None, 0))[0])
+                    if found[0] not in before:
+                        before[found[0]] = self._told(found[0])
                     self._count(*found, step)
         told = []
         for place, old_val in before.items():
-            new_val = self._values.get(place, (None, 0))[0]
-            if (old_val is None) != (new_val is None):
+            new_val = self._told(place)
+            if not same_value(old_val, new_val):
                 told.append(Delta(change, old_val, new_val, identity=("value", place)))
         return told
 
+    def _told(self, place: bytes) -> Any:
+        """The value that is told for that place; None where there is none."""
+        found = self._values.get(place)
+        if found is None:
+            return None
+        return Boxed(found.value, place) if self._boxed else found.value
+
     def _found(self, box: Boxed) -> tuple[bytes, Any] | None:
-        """(key bytes, value as told), or None for what has no value."""
+        """(key bytes, value), or None for what has no value."""
         if self._function is None:
             value = box.value
         else:
@@ -77,8 +86,7 @@ class DistinctView(DerivedView):
         if value is None and not self._boxed:
             # A result of null is no result.
             return None
-        place = collation.key_bytes(value)
-        return place, Boxed(value, place) if self._boxed else value
+        return collation.key_bytes(value), value
 
     def _quietly(self, box: Boxed | None) -> tuple[bytes, Any] | None:
         if box is None:
@@ -89,12 +97,12 @@ class DistinctView(DerivedView):
             return None
 
     def _count(self, place: bytes, value: Any, step: int) -> None:
-        told, count = self._values.get(place, (value, 0))
-        if count + step <= 0:
-            self._values.pop(place, None)
+        found = self._values.get(place)
+        if found is None:
+            found = self._values[place] = Spellings()
+        if step > 0:
+            found.add(value)
         else:
-            self._values[place] = (told, count + step)
-
-
-def _first(entry: tuple[bytes, Any]) -> bytes:
-    return entry[0]
+            found.remove(value)
+        if not found.count:
+            del self._values[place]

@@ -62,7 +62,9 @@ def _renderer(
             event["old_offset"] = delta.old_offset
             event["new_offset"] = delta.new_offset
         if has_types:
-            event["type"] = "add" if old_val is None else "remove" if new_val is None else "change"
+            # Where there are offsets, a null may stand in the list.
+            old, new = (event["old_offset"], event["new_offset"]) if has_offsets else (old_val, new_val)
+            event["type"] = "add" if old is None else "remove" if new is None else "change"
         if has_seq:
             event["seq"] = delta.seq
         return event

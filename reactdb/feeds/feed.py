@@ -28,8 +28,7 @@ from reactdb.feeds.consumer import BaseConsumer, Flow, PushConsumer
 from reactdb.feeds.cursors import AsyncConsumer, PullConsumer
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, stats
-from reactdb.feeds.options import check_options, check_timeout
-from reactdb.feeds.position import token_of
+from reactdb.feeds.options import check_timeout
 from reactdb.feeds.request import Request
 from reactdb.feeds.terms import Term
 from reactdb.query import Query
@@ -47,9 +46,7 @@ class Feed(reactivex.Observable[Event]):
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        request = Request(hub, query, check_options(options))
-        request.check()
-        self._begin(Flow(request), scheduler)
+        self._begin(Flow(Request(hub, query, options)), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow
@@ -123,7 +120,7 @@ class Feed(reactivex.Observable[Event]):
         """Subscribe, and get a cursor to take events from."""
         consumer = PullConsumer()
         self._open(consumer)
-        return Cursor(consumer)
+        return Cursor(consumer, self._flow)
 
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()
@@ -131,7 +128,7 @@ class Feed(reactivex.Observable[Event]):
     def __aiter__(self) -> AsyncCursor:
         consumer = AsyncConsumer()
         self._open(consumer)
-        return AsyncCursor(consumer)
+        return AsyncCursor(consumer, self._flow)
 
     # -----------------------------------------------------------------------------------------------------------
     # ReQL after `changes()`
@@ -212,9 +209,7 @@ class Feed(reactivex.Observable[Event]):
 
         It moves on also where nothing matched. Before any subscription: where one would begin.
         """
-        request = next(iter(self._flow.requests()))
-        position = request.start_position() if self._newest is None else self._newest.position
-        return token_of(request.hub.engine.database_id, request.hub.history(), position)
+        return self._flow.token(self._newest)
 
     @property
     def tells_a_whole_list(self) -> bool:
@@ -254,8 +249,17 @@ class Handle(abc.DisposableBase):
 class Cursor:
     """A subscription that is asked. An iterator and a context manager; a forgotten one is closed."""
 
-    def __init__(self, consumer: PullConsumer) -> None:
+    def __init__(self, consumer: PullConsumer, flow: Flow) -> None:
         self._consumer = consumer
+        self._flow = flow
+
+    @property
+    def token(self) -> str:
+        """The position up to which this cursor has given everything, for `since`, also in another process.
+
+        It moves on also where nothing matched. After the end: where that was.
+        """
+        return self._flow.token(self._consumer)
 
     def next(self, timeout: float | None = None) -> Event:
         """Wait for the next event, at most `timeout` seconds (None: as long as it takes).
@@ -296,8 +300,14 @@ class Cursor:
 class AsyncCursor:
     """A subscription that a coroutine asks. A forgotten one is closed."""
 
-    def __init__(self, consumer: AsyncConsumer) -> None:
+    def __init__(self, consumer: AsyncConsumer, flow: Flow) -> None:
         self._consumer = consumer
+        self._flow = flow
+
+    @property
+    def token(self) -> str:
+        """As `Cursor.token`."""
+        return self._flow.token(self._consumer)
 
     def __aiter__(self) -> AsyncCursor:
         return self

@@ -22,24 +22,25 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import FeedAborted, FeedError, UsageError
-from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.errors import FeedAborted, FeedError, FeedOverflow, UsageError
+from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
-from reactdb.feeds.position import read_position
 from reactdb.feeds.router import Router
+from reactdb.feeds.seeding import Seeded, Seeding, index_gone, table_gone, why_gone
 from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch, epochs
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, as_of
+from reactdb.store.snapshot import Snapshot, as_of
 
 logger = logging.getLogger("reactdb")
 
-TABLE_GONE = "Changefeed aborted (table unavailable)"
 NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
 # Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
 LAST_CHANGES = 64
+# Times that a view with state is made ready without the lock, before writers are made to wait for it.
+SEEDINGS = 8
 
 
 class Told(Protocol):
@@ -71,11 +72,14 @@ class FeedHub:
         self._forgotten: deque[Subscription] = deque()
         # Whoever holds the lock is in the middle of something that must not be swept under its feet.
         self._is_busy = False
+        # The node that is being advanced.
+        self._current: Node | None = None
         self._ready: deque[Told] = deque()
         self._telling = threading.Lock()
         self._tail_lock = threading.Lock()
         self._is_tailing = False
         self._state = StateAt(engine)
+        self._seeding = Seeding(engine)
         self._epochs: list[Epoch] = []
 
     # -----------------------------------------------------------------------------------------------------------
@@ -87,65 +91,101 @@ class FeedHub:
         return bool(self._nodes)
 
     def route(self, commit: Commit) -> None:
-        """Advance the views that the commit concerns, change by change. Raises nothing."""
+        """Advance the views that the commit concerns, change by change.
+
+        Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
+        thread (KeyboardInterrupt) is raised after that.
+        """
         self._is_busy = True
         state = self._state
+        interrupt: BaseException | None = None
         try:
-            find = self._router.find
-            for change in commit.changes:
-                seq = change.seq
-                for node in find(change):
-                    # Found twice, or seeded with this change.
-                    if node.seq >= seq:
-                        continue
-                    node.seq = seq
-                    try:
-                        deltas = node.view.advance(change, state)
-                    except Exception as error:
-                        self._fail(node, error)
-                        continue
-                    if deltas and not node.offer(deltas, seq):
-                        self._spill(node)
-            if commit.dropped_tables or commit.dropped_indexes:
-                self._abort_dropped(commit)
-        except BaseException as error:
-            # A feed that missed a change must not go on as if it had not.
-            logger.exception("passing commit %d to the feeds broke off: all of them end", commit.seq)
-            self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
-            if not isinstance(error, Exception):
-                raise
+            while True:
+                self._current = None
+                try:
+                    self._advance(commit, state)
+                    break
+                except Exception as error:
+                    if not self._broke_off(commit, error):
+                        break
+                except BaseException as error:
+                    interrupt = error
+                    self._broke_off(commit, error)
         finally:
             state.close()
             self._is_busy = False
             if self._forgotten:
                 self._sweep()
+        if interrupt is not None:
+            raise interrupt
+
+    def _advance(self, commit: Commit, state: StateAt) -> None:
+        """May be called again after it broke off: a view that has taken a change in does not hear of it again."""
+        find = self._router.find
+        for change in commit.changes:
+            seq = change.seq
+            for node in find(change):
+                # Found twice, or seeded with this change.
+                if node.seq >= seq:
+                    continue
+                self._current = node
+                node.seq = seq
+                deltas = node.view.advance(change, state)
+                if deltas and not node.offer(deltas, seq):
+                    self._spill(node)
+                self._current = None
+        if commit.dropped_tables or commit.dropped_indexes:
+            self._abort_dropped(commit)
+
+    def _broke_off(self, commit: Commit, error: BaseException) -> bool:
+        """End the feeds of the view that was being advanced: it is in an unknown state, and must not go on as if it were not.
+        Whether there is somebody left to go on with."""
+        node, self._current = self._current, None
+        end = error if isinstance(error, Exception) else None
+        if node is not None:
+            logger.error("a feed ends, because its view failed", exc_info=error)
+            self._end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
+        elif end is not None:
+            # Not in a view: which ones it would have concerned, nobody knows.
+            logger.error(
+                "passing commit %d to the feeds broke off: all of them end", commit.seq, exc_info=error
+            )
+            self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
+            return False
+        return True
 
     def _spill(self, node: Node) -> None:
-        """Let those go that had no room: they read on from the log."""
+        """Let those go that had no room: they read on from the log. And those that could not take it."""
         for subscription in node.subscriptions:
             if subscription.is_behind:
                 self._leave(subscription)
                 self._behind[subscription] = None
-
-    def _fail(self, node: Node, error: Exception) -> None:
-        """The view is in an unknown state: its feeds end, all others go on."""
-        logger.error("a feed ends, because its view failed", exc_info=error)
-        self._end(node, error)
+            elif subscription.end is not None and not isinstance(subscription.end, FeedOverflow):
+                logger.error("a feed ends, because its queue failed", exc_info=subscription.error)
+                self._leave(subscription)
 
     def _end(self, node: Node, end: Any) -> None:
         for subscription in node.subscriptions:
-            subscription.finish(end)
+            self._finish(subscription, end)
             self._leave(subscription)
+
+    @staticmethod
+    def _finish(subscription: Subscription, end: Any) -> None:
+        try:
+            subscription.finish(end)
+        except Exception:
+            # Its consumer could not be woken: it will look when somebody asks it.
+            logger.exception("a feed that ends could not be told so")
 
     def _abort_dropped(self, commit: Commit) -> None:
         tables, indexes = set(commit.dropped_tables), set(commit.dropped_indexes)
         for node in list(self._nodes.values()):
             if any(info.id in tables for info in node.view.tables()):
-                self._end(node, FeedAborted(TABLE_GONE))
+                self._end(node, table_gone())
                 continue
             for table_id, name in node.view.indexes():
                 if (table_id, name) in indexes:
-                    self._end(node, FeedAborted(f"Changefeed aborted (index `{name}` unavailable)"))
+                    self._end(node, index_gone(name))
                     break
 
     def abort(self, error: FeedError) -> None:
@@ -187,35 +227,64 @@ class FeedHub:
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
-        if self.engine.publisher.is_routing:
+        if self.engine.publisher.is_routing or self._seeding.is_on:
             raise UsageError(NOT_HERE)
         if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
-        with ExitStack() as stack:
-            with self._alone():
-                snapshot = stack.enter_context(self.engine.fresh_snapshot())
-                view = self._attach(subscription, snapshot)
-            if view is not None:
-                # The snapshot stands still, so writers need not wait for it to be read.
-                subscription.provide(view.result(snapshot))
-        subscription.wake()
-        self._mind_the_tail()
-
-    def _attach(self, subscription: Subscription, snapshot: Snapshot) -> View | None:
-        """Join. Returns the view whose result is still to be read, from the snapshot, and provided."""
         request = subscription.request
         since = request.options.since
         if since is not None:
-            position = read_position(since, self.engine.database_id, snapshot)
-            if position < snapshot.seq:
-                reader = LogReader(self.engine, self._plan_at(subscription, snapshot, position), position)
-                reader.seed(snapshot)
+            self._attach_at(subscription, self._seeding.at(request, since))
+        else:
+            seeded: Seeded | None = None
+            for left in range(SEEDINGS if request.is_stateful else 0, -1, -1):
+                # Not found in time to join without keeping writers waiting: then they do wait, once.
+                seeded = self._seeding.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
+                if self._attach_now(subscription, seeded):
+                    break
+        if subscription.has_work:
+            subscription.wake()
+        self._mind_the_tail()
+
+    def _has_node(self, key: Hashable) -> bool:
+        return key in self._nodes
+
+    def _attach_at(self, subscription: Subscription, reader: LogReader) -> None:
+        """From the reader's position on."""
+        with self._alone(), self.engine.fresh_snapshot() as snapshot:
+            if reader.position < snapshot.seq or why_gone(reader.plan.view, snapshot) is not None:
                 self._behind[subscription] = None
                 subscription.begin_behind(reader)
-                return None
-        plan = request.plan(snapshot)
-        node = self._node(plan, snapshot)
+            else:
+                self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
+
+    def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
+        """From now on. False: the seeded view is too far from that."""
+        with ExitStack() as stack:
+            with self._alone():
+                snapshot = stack.enter_context(self.engine.fresh_snapshot())
+                if seeded is None:
+                    view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
+                else:
+                    reader = seeded.reader
+                    if reader.plan.key not in self._nodes:
+                        if not seeded.can_join(snapshot, LAST_CHANGES):
+                            return False
+                        reader.read(snapshot, LAST_CHANGES + 1)
+                    view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
+            if view is not None:
+                # The snapshot stands still, so writers need not wait for it to be read.
+                subscription.provide(view.result(snapshot))
+        return True
+
+    def _join_now(
+        self, subscription: Subscription, plan: Plan, snapshot: Snapshot, seeded: View | None = None
+    ) -> View | None:
+        """Join, with a view that is as of the snapshot or is to be seeded. Returns the view whose result is still to be read,
+        from the snapshot, and provided."""
+        request = subscription.request
+        node = self._node(plan, snapshot, seeded)
         view = node.view
         ordered = None if request.options.squash_s is None else present_order(view)
         if not view.is_stateful:
@@ -229,12 +298,6 @@ class FeedHub:
             subscription.provide(view.result(then) if request.options.include_initial else None)
         self._join(subscription, node)
         return view if request.options.include_initial and not view.is_stateful else None
-
-    def _plan_at(self, subscription: Subscription, now: Snapshot, position: int) -> Plan:
-        """The query as it meant something then: its table may have been dropped since, or made again."""
-        request = subscription.request
-        past = PastSnapshot(now, position, Undo(position, ()))
-        return compile_query(request.query, past, include_offsets=request.options.include_offsets)
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
         """The node of a plan. A new one has `view`, which is as of the snapshot, or is seeded."""
@@ -278,9 +341,7 @@ class FeedHub:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
         with self._lock:
             if self._is_busy:
-                raise UsageError(
-                    "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
-                )
+                raise UsageError(NOT_HERE)
             self._is_busy = True
             try:
                 yield
@@ -338,11 +399,7 @@ class FeedHub:
 
     def reader_at(self, subscription: Subscription, position: int) -> LogReader:
         """A reader of the log for a subscription whose queue was full at `position`."""
-        with self.engine.fresh_snapshot() as snapshot:
-            read_position(position, self.engine.database_id, snapshot)
-            reader = LogReader(self.engine, self._plan_at(subscription, snapshot, position), position)
-            reader.seed(snapshot)
-        return reader
+        return self._seeding.at(subscription.request, position)
 
     def read_page(self, reader: LogReader) -> tuple[list[AnyDelta], bool]:
         """The next page of the log."""
@@ -359,7 +416,7 @@ class FeedHub:
                     return False
                 deltas, is_last = reader.read(snapshot)
                 assert is_last
-                gone = self._gone(reader.plan.view, snapshot)
+                gone = why_gone(reader.plan.view, snapshot)
                 self._behind.pop(subscription, None)
                 if gone is None:
                     self._join(subscription, self._node(reader.plan, snapshot, reader.plan.view))
@@ -368,18 +425,6 @@ class FeedHub:
                     subscription.finish(gone)
         self._mind_the_tail()
         return True
-
-    @staticmethod
-    def _gone(view: View, snapshot: Snapshot) -> FeedAborted | None:
-        """Why the view cannot go on, where a table or an index of it was dropped while it read the log."""
-        for info in view.tables():
-            known = snapshot.catalogue.by_id.get(info.id)
-            if known is None or known.dropped is not None:
-                return FeedAborted(TABLE_GONE)
-        for table_id, name in view.indexes():
-            if name not in snapshot.catalogue.by_id[table_id].indexes:
-                return FeedAborted(f"Changefeed aborted (index `{name}` unavailable)")
-        return None
 
     # -----------------------------------------------------------------------------------------------------------
     # Telling

@@ -68,6 +68,10 @@ class Intervals(Generic[T]):
         if not self._entries:
             self.lowest = self.highest = b""
 
+    def items(self) -> list[T]:
+        """The items of all ranges, in no order."""
+        return [item for _, _, item in self._entries.values()]
+
     def holding(self, value: bytes) -> list[T]:
         """The items of all ranges that hold the value, in no order."""
         found: list[T] = []

@@ -9,9 +9,11 @@ Rule of this file: a page is read within one snapshot, and nothing is told from 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.view import AnyDelta
+from reactdb.feeds.window import WindowView
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, all_changes, as_of
 
@@ -23,13 +25,17 @@ class StateAt:
     """Snapshots as of any change, newest first asked for last. Made for one commit, or one page of the log.
 
     Nothing is read before somebody asks. A context manager, where it opens the snapshot itself.
+
+    Attributes:
+        is_behind: It is of a page of the log: all that follows has to be taken back for each snapshot.
     """
 
-    __slots__ = ("_engine", "_now", "_stack", "_undo")
+    __slots__ = ("_engine", "_now", "_stack", "_undo", "is_behind")
 
     def __init__(self, engine: Engine, now: Snapshot | None = None) -> None:
         self._engine = engine
         self._now = now
+        self.is_behind = now is not None
         self._stack: ExitStack | None = None
         self._undo: Undo | None = None
 
@@ -50,6 +56,15 @@ class StateAt:
             self._now = self._undo = None
 
 
+def let_go(view: Any) -> None:
+    """What ordered views hold because it was dear to read while they were behind, they need no longer."""
+    if isinstance(view, WindowView):
+        view.let_go()
+    for below in (getattr(view, "below", None), *getattr(view, "members", ())):
+        if below is not None:
+            let_go(below)
+
+
 class LogReader:
     """See the head of this file.
 
@@ -65,6 +80,11 @@ class LogReader:
         self.plan = plan
         self.position = position
         self._is_seeded = not plan.view.is_stateful
+
+    @property
+    def is_seeded(self) -> bool:
+        """Its view has what it advances from."""
+        return self._is_seeded
 
     def seed(self, now: Snapshot) -> None:
         """Give the view its state at the position, where it has any."""
@@ -88,5 +108,7 @@ class LogReader:
         for change in changes:
             deltas.extend(view.advance(change, state))
         is_last = len(changes) < limit
+        if is_last:
+            let_go(view)
         self.position = head if is_last else changes[-1].seq
         return deltas, is_last

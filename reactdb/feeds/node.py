@@ -38,12 +38,20 @@ class Node:
         return found
 
     def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
-        """Tell all of them what the change `seq` does. False: not all had room."""
-        had_room = self._one is None or self._one.offer(deltas, seq)
+        """Tell all of them what the change `seq` does. False: not all could take it."""
+        took = True
+        if self._one is not None:
+            try:
+                took = self._one.offer(deltas, seq)
+            except Exception as error:
+                took = self._one.fail(error)
         if self._others:
             for subscription in self._others:
-                had_room &= subscription.offer(deltas, seq)
-        return had_room
+                try:
+                    took &= subscription.offer(deltas, seq)
+                except Exception as error:
+                    took = subscription.fail(error)
+        return took
 
     @property
     def is_empty(self) -> bool:

@@ -2,12 +2,13 @@
 
 Numbers and sentences are ReQL's; the native API wants real booleans, where the wire takes anything that ReQL calls true.
 
-Rule of this file: values only, refused as early as can be, in ReQL's order: squash first, the queue's size last.
+Rule of this file: values only, refused as early as can be, in ReQL's order: squash first, and the queue's size only after the
+query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -48,11 +49,15 @@ class FeedOptions:
     on_overflow: str = "drop"
 
 
-def check_options(options: Mapping[str, Any]) -> FeedOptions:
+def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions], None]) -> FeedOptions:
     """Options by name, as a value; what is missing has its default.
+
+    Args:
+        check_query: Called with the options before the queue's size is looked at, which has its default there.
 
     Raises:
         InvalidOption: With ReQL's sentence where it has one.
+        Whatever `check_query` raises.
     """
     known = {"squash", "changefeed_queue_size", "since", "on_overflow", *BOOLEANS}
     for name in options:
@@ -72,7 +77,11 @@ def check_options(options: Mapping[str, Any]) -> FeedOptions:
     on_overflow = options.get("on_overflow", "drop")
     if not is_one_of(on_overflow, OVERFLOWS):
         raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {shown(on_overflow)}')
+    checked = _shared(squash_s=squash_s, since=since, on_overflow=on_overflow, **flags)
+    check_query(checked)
     queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
+    if queue_size == checked.queue_size:
+        return checked
     return _shared(squash_s=squash_s, queue_size=queue_size, since=since, on_overflow=on_overflow, **flags)
 
 

@@ -91,7 +91,8 @@ class OrderedQueue:
         for edit in edits(told, now, same_value):
             old_val = None if edit.leaving is None else edit.leaving.value
             new_val = None if edit.entering is None else edit.entering.value
-            is_move = old_val is not None and new_val is not None and same_value(old_val, new_val)
+            # To who asked for no offsets, a null is no value: it comes and goes unseen.
+            is_move = same_value(old_val, new_val)
             if is_move and edit.old_offset == edit.new_offset:
                 # Another document, but to the reader the same.
                 continue

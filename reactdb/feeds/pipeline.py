@@ -61,32 +61,38 @@ class Pipeline:
     __slots__ = (
         "_operations",
         "_prefix",
+        "_tests",
         "boxed",
         "drop_null",
         "is_identity",
         "only_tests",
         "only_values",
         "steps",
-        "tests",
     )
 
-    def __init__(self, steps: Sequence[Step], prefix: bytes | None = None) -> None:
-        """`prefix`: the values go into an aggregate, boxed, with their places behind these bytes. There null counts;
-        elsewhere a null result is no result."""
+    def __init__(
+        self, steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: bool = False
+    ) -> None:
+        """`prefix`: the values go into an aggregate, boxed, with their places behind these bytes. There null counts, and
+        with `keeps_null`; elsewhere a null result is no result."""
         self.steps = tuple(steps)
         self.boxed = boxed = prefix is not None
         self._prefix = prefix or b""
-        self.tests = tuple(step.predicate.test for step in steps if isinstance(step, (Filter, HasFields)))
-        self.only_tests = not boxed and len(self.tests) == len(self.steps)
+        # Compiled when the first document comes: most of very many filters never meet one.
+        self._tests: tuple[Callable[[Any], Any], ...] | None = None
+        self.only_tests = not boxed and all(isinstance(step, (Filter, HasFields)) for step in steps)
         self.is_identity = not boxed and not self.steps
         self.only_values = not boxed and not any(isinstance(step, Map) for step in steps)
         self._operations = () if self.only_tests else tuple(_operation(step) for step in steps)
         # A document is never null.
-        self.drop_null = any(isinstance(step, Map) for step in steps) and not boxed
+        self.drop_null = not keeps_null and not boxed and any(isinstance(step, Map) for step in steps)
 
     def __call__(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
         if self.only_tests:
-            for test in self.tests:
+            tests = self._tests
+            if tests is None:
+                tests = self._tests = _tests(self.steps)
+            for test in tests:
                 if not test(document):
                     return None
             return document, place
@@ -101,19 +107,31 @@ class Pipeline:
         return (Boxed(value, self._prefix + place) if self.boxed else value), place
 
     def quietly(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
-        """The same, where a document that cannot be computed is not in the result."""
+        """The same, where a document that cannot be computed is not in the result.
+
+        Raises:
+            MemoryError: That says nothing of the document.
+        """
         try:
             return self(document, place)
+        except MemoryError:
+            raise
         except Exception:
             return None
+
+
+def _tests(steps: Sequence[Step]) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(step.predicate.test for step in steps if isinstance(step, (Filter, HasFields)))
 
 
 IDENTITY = Pipeline(())
 
 
-def pipeline(steps: Sequence[Step], prefix: bytes | None = None) -> Pipeline:
+def pipeline(steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: bool = False) -> Pipeline:
     """The pipeline of these steps; of none, the one that all views without steps share."""
-    return Pipeline(steps, prefix) if steps or prefix is not None else IDENTITY
+    if not steps and prefix is None:
+        return IDENTITY
+    return Pipeline(steps, prefix, keeps_null=keeps_null)
 
 
 def _operation(step: Step) -> Operation:

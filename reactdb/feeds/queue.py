@@ -10,7 +10,7 @@ Rx. Whoever calls it brings those.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from reactdb.change import Change
 from reactdb.codec import same_bytes
 from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.view import AnyDelta, Delta, identity_of
+from reactdb.spelling import spelling
 
 
 class Queue(Protocol):
@@ -127,7 +128,7 @@ class SquashQueue:
     An entry keeps the place in line of its first change; one that came back to where it was is nothing, and goes.
     """
 
-    __slots__ = ("_limit", "_lock", "_pending", "dropped")
+    __slots__ = ("_has_groups", "_limit", "_lock", "_pending", "dropped")
 
     is_squashed = True
 
@@ -137,6 +138,8 @@ class SquashQueue:
         self._lock = threading.RLock()
         # identity -> the first delta and the last one.
         self._pending: dict[Hashable, tuple[AnyDelta, AnyDelta]] = {}
+        # Whether entries are of groups, whose values are counted and not known by their place.
+        self._has_groups = False
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -165,6 +168,8 @@ class SquashQueue:
 
     def _fold(self, deltas: Sequence[AnyDelta]) -> None:
         for delta in deltas:
+            if type(delta) is Delta and delta.group is not None:
+                self._has_groups = True
             if type(delta) is Delta and delta.leaving is not None:
                 # One place in the result was left and another taken: each has its own net difference.
                 self._fold_one(delta.leaving, Delta(delta.change, delta.old_val, None, group=delta.group))
@@ -184,9 +189,11 @@ class SquashQueue:
     def take(self) -> deque[AnyDelta] | None:
         with self._lock:
             pending, self._pending = self._pending, {}
+            has_groups, self._has_groups = self._has_groups, False
         if not pending:
             return None
-        return deque(folded(first, last, identity) for identity, (first, last) in pending.items())
+        found = deque(folded(first, last, identity) for identity, (first, last) in pending.items())
+        return (counted(found) if has_groups else found) or None
 
     @property
     def first_seq(self) -> int | None:
@@ -207,6 +214,49 @@ class SquashQueue:
     def clear(self) -> None:
         with self._lock:
             self._pending = {}
+
+
+def counted(deltas: deque[AnyDelta]) -> deque[AnyDelta]:
+    """The net differences of places, as those of groups: which place a value has in its group is not told, so one that left
+    a place while an equal one took another is nothing to tell of."""
+    groups: dict[Hashable, list[AnyDelta]] = {}
+    for delta in deltas:
+        groups.setdefault(spelling(delta.group) if isinstance(delta, Delta) else None, []).append(delta)
+    if len(groups) == len(deltas):
+        return deltas
+    found: deque[AnyDelta] = deque()
+    is_changed = False
+    for members in groups.values():
+        gone = [(spelling(one.old_val), one) for one in members if one.old_val is not None]
+        come = [(spelling(one.new_val), one) for one in members if one.new_val is not None]
+        stays = Counter(name for name, _ in gone) & Counter(name for name, _ in come)
+        if not stays:
+            found.extend(members)
+            continue
+        is_changed = True
+        old, new = _without(gone, stays), _without(come, stays)
+        for number in range(max(len(old), len(new))):
+            left = old[number] if number < len(old) else None
+            came = new[number] if number < len(new) else None
+            last = came or left
+            assert isinstance(last, Delta)
+            old_val = None if left is None else left.old_val
+            new_val = None if came is None else came.new_val
+            found.append(Delta(last.change, old_val, new_val, identity=last.identity, group=last.group))
+    return found if is_changed else deltas
+
+
+def _without(
+    named: Sequence[tuple[tuple[int, bytes], AnyDelta]], stays: Counter[tuple[int, bytes]]
+) -> list[AnyDelta]:
+    left = Counter(stays)
+    found = []
+    for name, delta in named:
+        if left[name] > 0:
+            left[name] -= 1
+        else:
+            found.append(delta)
+    return found
 
 
 def is_undone(first: AnyDelta, last: AnyDelta) -> bool:

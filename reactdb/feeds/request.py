@@ -5,11 +5,12 @@ Rule of this file: a request is a value that knows where to ask. It has no subsc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.events import Render, renderer
-from reactdb.feeds.options import FeedOptions
+from reactdb.feeds.options import FeedOptions, check_options
 from reactdb.feeds.position import read_position
 from reactdb.query import ALL_TABLES, Query
 from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo
@@ -21,13 +22,20 @@ if TYPE_CHECKING:
 class Request:
     """See the head of this file."""
 
-    __slots__ = ("_plan", "hub", "options", "query")
+    __slots__ = ("_plan", "hub", "is_stateful", "options", "query")
 
-    def __init__(self, hub: FeedHub, query: Query, options: FeedOptions) -> None:
+    def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any]) -> None:
+        """Raises what subscribing would raise, and what is wrong with the options, in ReQL's order.
+
+        Raises:
+            InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
+        """
         self.hub = hub
         self.query = query
-        self.options = options
         self._plan: tuple[object, Plan] | None = None
+        # Its view has to be seeded.
+        self.is_stateful = False
+        self.options = check_options(options, self._check)
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """The query compiled for the snapshot. What `check` has made is used once: after that it belongs to somebody."""
@@ -41,12 +49,14 @@ class Request:
         with self.hub.engine.snapshot() as snapshot:
             return compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
 
-    def check(self) -> None:
-        """Raise now what subscribing would raise."""
-        since = self.options.since
+    def _check(self, options: FeedOptions) -> None:
+        self.options = options
+        since = options.since
         with self.hub.engine.snapshot() as snapshot:
             if since is None:
-                self._plan = (snapshot.catalogue, self.plan(snapshot))
+                plan = self.plan(snapshot)
+                self._plan = (snapshot.catalogue, plan)
+                self.is_stateful = plan.view.is_stateful
                 return
             position = read_position(since, self.hub.engine.database_id, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))

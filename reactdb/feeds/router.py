@@ -16,7 +16,7 @@ Rule of this file: it may find a view twice or in vain, never miss one. Not thre
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -61,6 +61,13 @@ class Bag(Generic[T]):
         elif held is not None:
             found.append(held)  # type: ignore[arg-type]
 
+    def everybody(self) -> Iterator[T]:
+        for held in self.held.values():
+            if type(held) is dict:
+                yield from held
+            else:
+                yield held  # type: ignore[misc]
+
 
 class Lane(Generic[T]):
     """One axis of one table: who waits for a value of it, or for a range of values."""
@@ -74,6 +81,10 @@ class Lane(Generic[T]):
     @property
     def is_empty(self) -> bool:
         return not self.values.held and not len(self.ranges)
+
+    def everybody(self) -> list[T]:
+        """Who waits for any value."""
+        return [*self.values.everybody(), *self.ranges.items()]
 
     def find(self, values: Sequence[bytes], found: list[T]) -> None:
         """Add to `found` who waits for one of the values. Most changes concern nobody here: that is what has to be quick."""
@@ -102,7 +113,13 @@ class TableRoutes(Generic[T]):
     def find(self, change: Change) -> list[T]:
         found = [*self.all]
         for axis, lane in self.lanes.items():
-            lane.find((change.key_bytes,) if axis is None else axis.values(change), found)
+            try:
+                values = (change.key_bytes,) if axis is None else axis.values(change)
+            except Exception:
+                # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
+                found.extend(lane.everybody())
+                continue
+            lane.find(values, found)
         return found
 
     def lane(self, axis: Axis | None) -> Lane[T]:

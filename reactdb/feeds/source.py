@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from reactdb import collation
-from reactdb.access import Access
+from reactdb.access import WHOLE, Access
 from reactdb.change import Change
-from reactdb.errors import MissingValue
 from reactdb.expression import (
     Expression,
     Predicate,
@@ -72,7 +72,8 @@ class Source:
         self.start = b"" if access.is_detour else access.range.start
         self.stop = b"\xff" if access.is_detour else access.range.stop
         self.is_reversed = access.range.reverse
-        self._access = replace(access, rest=(), aggregate=None)
+        is_plain = not access.rest and access.aggregate is None
+        self._access = access if is_plain else replace(access, rest=(), aggregate=None)
         self._positions: dict[bytes, list[bytes]] | None = None
         if access.keys is not None:
             self._positions = {}
@@ -281,7 +282,9 @@ class ExpressionAxis:
             if document is not None:
                 try:
                     found.append(collation.key_bytes(self._function(document)))
-                except (MissingValue, Exception):
+                except MemoryError:
+                    raise
+                except Exception:
                     # A condition that cannot be computed is not met.
                     pass
         return found
@@ -322,6 +325,18 @@ class IndexAxis:
 
     def __str__(self) -> str:
         return f"index {self.index.name}"
+
+
+@lru_cache(maxsize=16)
+def _whole_table(table: TableInfo) -> Source:
+    """Everything of a table: very many feeds may begin with it, and share this."""
+    return Source(Access(table, None, None, WHOLE, (), None, "every document"))
+
+
+def source_of(access: Access) -> Source:
+    """The source of an access path."""
+    is_whole = access.index is None and access.keys is None and access.range == WHOLE and not access.is_point
+    return _whole_table(access.table) if is_whole and access.reason == "every document" else Source(access)
 
 
 def _number(value: int) -> bytes:

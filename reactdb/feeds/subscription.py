@@ -12,6 +12,7 @@ Rule of this file: it gives events to whoever asks. When to ask, and what become
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
+
+logger = logging.getLogger("reactdb")
 
 
 class _Sentinel:
@@ -170,7 +173,9 @@ class Subscription:
             if options.include_states:
                 yield state("initializing", options)
             for initial in results:
-                yield render_initial(initial, seq, options)
+                # A null in a list is told where offsets say so; elsewhere it is no value.
+                if initial.value is not None or initial.offset is None or options.include_offsets:
+                    yield render_initial(initial, seq, options)
         if options.include_states:
             yield state("ready", options)
 
@@ -205,6 +210,16 @@ class Subscription:
             queue.add(deltas)
         self.wake()
         return True
+
+    def fail(self, error: Exception) -> bool:
+        """It could not take in what it was offered, so what is queued is all that it can tell. Returns False, as `offer`."""
+        self.end = error
+        try:
+            self.wake()
+        except Exception:
+            # Its consumer cannot be woken: it will look when somebody asks it.
+            logger.exception("a feed that ends could not be told so")
+        return False
 
     def wake(self) -> None:
         if not self.is_woken:

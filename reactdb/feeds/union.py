@@ -1,5 +1,10 @@
 """UnionView: several views told as one. A document that is in two of them is told twice.
 
+    UnionView          members of any kind; what they report is numbered
+    OrderedUnionView   members that all are lists: so is the whole, one member after the other, and offsets count in it
+
+RethinkDB's offsets count in the member, and nothing says in which.
+
 Rule of this file: members know nothing of each other; what they report is only numbered.
 """
 
@@ -11,6 +16,7 @@ from typing import Any
 
 from reactdb.change import Change
 from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader, View
+from reactdb.feeds.window import WindowView
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 
@@ -60,6 +66,48 @@ class UnionView:
             "members": [{"kind": member.kind, **member.describe()} for member in self.members],
             "index": None,
         }
+
+
+class OrderedUnionView(UnionView):
+    """Lists, one behind the other."""
+
+    def __init__(self, members: Sequence[WindowView]) -> None:
+        super().__init__(members)
+        self._lists = list(members)
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return self.items()
+
+    def items(self) -> list[Initial]:
+        found: list[Initial] = []
+        for number, member in enumerate(self._lists):
+            base = len(found)
+            for offset, item in enumerate(member.items()):
+                found.append(Initial(item.value, base + offset, (number, item.identity)))
+        return found
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        found: list[AnyDelta] = []
+        base = 0
+        for number, member in enumerate(self._lists):
+            # One after the other, as they are told: the lists before this one are as long as they are now.
+            found += [_shifted(delta, number, base) for delta in member.advance(change, reader)]
+            base += member.size
+        return found
+
+
+def _shifted(delta: AnyDelta, number: int, base: int) -> Delta:
+    """The delta of a list that begins at `base`. They may be shared, so it is another one."""
+    assert isinstance(delta, Delta)
+    return Delta(
+        delta.change,
+        delta.old_val,
+        delta.new_val,
+        None if delta.old_offset is None else base + delta.old_offset,
+        None if delta.new_offset is None else base + delta.new_offset,
+        (number, delta.identity),
+        is_move=delta.is_move,
+    )
 
 
 def _numbered(delta: AnyDelta, number: int) -> Delta:

@@ -31,7 +31,7 @@ class Delta:
         old_offset, new_offset: For ordered results: delete at `old_offset` first, then insert at `new_offset`.
         identity: Names the place in the result, so that what happens to it can be squashed; None for the document's key.
         group: The value of the group, in a list, where the result is grouped; None elsewhere.
-        is_move: Only the offset changed: nothing to tell those who did not ask for offsets.
+        is_move: Only offsets changed, or a null came or went: nothing to tell those who did not ask for offsets.
         leaving: Names the place that `old_val` had, where that is another than `identity`; None where it is not.
         member: Of a union: the number of the member that reports it.
     """
@@ -120,7 +120,13 @@ class Initial:
 
 
 class StateReader(Protocol):
-    """How a view that has run out of documents reads more of them while it advances."""
+    """How a view that has run out of documents reads more of them while it advances.
+
+    Attributes:
+        is_behind: What it reads is long past, and dear: better to ask for more than to ask again.
+    """
+
+    is_behind: bool
 
     def at(self, seq: int) -> Snapshot:
         """The documents exactly as of `seq`, the change that the view is being told of."""
@@ -256,8 +262,8 @@ Order = list[Initial] | None | tuple["Order", ...]
 
 def present_order(view: View) -> Order:
     """What offsets count in, as the view stands."""
-    members = getattr(view, "members", None)
-    if members is not None:
-        return tuple(present_order(member) for member in members)
     items = getattr(view, "items", None)
-    return None if items is None else items()
+    if items is not None:
+        return items()  # type: ignore[no-any-return]
+    members = getattr(view, "members", None)
+    return None if members is None else tuple(present_order(member) for member in members)

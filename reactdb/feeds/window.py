@@ -119,10 +119,18 @@ class WindowView:
             self._fill(snapshot)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        return self.items()
+        # The list as it is now; documents are decoded when somebody looks.
+        slots = self._window()
+        return (Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(slots))
 
     def items(self) -> list[Initial]:
         return [Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(self._window())]
+
+    @property
+    def size(self) -> int:
+        """How long the list is."""
+        held = len(self.slots) if self.stop is None else min(len(self.slots), self.stop)
+        return max(0, held - self.start)
 
     def _window(self) -> list[Slot]:
         return self.slots[self.start : self.stop]
@@ -170,19 +178,23 @@ class WindowView:
         pipeline = self.pipeline
         copies: dict[bytes, int] = {}
         for place, key, body in self.source.read(snapshot, wanted):
+            shown: bytes | None = body
             if pipeline.is_identity:
                 value: Any = None
             else:
                 result = pipeline.quietly(codec.decode_frozen(body), place)
                 if result is None:
                     continue
-                # A value that is the document itself is decoded again where it shows; most never do.
-                value, place = (None if pipeline.only_values else result[0]), result[1]
+                value, place = result
+                if pipeline.only_values:
+                    # The document itself is decoded again where it shows; most never do.
+                    value = None
+                shown = body if pipeline.only_values else None
             copy = 0
             if self._has_copies:
                 copy = copies.get(key, 0)
                 copies[key] = copy + 1
-            yield place, Slot((key, copy), value, body)
+            yield place, Slot((key, copy), value, shown)
 
     # -----------------------------------------------------------------------------------------------------------
     # Advancing
@@ -220,8 +232,9 @@ class WindowView:
         for place in self.source.places(change.key_bytes, document):
             result = pipeline.quietly(document, place)
             if result is not None:
-                value = document if pipeline.only_values else result[0]
-                found.append((result[1], Slot((change.key_bytes, len(found)), value, body)))
+                # What was made of the document may be null, and then that is what shows, and not the document.
+                value, shown = (document, body) if pipeline.only_values else (result[0], None)
+                found.append((result[1], Slot((change.key_bytes, len(found)), value, shown)))
         return found
 
     def _move(
@@ -277,15 +290,25 @@ class WindowView:
         if stop is None:
             return
         if len(self.slots) < stop and self.bound is not None:
-            # A commit that removes many would be read after each few of them: the second time, more is fetched.
-            is_again = change.commit == self._refilled_in
+            # A commit that removes many would be read after each few of them: the second time, more is fetched. And so
+            # would all that followed, where that is long past.
+            is_again = reader.is_behind or change.commit == self._refilled_in
             self._spare = min(self._spare * 4, MAX_SPARE) if is_again else self._least_spare
             self._refilled_in = change.commit
             self._fill(reader.at(change.seq))
         elif len(self.slots) > 2 * (stop + self._spare):
-            del self.places[stop + self._spare :], self.slots[stop + self._spare :]
-            self.bound = self.places[-1]
-            self._look_until_bound()
+            self._cut(stop)
+
+    def _cut(self, stop: int) -> None:
+        del self.places[stop + self._spare :], self.slots[stop + self._spare :]
+        self.bound = self.places[-1]
+        self._look_until_bound()
+
+    def let_go(self) -> None:
+        """Hold no more than is worth it where reading more is cheap."""
+        self._spare = self._least_spare
+        if self.stop is not None and len(self.slots) > 2 * (self.stop + self._spare):
+            self._cut(self.stop)
 
     def _delta(
         self,
@@ -300,9 +323,11 @@ class WindowView:
         if leaving is None:
             if entering is None:
                 return None
-            return Delta(change, None, entering.value, None, new_offset, entering.identity)
+            value = entering.value
+            return Delta(change, None, value, None, new_offset, entering.identity, is_move=value is None)
         if entering is None:
-            return Delta(change, leaving.value, None, old_offset, None, leaving.identity)
+            value = leaving.value
+            return Delta(change, value, None, old_offset, None, leaving.identity, is_move=value is None)
         # Two documents, or two states of one, are never the same; what was made of them may be, and copies are.
         may_be_same = self._has_copies or not self.pipeline.only_values
         is_move = may_be_same and same_value(leaving.value, entering.value)

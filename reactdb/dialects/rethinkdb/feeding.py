@@ -16,7 +16,6 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import Stage, StageFactory
 from reactdb.feeds.hub import hub_of
-from reactdb.feeds.options import check_options
 from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
@@ -109,10 +108,9 @@ class Member:
             self.elements = member.elements()
         else:
             is_netted = is_limit_by_key(member.query) and not member.options.get("squash")
-            options = check_options({**member.options, "include_seq": is_netted})
-            self.queue_size = options.queue_size
+            options = {**member.options, "include_seq": is_netted}
             request = Request(hub_of(database._open_engine()), member.query, options)
-            request.check()
+            self.queue_size = request.options.queue_size
             self.subscription = Subscription(request, reader)
             self._poll = Netting(self.subscription, database).poll if is_netted else self.subscription.poll
 

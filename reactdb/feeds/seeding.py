@@ -1,0 +1,137 @@
+"""Seeding: views with state are made ready beside the writers, and join the live ones by a few last changes.
+
+    seed         from a snapshot at some seq, which may take a second for 100,000 documents; nobody waits
+    read on      what was written meanwhile, from the log, until little is left
+    join         the hub reads the rest with the publish lock held
+
+Rule of this file: no lock is held. What was seeded may be out of date when the hub looks, and is then made again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+
+from reactdb.errors import FeedAborted, HistoryLost
+from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.log_reader import LogReader
+from reactdb.feeds.position import read_position
+from reactdb.feeds.request import Request
+from reactdb.feeds.view import View
+from reactdb.store.engine import Engine
+from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo
+
+# Times that what was written meanwhile is read, at most: writers may be quicker.
+ROUNDS = 8
+
+
+class Seeded:
+    """A reader near the present, and the catalogue that its plan was made with."""
+
+    __slots__ = ("catalogue_version", "reader")
+
+    def __init__(self, reader: LogReader, catalogue_version: int) -> None:
+        self.reader = reader
+        self.catalogue_version = catalogue_version
+
+    def can_join(self, snapshot: Snapshot, most_changes: int) -> bool:
+        """Whether what is left to read is little, and means what it meant."""
+        return (
+            self.reader.is_seeded
+            and self.catalogue_version == snapshot.catalogue.version
+            and snapshot.seq - self.reader.position <= most_changes
+        )
+
+
+class Seeding:
+    """See the head of this file. Thread safety: any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._local = threading.local()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this thread is seeding: a predicate that subscribes must be refused."""
+        return getattr(self._local, "is_on", False)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Snapshot]:
+        self._local.is_on = True
+        try:
+            with self._engine.fresh_snapshot() as snapshot:
+                yield snapshot
+        finally:
+            self._local.is_on = False
+
+    def now(
+        self, request: Request, before: Seeded | None, is_live: Callable[[Hashable], bool], near: int
+    ) -> Seeded:
+        """The view of a request, seeded and read on until no more than `near` changes were left.
+
+        Args:
+            before: What this gave the last time, to go on with where that is still good.
+            is_live: Whether there is a live view with that key. It needs no seed then.
+        """
+        with self._snapshot() as snapshot:
+            if before is None or before.catalogue_version != snapshot.catalogue.version:
+                reader = LogReader(self._engine, request.plan(snapshot), snapshot.seq)
+                before = Seeded(reader, snapshot.catalogue.version)
+            if not before.reader.is_seeded:
+                if is_live(before.reader.plan.key):
+                    return before
+                before.reader.position = snapshot.seq
+                before.reader.seed(snapshot)
+        for _ in range(ROUNDS):
+            with self._snapshot() as snapshot:
+                if snapshot.seq - before.reader.position <= near:
+                    return before
+                try:
+                    is_last = False
+                    while not is_last:
+                        _, is_last = before.reader.read(snapshot)
+                except HistoryLost:
+                    # Compacted away in between: from the beginning, next time.
+                    before.catalogue_version = -1
+                    return before
+        return before
+
+    def at(self, request: Request, since: int | str) -> LogReader:
+        """A reader of the log at a position, with the state of then.
+
+        Raises:
+            HistoryLost, HistoryDiverged, InvalidOption: It is none of this file's.
+            TableNotFound, IndexNotFound: The query meant nothing then.
+        """
+        with self._snapshot() as snapshot:
+            position = read_position(since, self._engine.database_id, snapshot)
+            reader = LogReader(self._engine, plan_at(request, snapshot, position), position)
+            reader.seed(snapshot)
+        return reader
+
+
+def plan_at(request: Request, now: Snapshot, position: int) -> Plan:
+    """The query as it meant something then: its table may have been dropped since, or made again."""
+    past = PastSnapshot(now, position, Undo(position, ()))
+    return compile_query(request.query, past, include_offsets=request.options.include_offsets)
+
+
+def why_gone(view: View, snapshot: Snapshot) -> FeedAborted | None:
+    """Why the view cannot go on, where a table or an index of it was dropped while it read the log."""
+    for info in view.tables():
+        known = snapshot.catalogue.by_id.get(info.id)
+        if known is None or known.dropped is not None:
+            return table_gone()
+    for table_id, name in view.indexes():
+        if name not in snapshot.catalogue.by_id[table_id].indexes:
+            return index_gone(name)
+    return None
+
+
+def table_gone() -> FeedAborted:
+    return FeedAborted("Changefeed aborted (table unavailable)")
+
+
+def index_gone(name: str) -> FeedAborted:
+    return FeedAborted(f"Changefeed aborted (index `{name}` unavailable)")
