@@ -30,8 +30,10 @@ from reactdb.errors import (
 )
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
+from reactdb.store.damage import damaged_document
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.retention import Compacted, Retention
+from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriteTransaction
@@ -45,7 +47,7 @@ logger = logging.getLogger("reactdb")
 IDLE_READERS = 8
 
 GET_LIVE = (
-    "SELECT l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq CROSS JOIN tables t ON t.id = h.table_id"
+    "SELECT l.body, l.seal FROM heads h CROSS JOIN tables t ON t.id = h.table_id LEFT JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key = ? AND t.dropped IS NULL"
 )
 
@@ -102,7 +104,9 @@ class Engine:
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
             sqlite.configure(connection, reader=self.read_only)
-            if not self.read_only:
+            if self.read_only:
+                schema.show_as_today(connection, version)
+            else:
                 if not self.is_memory:
                     self._use_wal(connection)
                 if version < schema.FORMAT_VERSION:
@@ -259,6 +263,7 @@ class Engine:
 
         Raises:
             TableNotFound: Another process dropped the table.
+            CorruptDatabase: It is not what was written.
         """
         transaction = self.current_transaction()
         if transaction is not None:
@@ -267,12 +272,15 @@ class Engine:
         reader = self._take_reader()
         try:
             row = reader.connection.execute(GET_LIVE, (table.id, key)).fetchone()
+            if row is not None:
+                body, seal = row
+                if not is_whole(table.id, key, body, seal):
+                    raise damaged_document(reader.connection, table, key, body)
+                return body  # type: ignore[no-any-return]
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
             self._give_back(reader)
-        if row is not None:
-            return row[0]  # type: ignore[no-any-return]
         if not self.is_memory:
             with self.snapshot() as snapshot:
                 known = snapshot.table(table.name)
@@ -344,6 +352,8 @@ class Engine:
         connection = self._connect("ro" if self.read_only else "rw")
         try:
             sqlite.configure(connection, reader=True)
+            if self.read_only:
+                schema.show_as_today(connection, schema.identify(connection, self.path))
             # Closed in between: in memory, this connection would be the first one to a new and empty database.
             self.check_usable()
         except SQLiteError as error:

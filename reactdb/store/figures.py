@@ -33,9 +33,11 @@ def opened(path: str) -> Iterator[Connection]:
     connection = sqlite.connect(path, mode="ro", busy_timeout_s=BUSY_TIMEOUT_S)
     try:
         sqlite.configure(connection, reader=True)
-        connection.execute("BEGIN")
-        if schema.identify(connection, path) == 0:
+        version = schema.identify(connection, path)
+        if version == 0:
             raise CannotOpen(path, "it is empty")
+        schema.show_as_today(connection, version)
+        connection.execute("BEGIN")
         yield connection
     except SQLiteError as error:
         raise sqlite.translate(error, "read", path) from error

@@ -44,6 +44,18 @@ CACHE_KIB = 65536
 READER_CACHE_KIB = 16384
 
 
+# What SQLite, or its module, says of a damaged file without calling it corrupt: text that is no UTF-8, a schema that cannot be
+# read, a table that is not there, a value of another type than a column can have.
+SIGNS_OF_DAMAGE = (
+    "malformed",
+    "Could not decode to UTF-8",
+    "no such table",
+    "no such column",
+    "datatype mismatch",
+)
+ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
+
+
 def has_wal_reset_bug(version: tuple[int, ...] = VERSION) -> bool:
     """Whether this SQLite can lose a commit when another connection checkpoints at the wrong moment."""
     return not (version >= (3, 51, 3) or (version[:2] == (3, 50) and version >= (3, 50, 7)))
@@ -132,8 +144,8 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         return CannotOpen(path, reason_not_opened(path))
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
         return NotADatabase(path)
-    if name.startswith("SQLITE_CORRUPT") or "malformed" in text:
-        return CorruptDatabase(f"{operation}: {path} is damaged ({text}); `reactdb doctor` says where")
+    if name.startswith("SQLITE_CORRUPT") or any(words in text for words in SIGNS_OF_DAMAGE):
+        return CorruptDatabase(f"{operation}: {path} is damaged ({text}). {ADVICE}")
     if name == "SQLITE_FULL" or "disk is full" in text:
         return DiskFull(f"{operation}: no room left for {path}; nothing was written")
     if is_read_only:
