@@ -21,7 +21,7 @@ every_file_of_format_1 = pytest.mark.parametrize("name", [name for name in kept(
 
 
 def bytes_of(path: Path) -> dict[str, bytes]:
-    """The file and its write-ahead log, where there is anything in it. (The index of the log, -shm, is SQLite's scratch paper.)"""
+    """The file and its write-ahead log, where there is anything in it. (-shm, the index of the log, is SQLite's own.)"""
     found = {file.name: file.read_bytes() for file in path.parent.glob(path.name + "*")}
     return {name: data for name, data in found.items() if data and not name.endswith("-shm")}
 

@@ -21,7 +21,7 @@ from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import ReactDBError
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import NAME, load
-from reactdb.store.figures import file_bytes, opened
+from reactdb.store.figures import opened
 from reactdb.store.findings import (
     Check,
     Finding,
@@ -34,7 +34,7 @@ from reactdb.store.findings import (
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import is_entry_whole
 from reactdb.store.snapshot import head_seq, low_water
-from reactdb.store.sqlite import Connection, SQLiteError
+from reactdb.store.sqlite import Connection, SQLiteError, file_bytes
 
 # Findings of one check that are told one by one; damage has a way of being everywhere.
 MOST_FINDINGS: Final = 20

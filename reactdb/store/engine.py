@@ -35,7 +35,8 @@ from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
-from reactdb.store.sqlite import Connection, SQLiteError
+from reactdb.store.sqlite import Connection, SQLiteError, file_bytes
+from reactdb.store.stray import check_log_belongs
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability, Writer
 
@@ -119,7 +120,7 @@ class Engine:
                 self._readers.append(Reader(connection, self.catalogue))
             else:
                 self._writer = Writer(self, connection)
-        except SQLiteError as error:
+        except sqlite.READ_ERRORS as error:
             connection.close()
             raise sqlite.translate(error, "open", self.path) from error
         except BaseException:
@@ -160,12 +161,14 @@ class Engine:
     def _look_before_opening(self) -> None:
         """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
         another program's database into it."""
-        if self.read_only:
+        wal_bytes = file_bytes(self.path + "-wal")
+        if self.read_only and not wal_bytes:
             return
         witness = self._connect("ro")
         try:
-            schema.identify(witness, self.path)
-        except SQLiteError as error:
+            if schema.identify(witness, self.path):
+                check_log_belongs(witness, self.path, wal_bytes)
+        except sqlite.READ_ERRORS as error:
             # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
             if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
                 raise sqlite.translate(error, "open", self.path) from error

@@ -17,17 +17,15 @@ from operator import sub
 from typing import Any, NamedTuple
 
 from reactdb import codec
-from reactdb.change import Change
-from reactdb.errors import HistoryLost
+from reactdb.change import INSERT, Change
+from reactdb.errors import CorruptDatabase, HistoryLost
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
-from reactdb.store.damage import damaged_document, damaged_entry, first_damaged, gap
+from reactdb.store.damage import corrupt, damaged_document, damaged_entry, first_damaged, gap
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import are_entries_whole, are_whole, is_entry_whole, is_whole
-from reactdb.store.sqlite import Connection
+from reactdb.store.sqlite import ADVICE, Connection
 
-HEAD = (
-    "SELECT max((SELECT coalesce(max(seq), 0) FROM log), (SELECT value FROM facts WHERE name = 'low_water'))"
-)
+HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
 EVERYTHING = (b"", b"\xff")
 # Rows that one read of the log fetches: about 1 MB of ordinary documents.
 PAGE_CHANGES = 1_000
@@ -86,8 +84,13 @@ def head_seq(connection: Connection) -> int:
     So the greater of the two is never given out again. (AUTOINCREMENT promises the same, at the price of one more page in every
     commit: 5 of 24 µs, and a tenth of a bulk insert.)
     """
-    row = connection.execute(HEAD).fetchone()
-    return int(row[0])
+    newest, low = connection.execute(HEAD).fetchone()
+    if newest is None:
+        return int(low)
+    if newest < 1 or low is None:
+        # Zeros in the place of the newest entries read as a seq, too.
+        raise CorruptDatabase(f"the newest log entry is number {newest}, the low-water mark {low}. {ADVICE}")
+    return int(max(newest, low))
 
 
 def low_water(connection: Connection) -> int:
@@ -216,7 +219,7 @@ class Snapshot:
                 TABLE_CHANGES, (table.id, since >> BLOCK_BITS, top >> BLOCK_BITS, since, top, limit)
             )
         rows = cursor.fetchall()
-        found = self._changes(rows)
+        found = self._changes(rows, has_old=True)
         if table is None:
             # Past the low-water mark there is every seq.
             last = rows[-1][0] if rows else since
@@ -260,7 +263,8 @@ class Snapshot:
             raise first_damaged(self.connection, table, keys, bodies, seals)
         return keys, bodies
 
-    def _changes(self, rows: list[tuple[Any, ...]]) -> list[Change]:
+    def _changes(self, rows: list[tuple[Any, ...]], *, has_old: bool = False) -> list[Change]:
+        """Log entries as changes. With `has_old`, all but inserts have an old document: so it is past the low-water mark."""
         if not rows:
             return []
         columns = list(zip(*rows, strict=True))
@@ -272,6 +276,13 @@ class Snapshot:
                 seq, table_id, key, old, old_seal = row[0], row[1], row[6], row[11], row[12]
                 if not (is_entry_whole(row[:11]) and (old is None or is_whole(table_id, key, old, old_seal))):
                     raise damaged_entry(names[table_id], key, seq)
+        if has_old and kinds.count(INSERT) != olds.count(None):
+            for seq, kind, prev, key, table_id, old in zip(
+                seqs, kinds, prevs, keys, table_ids, olds, strict=True
+            ):
+                if (kind == INSERT) is not (old is None):
+                    trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
+                    raise corrupt(trouble, names[table_id], key, seq)
         return list(
             map(
                 Change,

@@ -32,6 +32,8 @@ from reactdb.errors import (
 
 Connection = Any  # sqlite3.Connection of whichever module was found
 SQLiteError: type[Exception] = sqlite3.Error
+# Where a connection first reads the schema: of a damaged one, SQLite's message itself can be no text.
+READ_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 IntegrityError: type[Exception] = sqlite3.IntegrityError
 VERSION: tuple[int, ...] = tuple(int(part) for part in sqlite3.sqlite_version.split("."))
 
@@ -124,6 +126,8 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     """SQLite's error as one of ours. The original stays as `__cause__` where the caller raises from it."""
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        name, text = "SQLITE_CORRUPT", error.object.decode(errors="backslashreplace")
     if (
         name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
         or "database is locked" in text
@@ -180,3 +184,10 @@ def reason_not_opened(path: str) -> str:
             "also to read, SQLite needs two files beside it: copy it to a folder where they can be made"
         )
     return "SQLite could not open it (too many open files, or no permission for the files beside it)"
+
+
+def file_bytes(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
