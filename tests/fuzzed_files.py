@@ -88,10 +88,12 @@ def read_truth(db: reactdb.Database, path: Path) -> Truth:
             for key, document in zip(truth.keys[name], documents, strict=True)
         }
         truth.versions[name] = {}
-    for change in db.log():
+    for change in db.log(db.stats()["oldest"]):
         truth.log[change.seq] = as_tuple(change)
         if change.new_bytes is not None:
-            truth.versions[change.table].setdefault(repr(change.key), set()).add(change.new_bytes)
+            truth.versions.setdefault(change.table, {}).setdefault(repr(change.key), set()).add(
+                change.new_bytes
+            )
     return truth
 
 
