@@ -125,9 +125,9 @@ left_open: list[Connection] = []
 def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     """SQLite's error as one of ours. The original stays as `__cause__` where the caller raises from it."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    text = str(error)
+    text = words_of(error)
     if isinstance(error, UnicodeDecodeError):
-        name, text = "SQLITE_CORRUPT", error.object.decode(errors="backslashreplace")
+        name = "SQLITE_CORRUPT"
     if (
         name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
         or "database is locked" in text
@@ -155,6 +155,13 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     if is_read_only:
         return ReadOnlyDatabase(f"{operation}: {path} cannot be written ({text})")
     return StorageError(f"{operation}: {path}: {text}" + (f" ({name})" if name else ""))
+
+
+def words_of(error: Exception) -> str:
+    """What an error says, also where it wanted to say something that is no text."""
+    if isinstance(error, UnicodeDecodeError):
+        return error.object.decode(errors="backslashreplace")
+    return str(error)
 
 
 def reason_not_opened(path: str) -> str:
