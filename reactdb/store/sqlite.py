@@ -147,7 +147,9 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     ):
         return CannotOpen(path, reason_not_opened(path))
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
-        return NotADatabase(path)
+        return NotADatabase(
+            path, "it is not an SQLite file (if it was one, `reactdb export --salvage FILE` looks for what is left)"
+        )
     if name.startswith("SQLITE_CORRUPT") or any(words in text for words in SIGNS_OF_DAMAGE):
         return CorruptDatabase(f"{operation}: {path} is damaged ({text}). {ADVICE}")
     if name == "SQLITE_FULL" or "disk is full" in text:
