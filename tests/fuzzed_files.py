@@ -237,6 +237,10 @@ def read_everything(path: Path, truth: Truth, *, may_be_older: bool, read_only: 
                         lambda name=name, key=key: get(db, name, key, truth, outcome, may_be_older),
                     )
             outcome.attempt("log", lambda: log(db, truth, outcome, may_be_older))
+            if not read_only:
+                for name in truth.documents:
+                    outcome.attempt(f"write to {name}", lambda name=name: write(db, name))
+                outcome.attempt("compaction", lambda: db.compact(keep=10))
         finally:
             outcome.attempt("close", db.close)
     outcome.attempt("doctor", lambda: ask_doctor(path, outcome))
@@ -285,6 +289,16 @@ def log(db: reactdb.Database, truth: Truth, outcome: Outcome, may_be_older: bool
             outcome.wrong.append(f"change {change.seq} is {as_tuple(change)}")
     if last < max(truth.log) and not may_be_older:
         outcome.missing.append(f"log ends at {last} of {max(truth.log)}")
+
+
+def write(db: reactdb.Database, name: str) -> None:
+    """An insert, an update and a deletion: what they do to a damaged file is not asked, only what they raise."""
+    table = db.table(name)
+    table.insert({table.primary_key: "fuzz", "age": 1})
+    table.get("fuzz").update({"age": 2})
+    for document in table.limit(3).run():
+        table.get(document[table.primary_key]).update({"age": 3})
+    table.get("fuzz").delete()
 
 
 def ask_doctor(path: Path, outcome: Outcome) -> None:

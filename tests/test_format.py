@@ -13,7 +13,7 @@ from sqlite_utils.utils import sqlite3
 
 import reactdb
 from reactdb.cli import main
-from reactdb.store import doctor, schema
+from reactdb.store import doctor, schema, sqlite
 from tests.kept_files import contents, expected, kept, unpack
 
 every_kept_file = pytest.mark.parametrize("name", list(kept()))
@@ -194,6 +194,34 @@ class TestNewerFormats:
         assert (1, before) == (result.exit_code, bytes_of(newer))
         assert 1 == len(result.stderr.splitlines())
         assert "newer" in result.stderr
+
+
+def test_an_sqlite_that_is_too_old_is_refused_before_the_file_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = unpack(f"format-{schema.FORMAT_VERSION}-wal", tmp_path)
+    before = bytes_of(path)
+    monkeypatch.setattr(sqlite, "VERSION", (3, 36, 0))
+
+    for read_only in (True, False):
+        with pytest.raises(reactdb.IncompatibleFormat, match=r"reactdb needs SQLite 3\.37\.0 or newer"):
+            reactdb.connect(path, read_only=read_only)
+
+    assert before == bytes_of(path)
+
+
+@pytest.mark.parametrize("table", ["log", "heads", "facts", "tables", "entries"])
+def test_a_file_of_ours_whose_schema_is_foreign_is_damaged(tmp_path: Path, table: str):
+    path = unpack(f"format-{schema.FORMAT_VERSION}-closed", tmp_path)
+    connection = sqlite3.connect(path)
+    connection.execute(f"DROP TABLE {table}")
+    connection.close()
+
+    with pytest.raises(reactdb.CorruptDatabase, match="no such table"), reactdb.connect(path) as db:
+        db.table("people").get(1).run()
+        db.table("people").order_by(index="age").run()
+
+    assert any(f"table {table} is missing" in message for message in problems(path))
 
 
 def test_another_programs_file_is_refused_and_not_touched(tmp_path: Path):

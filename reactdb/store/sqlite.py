@@ -148,7 +148,8 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         return CannotOpen(path, reason_not_opened(path))
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
         return NotADatabase(
-            path, "it is not an SQLite file (if it was one, `reactdb export --salvage FILE` looks for what is left)"
+            path,
+            "it is not an SQLite file (if it was one, `reactdb export --salvage FILE` looks for what is left)",
         )
     if name.startswith("SQLITE_CORRUPT") or any(words in text for words in SIGNS_OF_DAMAGE):
         return CorruptDatabase(f"{operation}: {path} is damaged ({text}). {ADVICE}")
