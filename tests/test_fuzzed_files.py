@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,31 @@ def test_an_index_is_not_built_over_damage(file: Path):
             db.table("people").index_create("name")
 
         assert ["age"] == db.table("people").index_list()
+
+
+def test_a_feed_ends_with_an_error_where_another_process_wrote_what_is_no_entry(file: Path):
+    """By bare SQL, for example, or with a version that knows no checksums."""
+    ended = threading.Event()
+    errors: list[Exception] = []
+
+    def on_error(error: Exception) -> None:
+        errors.append(error)
+        ended.set()
+
+    with reactdb.connect(file) as db:
+        db.table("people").insert({"id": 10})
+        feed = db.table("people").changes().subscribe(on_error=on_error)
+        harm(
+            file,
+            "INSERT INTO log (seq, table_id, kind, step, time, key, body)"
+            " SELECT seq + 1, table_id, 0, 0, time, x'99', body FROM log WHERE seq = 6",
+        )
+
+        assert ended.wait(10)
+        feed.dispose()
+
+    assert isinstance(errors[0], reactdb.CorruptDatabase)
+    assert 7 == errors[0].seq
 
 
 def harm(path: Path, statement: str) -> None:
