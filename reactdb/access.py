@@ -104,12 +104,17 @@ class Access:
 
     def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
         """The documents, decoded one by one as they are asked for (with ties: one value of the index after the other)."""
-        if not self.ties:
+        if self.index is None and self.keys is None and self._rows_needed() is None:
+            yield from map(
+                codec.decode,
+                snapshot.bodies(self.table, self.range.start, self.range.stop, reverse=self.range.reverse),
+            )
+        elif not self.ties:
             for place in self.places(snapshot):
                 yield codec.decode(place.body)
-            return
-        for _, equals in groupby(self.places(snapshot), key=itemgetter(0)):
-            yield from sort_documents([codec.decode(place.body) for place in equals], self.ties)
+        else:
+            for _, equals in groupby(self.places(snapshot), key=itemgetter(0)):
+                yield from sort_documents([codec.decode(place.body) for place in equals], self.ties)
 
     def places(self, snapshot: Snapshot) -> Iterator[Row | Entry]:
         """The places in the file, in order. Read in pages where a limit may end the walk early."""

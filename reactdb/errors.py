@@ -261,7 +261,20 @@ class StorageMoved(StorageError):
 
 
 class CorruptDatabase(StorageError):
-    """The file contradicts itself. `reactdb doctor FILE` says where."""
+    """The file contradicts itself, or something in it does not match its checksum. `reactdb doctor FILE` says where, and
+    `reactdb export --salvage FILE` gets out what is readable.
+
+    `table`, `key` and `seq` say which document or log entry it is, as far as that is known. A handle that met damage
+    while it wrote writes no more; it goes on reading.
+    """
+
+    def __init__(
+        self, message: str, *, table: str | None = None, key: object = None, seq: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.table = table
+        self.key = key
+        self.seq = seq
 
 
 class OutcomeUnknown(StorageError):

@@ -144,6 +144,18 @@ DAMAGE = {
         "a document and a grave",
     ),
     "a document is damaged": (["UPDATE log SET body = x'c1' WHERE seq = 3"], "documents", "cannot be read"),
+    "a value in a document is another": (
+        [
+            "UPDATE log SET body = CAST(replace(body, CAST('p9' AS BLOB), CAST('p8' AS BLOB)) AS BLOB) WHERE seq = 10"
+        ],
+        "checksums",
+        "log entry 10 (table 1, key 9) does not match its checksum",
+    ),
+    "a time is another": (
+        ["UPDATE log SET time = time + 256 WHERE seq >= 60"],
+        "checksums",
+        "does not match",
+    ),
     "a document is filed under another key": (
         ["UPDATE log SET body = (SELECT body FROM log WHERE seq = 2) WHERE seq = 3"],
         "documents",

@@ -22,7 +22,6 @@ from reactdb.cli.files import (
     json_option,
     open_database,
     refuse_database,
-    table_argument,
 )
 from reactdb.cli.terminal import Progress, plural
 
@@ -41,7 +40,7 @@ class Deleted(NamedTuple):
 
 @click.command()
 @file_argument
-@table_argument
+@click.argument("table", metavar="TABLE", required=False)
 @click.argument("target", metavar="[TARGET]", default="-")
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by TARGET's ending, or jsonl]"
@@ -54,16 +53,22 @@ class Deleted(NamedTuple):
 @click.option(
     "--strings", is_flag=True, help="CSV: no quotes for strings that look like numbers; types are lost."
 )
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="What is still readable of a damaged file; of all tables, where none is named.",
+)
 @json_option("The summary as one JSON object, on standard error.")
 def export(
     file: str,
-    table: str,
+    table: str | None,
     target: str,
     form: str | None,
     since: int | None,
     at: int | None,
     changes: bool,
     strings: bool,
+    salvage: bool,
     as_json: bool,
 ) -> None:
     """Write a table's documents, or changes, as text.
@@ -73,6 +78,17 @@ def export(
     """
     from reactdb.cli.jsonform import write_line
 
+    if salvage:
+        from reactdb.cli import salvaging
+
+        if form == "csv" or strings or changes or since is not None or at is not None:
+            raise click.UsageError(
+                "--salvage writes all documents as JSON lines: it goes with no other option but --json."
+            )
+        salvaging.salvage(file, table, target, as_json)
+        return
+    if table is None:
+        raise click.UsageError("Missing argument 'TABLE'.")
     chosen = form or FORMATS.get(os.path.splitext(target)[1].lower(), "jsonl")
     if chosen == "csv" and (changes or since is not None):
         raise click.UsageError("CSV has no form for changes and deletions: use JSON lines.")

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import FeedAborted, FeedError, FeedOverflow, UsageError
+from reactdb.errors import CorruptDatabase, FeedAborted, FeedError, FeedOverflow, UsageError
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
@@ -188,8 +188,8 @@ class FeedHub:
                     self._end(node, index_gone(name))
                     break
 
-    def abort(self, error: FeedError) -> None:
-        """Commits were compacted away before they were told: no feed can go on."""
+    def abort(self, error: FeedError | CorruptDatabase) -> None:
+        """Commits were compacted away before they were told, or cannot be read: no feed can go on."""
         for node in list(self._nodes.values()):
             self._end(node, error)
 

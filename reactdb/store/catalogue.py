@@ -13,7 +13,7 @@ from typing import Any
 from reactdb import codec, collation
 from reactdb.errors import CorruptDatabase, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, compile_value, from_data
-from reactdb.store.schema import fact
+from reactdb.store.schema import check_catalogue, fact
 from reactdb.store.sqlite import Connection
 
 # Of a hidden entry's value, so many bytes are kept: a large object in an indexed field must not be in the file once more.
@@ -121,8 +121,25 @@ class Catalogue:
         return max(found, key=lambda info: info.id) if found else None
 
 
-def load(connection: Connection) -> Catalogue:
-    """Read the catalogue. The caller holds a transaction, or takes the chance that it changes in between."""
+def load(connection: Connection, *, is_checked: bool = True) -> Catalogue:
+    """Read the catalogue.
+
+    Raises:
+        CorruptDatabase: It is not what was written (told by its checksum, unless not `is_checked`), or cannot be understood.
+    """
+    if connection.in_transaction:
+        return _load(connection, is_checked)
+    connection.execute("BEGIN")
+    try:
+        return _load(connection, is_checked)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _load(connection: Connection, is_checked: bool) -> Catalogue:
+    if is_checked:
+        check_catalogue(connection)
     version = int(fact(connection, "catalogue") or 0)
     by_id: dict[int, TableInfo] = {}
     for table_id, name, primary_key, created, dropped in connection.execute(

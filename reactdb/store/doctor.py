@@ -21,7 +21,7 @@ from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import ReactDBError
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import NAME, load
-from reactdb.store.figures import file_bytes, opened
+from reactdb.store.figures import opened
 from reactdb.store.findings import (
     Check,
     Finding,
@@ -32,8 +32,9 @@ from reactdb.store.findings import (
     place_in_words,
 )
 from reactdb.store.schema import BLOCK_BITS
+from reactdb.store.seals import is_entry_whole
 from reactdb.store.snapshot import head_seq, low_water
-from reactdb.store.sqlite import Connection, SQLiteError
+from reactdb.store.sqlite import Connection, SQLiteError, file_bytes
 
 # Findings of one check that are told one by one; damage has a way of being everywhere.
 MOST_FINDINGS: Final = 20
@@ -110,7 +111,8 @@ def check_schema(patient: Patient) -> Found:
     # An empty database of this format, made in memory, is what to compare with. Each run has its own, by its name.
     fresh = sqlite.connect(f"reactdb-doctor-{id(patient):x}", mode="rwc", busy_timeout_s=0, memory=True)
     try:
-        schema.migrations.apply(Database(fresh, recursive_triggers=False, execute_plugins=False))
+        version = patient.value("PRAGMA user_version")
+        schema.apply(Database(fresh, recursive_triggers=False, execute_plugins=False), version)
         expected = _schema_objects(fresh)
     finally:
         fresh.close()
@@ -119,7 +121,7 @@ def check_schema(patient: Patient) -> Found:
         if (kind, name) not in actual:
             yield f"{kind} {name} is missing"
         elif actual[kind, name] != definition:
-            yield f"{kind} {name} is not as format {schema.FORMAT_VERSION} has it"
+            yield f"{kind} {name} is not as format {version} has it"
     for kind, name in sorted(actual.keys() - expected.keys()):
         yield f"{kind} {name} does not belong here"
 
@@ -181,6 +183,7 @@ OTHERS: Final = {
         "body": "blob null",
         "origin": "text null",
         "meta": "blob null",
+        "seal": "integer",
     },
     "heads": {"key": "blob"},
     "graves": {"key": "blob"},
@@ -237,7 +240,11 @@ def check_catalogue(patient: Patient) -> Found:
         lifetime = f"created at {created}" + ("" if dropped is None else f" and dropped at {dropped}")
         yield f"log entry {seq} belongs to table {name!r}, {lifetime}"
     try:
-        load(patient.connection)
+        schema.check_catalogue(patient.connection)
+    except ReactDBError:
+        yield "the facts, tables or indexes do not match their checksum: they are not what was written"
+    try:
+        load(patient.connection, is_checked=False)
     except ReactDBError as error:
         yield f"an index cannot be understood: {error}"
 
@@ -254,6 +261,23 @@ def check_sequence(patient: Patient) -> Found:
         (patient.low,),
     ):
         yield f"log entries {before + 1} to {seq - 1} are missing"
+
+
+def check_checksums(patient: Patient) -> Found:
+    """Every entry is what was written. (Format 1 has no checksums; the connection makes them up.)"""
+    if patient.value("PRAGMA user_version") < 2:
+        yield Finding(
+            "warning",
+            "checksums",
+            "the file has format 1, without checksums: a document that changed on the disk goes unnoticed. "
+            "Opening it to write brings it to the present format",
+        )
+        return
+    for row in patient.select(f"SELECT {schema.LOG_1}, seal FROM log ORDER BY seq"):
+        if not is_entry_whole(row):
+            seq, table_id, key = row[0], row[1], row[6]
+            place = place_in_words(table_id, key)
+            yield f"log entry {seq} ({place}) does not match its checksum: it is not what was written"
 
 
 def check_documents(patient: Patient) -> Found:
@@ -417,7 +441,7 @@ def check_graves(patient: Patient) -> Found:
 
 def check_indexes(patient: Patient) -> Found:
     """Each index has exactly the entries that its expression gives for the documents."""
-    catalogue = load(patient.connection)
+    catalogue = load(patient.connection, is_checked=False)
     for table in catalogue.by_id.values():
         expected = dict.fromkeys((index.id for index in table.indexes.values()), 0)
         documents = patient.select(
@@ -459,6 +483,7 @@ CHECKS: Final[dict[str, Check]] = {
     "values": check_values,
     "catalogue": check_catalogue,
     "sequence": check_sequence,
+    "checksums": check_checksums,
     "documents": check_documents,
     "chains": check_chains,
     "commits": check_commits,

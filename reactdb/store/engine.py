@@ -30,10 +30,13 @@ from reactdb.errors import (
 )
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
+from reactdb.store.damage import damaged_document
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.retention import Compacted, Retention
+from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
-from reactdb.store.sqlite import Connection, SQLiteError
+from reactdb.store.sqlite import Connection, SQLiteError, file_bytes
+from reactdb.store.stray import check_log_belongs
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability, Writer
 
@@ -45,7 +48,7 @@ logger = logging.getLogger("reactdb")
 IDLE_READERS = 8
 
 GET_LIVE = (
-    "SELECT l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq CROSS JOIN tables t ON t.id = h.table_id"
+    "SELECT l.body, l.seal FROM heads h CROSS JOIN tables t ON t.id = h.table_id LEFT JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key = ? AND t.dropped IS NULL"
 )
 
@@ -102,7 +105,9 @@ class Engine:
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
             sqlite.configure(connection, reader=self.read_only)
-            if not self.read_only:
+            if self.read_only:
+                schema.show_as_today(connection, version)
+            else:
                 if not self.is_memory:
                     self._use_wal(connection)
                 if version < schema.FORMAT_VERSION:
@@ -115,7 +120,7 @@ class Engine:
                 self._readers.append(Reader(connection, self.catalogue))
             else:
                 self._writer = Writer(self, connection)
-        except SQLiteError as error:
+        except sqlite.READ_ERRORS as error:
             connection.close()
             raise sqlite.translate(error, "open", self.path) from error
         except BaseException:
@@ -156,12 +161,14 @@ class Engine:
     def _look_before_opening(self) -> None:
         """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
         another program's database into it."""
-        if self.read_only:
+        wal_bytes = file_bytes(self.path + "-wal")
+        if self.read_only and not wal_bytes:
             return
         witness = self._connect("ro")
         try:
-            schema.identify(witness, self.path)
-        except SQLiteError as error:
+            if schema.identify(witness, self.path):
+                check_log_belongs(witness, self.path, wal_bytes)
+        except sqlite.READ_ERRORS as error:
             # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
             if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
                 raise sqlite.translate(error, "open", self.path) from error
@@ -259,6 +266,7 @@ class Engine:
 
         Raises:
             TableNotFound: Another process dropped the table.
+            CorruptDatabase: It is not what was written.
         """
         transaction = self.current_transaction()
         if transaction is not None:
@@ -267,12 +275,15 @@ class Engine:
         reader = self._take_reader()
         try:
             row = reader.connection.execute(GET_LIVE, (table.id, key)).fetchone()
+            if row is not None:
+                body, seal = row
+                if not is_whole(table.id, key, body, seal):
+                    raise damaged_document(reader.connection, table, key, body)
+                return body  # type: ignore[no-any-return]
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
             self._give_back(reader)
-        if row is not None:
-            return row[0]  # type: ignore[no-any-return]
         if not self.is_memory:
             with self.snapshot() as snapshot:
                 known = snapshot.table(table.name)
@@ -344,6 +355,8 @@ class Engine:
         connection = self._connect("ro" if self.read_only else "rw")
         try:
             sqlite.configure(connection, reader=True)
+            if self.read_only:
+                schema.show_as_today(connection, schema.identify(connection, self.path))
             # Closed in between: in memory, this connection would be the first one to a new and empty database.
             self.check_usable()
         except SQLiteError as error:

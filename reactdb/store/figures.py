@@ -15,7 +15,8 @@ from reactdb.errors import CannotOpen
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import load
 from reactdb.store.snapshot import head_seq, low_water
-from reactdb.store.sqlite import Connection, SQLiteError
+from reactdb.store.sqlite import Connection, file_bytes
+from reactdb.store.stray import check_log_belongs
 
 BUSY_TIMEOUT_S: Final = 5.0
 
@@ -33,11 +34,14 @@ def opened(path: str) -> Iterator[Connection]:
     connection = sqlite.connect(path, mode="ro", busy_timeout_s=BUSY_TIMEOUT_S)
     try:
         sqlite.configure(connection, reader=True)
-        connection.execute("BEGIN")
-        if schema.identify(connection, path) == 0:
+        version = schema.identify(connection, path)
+        if version == 0:
             raise CannotOpen(path, "it is empty")
+        check_log_belongs(connection, path, file_bytes(path + "-wal"))
+        schema.show_as_today(connection, version)
+        connection.execute("BEGIN")
         yield connection
-    except SQLiteError as error:
+    except sqlite.READ_ERRORS as error:
         raise sqlite.translate(error, "read", path) from error
     finally:
         connection.close()
@@ -139,10 +143,3 @@ def measure(path: str) -> FileFigures:
             wal_bytes=file_bytes(path + "-wal"),
             tables=tuple(tables),
         )
-
-
-def file_bytes(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

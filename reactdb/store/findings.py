@@ -54,6 +54,14 @@ def place_in_words(table_id: Any, key: Any) -> str:
     return f"table {table_id}, key {key_in_words(key)}"
 
 
+def key_or_bytes(key: Any) -> Any:
+    """The primary key; of a damaged one, what there is of it."""
+    try:
+        return collation.key_value(key)
+    except Exception:
+        return key
+
+
 def key_in_words(key: Any) -> str:
     try:
         return repr(collation.key_value(key))[:100]

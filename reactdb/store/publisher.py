@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import FeedError, HistoryLost
+from reactdb.errors import CorruptDatabase, FeedError, HistoryLost
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.snapshot import by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
@@ -33,7 +33,7 @@ class CommitListener(Protocol):
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
 
-    def abort(self, error: FeedError) -> None:
+    def abort(self, error: FeedError | CorruptDatabase) -> None:
         """The next commits cannot be told any more: end every feed."""
 
     def drain(self) -> None:
@@ -149,7 +149,8 @@ class Publisher:
                     changes = snapshot.changes(self.published, until)
                     if changes and changes[-1].seq < until:
                         changes = whole_commits(changes, snapshot)
-            except HistoryLost as error:
+            except (HistoryLost, CorruptDatabase) as error:
+                # Nobody may take silence for news that there is none.
                 listener.abort(error)
                 self.published = until
                 return

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from reactdb.errors import InvalidOption
-from reactdb.store.schema import BLOCK_BITS, fact, set_fact
+from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection
 from reactdb.store.transaction import remove_dropped
@@ -128,4 +128,6 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.total_changes - before
         removed.tables = len(dropped)
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
+    if goal > low or dropped:
+        seal_catalogue(connection)
     return goal < target, removed

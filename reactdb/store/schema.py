@@ -11,12 +11,13 @@ from typing import Any
 
 from sqlite_utils import Database, Migrations
 
-from reactdb.errors import IncompatibleFormat, NotADatabase
-from reactdb.store.sqlite import Connection
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
+from reactdb.store.seals import seal_of_catalogue, seal_or_none
+from reactdb.store.sqlite import ADVICE, Connection
 
 # "rDB" and a format family. `file(1)` and foreign programs can tell whose file it is.
 APPLICATION_ID = 0x72444231
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 # A mark says "this table has entries among these 32 seqs". Reading one table's changes then touches at most 31 entries of
 # others beside each of its own, and reads none of their documents. An index on (table, seq) reads no others, but costs a
@@ -24,6 +25,10 @@ FORMAT_VERSION = 1
 BLOCK_BITS = 5
 
 migrations = Migrations("reactdb")
+
+LOG_1 = "seq, table_id, kind, step, prev, time, key, body, origin, meta"
+SEALED_COLUMNS = 10
+SEAL = f"reactdb_seal({LOG_1})"
 
 
 @migrations()
@@ -78,6 +83,26 @@ def m001_log_heads_indexes(database: Database) -> None:
     database.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, 0, 1)", [secrets.token_hex(6)])
 
 
+@migrations()
+def m002_seals(database: Database) -> None:
+    """Format 2: each log entry has a checksum.
+
+    What is there gets its own now, as it is: a mistake that format 1 let in stays. So damage that shows is looked for first,
+    and left alone.
+    """
+    connection = database.conn
+    for (message,) in connection.execute("PRAGMA quick_check(1)").fetchall():
+        if message != "ok":
+            raise CorruptDatabase(
+                f"the file has format 1 and is damaged ({message}); it stays as it is. {ADVICE}"
+            )
+    connection.create_function("reactdb_seal", SEALED_COLUMNS, seal_or_none, deterministic=True)
+    connection.execute("ALTER TABLE log ADD COLUMN seal INTEGER")
+    connection.execute(f"UPDATE log SET seal = {SEAL}")
+    connection.create_function("reactdb_seal", SEALED_COLUMNS, None)
+    seal_catalogue(connection)
+
+
 def identify(connection: Connection, path: str) -> int:
     """The format version of the file: 0 for an empty one.
 
@@ -109,7 +134,7 @@ def migrate(connection: Connection, path: str) -> None:
         # Looked at again under the lock: another process may have made the tables since.
         if identify(connection, path) < FORMAT_VERSION:
             database = Database(connection, recursive_triggers=False, execute_plugins=False)
-            migrations.apply(database)
+            apply(database)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
         connection.execute("COMMIT")
@@ -117,6 +142,53 @@ def migrate(connection: Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def apply(database: Database, version: int = FORMAT_VERSION) -> None:
+    """Bring a database to a format, from whichever earlier one it has. Inside the caller's transaction."""
+    migrations.apply(database, stop_before=[name for number, name in STEPS.items() if number > version])
+
+
+STEPS = {1: "m001_log_heads_indexes", 2: "m002_seals"}
+
+
+def show_as_today(connection: Connection, version: int) -> None:
+    """Let a connection that may not migrate the file read an older format as if it were today's.
+
+    The log of format 1 gets its checksums as they are asked for, so that no reader needs to know. They say nothing then.
+    """
+    if version == 1:
+        connection.create_function("reactdb_seal", SEALED_COLUMNS, seal_or_none, deterministic=True)
+        connection.execute("PRAGMA query_only=OFF")
+        connection.execute(f"CREATE TEMP VIEW log AS SELECT {LOG_1}, {SEAL} AS seal FROM main.log")
+        connection.execute("PRAGMA query_only=ON")
+
+
+def catalogue_seal(connection: Connection) -> int:
+    """The checksum of the facts, tables and indexes as they are. Inside a transaction."""
+    return seal_of_catalogue(
+        *(
+            connection.execute(statement).fetchall()
+            for statement in (
+                "SELECT name, value FROM facts WHERE name != 'seal' ORDER BY name",
+                "SELECT id, name, primary_key, created, dropped FROM tables ORDER BY id",
+                "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id",
+            )
+        )
+    )
+
+
+def seal_catalogue(connection: Connection) -> None:
+    """Whoever changes a fact, a table or an index does this afterwards, in the same transaction."""
+    set_fact(connection, "seal", catalogue_seal(connection))
+
+
+def check_catalogue(connection: Connection) -> None:
+    """Raises: CorruptDatabase, if the facts, tables and indexes are not what was written. Inside a transaction."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] >= 2 and catalogue_seal(connection) != fact(
+        connection, "seal"
+    ):
+        raise CorruptDatabase(f"the lists of tables, indexes and facts do not match their checksum. {ADVICE}")
 
 
 def fact(connection: Connection, name: str) -> Any:

@@ -12,19 +12,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, repeat
+from operator import sub
 from typing import Any, NamedTuple
 
 from reactdb import codec
-from reactdb.change import Change
-from reactdb.errors import HistoryLost
+from reactdb.change import INSERT, Change
+from reactdb.errors import CorruptDatabase, HistoryLost
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
+from reactdb.store.damage import corrupt, damaged_document, damaged_entry, first_damaged, gap
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.sqlite import Connection
+from reactdb.store.seals import are_entries_whole, are_whole, is_entry_whole, is_whole
+from reactdb.store.sqlite import ADVICE, Connection
 
-HEAD = (
-    "SELECT max((SELECT coalesce(max(seq), 0) FROM log), (SELECT value FROM facts WHERE name = 'low_water'))"
-)
+HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
 EVERYTHING = (b"", b"\xff")
 # Rows that one read of the log fetches: about 1 MB of ordinary documents.
 PAGE_CHANGES = 1_000
@@ -46,24 +47,25 @@ class Entry(NamedTuple):
     body: bytes
 
 
-GET = "SELECT h.seq, l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq WHERE h.table_id = ? AND h.key = ?"
+# LEFT JOIN: a head, or an index entry, whose other end is missing is damage and no answer. It fixes the order of the tables, too.
+GET = "SELECT h.seq, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq WHERE h.table_id = ? AND h.key = ?"
 ROWS = (
-    "SELECT h.key, l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq"
+    "SELECT h.key, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key >= ? AND h.key < ? ORDER BY h.key {} LIMIT ?"
 )
 ENTRIES = (
-    "SELECT e.value, e.key, e.tag, l.body FROM entries e"
-    " CROSS JOIN heads h ON h.table_id = ? AND h.key = e.key CROSS JOIN log l ON l.seq = h.seq"
+    "SELECT e.value, e.key, e.tag, l.body, l.seal FROM entries e"
+    " LEFT JOIN heads h ON h.table_id = ? AND h.key = e.key LEFT JOIN log l ON l.seq = h.seq"
     " WHERE e.index_id = ? AND e.value >= ? AND e.value < ? ORDER BY e.value {0}, e.key {0}, e.tag {0} LIMIT ?"
 )
 CANDIDATES = "SELECT key FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
 # Documents that are picked with one statement: a half of the time of one by one.
 PICKED = 100
 PICK = (
-    "SELECT h.key, l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq"
+    "SELECT h.key, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq"
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
-COLUMNS = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, p.body"
+COLUMNS = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal, p.body, p.seal"
 CHANGES = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
 # The plus signs keep SQLite from walking by these two bounds instead of by the block, which would make it quadratic.
 TABLE_CHANGES = (
@@ -82,8 +84,13 @@ def head_seq(connection: Connection) -> int:
     So the greater of the two is never given out again. (AUTOINCREMENT promises the same, at the price of one more page in every
     commit: 5 of 24 µs, and a tenth of a bulk insert.)
     """
-    row = connection.execute(HEAD).fetchone()
-    return int(row[0])
+    newest, low = connection.execute(HEAD).fetchone()
+    if newest is None:
+        return int(low)
+    if newest < 1 or low is None:
+        # Zeros in the place of the newest entries read as a seq, too.
+        raise CorruptDatabase(f"the newest log entry is number {newest}, the low-water mark {low}. {ADVICE}")
+    return int(max(newest, low))
 
 
 def low_water(connection: Connection) -> int:
@@ -110,9 +117,18 @@ class Snapshot:
         return self.catalogue.live.get(name)
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
-        """The encoded document, or None."""
+        """The encoded document, or None.
+
+        Raises:
+            CorruptDatabase: It is not what was written. All the reads below raise it, too.
+        """
         row = self.connection.execute(GET, (table.id, key)).fetchone()
-        return None if row is None else row[1]
+        if row is None:
+            return None
+        _, body, seal = row
+        if not is_whole(table.id, key, body, seal):
+            raise damaged_document(self.connection, table, key, body)
+        return body  # type: ignore[no-any-return]
 
     def rows(
         self,
@@ -127,7 +143,14 @@ class Snapshot:
         cursor = self.connection.execute(
             ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, limit)
         )
-        return list(map(Row._make, cursor.fetchall()))
+        return self._whole_rows(table, cursor.fetchall())
+
+    def bodies(self, table: TableInfo, start: bytes, stop: bytes, *, reverse: bool) -> Sequence[bytes]:
+        """The encoded documents of `rows` alone: a quarter of the time."""
+        cursor = self.connection.execute(
+            ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, -1)
+        )
+        return self._whole(table, cursor.fetchall())[1]
 
     def entries(
         self,
@@ -142,7 +165,13 @@ class Snapshot:
         cursor = self.connection.execute(
             ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
         )
-        return list(map(Entry._make, cursor.fetchall()))
+        rows = cursor.fetchall()
+        if not rows:
+            return []
+        values, keys, tags, bodies, seals = zip(*rows, strict=True)
+        if not are_whole(index.table_id, keys, bodies, seals):
+            raise first_damaged(self.connection, self.catalogue.by_id[index.table_id], keys, bodies, seals)
+        return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         """Sorted keys, among them those of all documents with an entry, hidden or not, in start <= value < stop of a range."""
@@ -158,7 +187,7 @@ class Snapshot:
         even = len(keys) - len(keys) % PICKED
         for place in range(0, even, PICKED):
             cursor = self.connection.execute(PICK, (table.id, *keys[place : place + PICKED]))
-            yield from map(Row._make, cursor.fetchall())
+            yield from self._whole_rows(table, cursor.fetchall())
         for key in keys[even:]:
             body = self.get(table, key)
             if body is not None:
@@ -189,12 +218,19 @@ class Snapshot:
             cursor = self.connection.execute(
                 TABLE_CHANGES, (table.id, since >> BLOCK_BITS, top >> BLOCK_BITS, since, top, limit)
             )
-        return [self._change(row) for row in cursor.fetchall()]
+        rows = cursor.fetchall()
+        found = self._changes(rows, has_old=True)
+        if table is None:
+            # Past the low-water mark there is every seq.
+            last = rows[-1][0] if rows else since
+            if last - since != len(rows) or (last < top and len(rows) < limit):
+                raise gap(since, min(top - since, limit), len(rows))
+        return found
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
-        row = self.connection.execute(ONE_CHANGE, (seq,)).fetchone()
-        return None if row is None else self._change(row)
+        rows = self.connection.execute(ONE_CHANGE, (seq,)).fetchall()
+        return self._changes(rows)[0] if rows else None
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its grave."""
@@ -207,15 +243,63 @@ class Snapshot:
         while seq is not None:
             change = self.entry(seq)
             if change is None:
+                if seq > low_water(self.connection):
+                    raise gap(seq - 1, 1, 0)
                 return
             yield change
             seq = change.prev
 
-    def _change(self, row: tuple[Any, ...]) -> Change:
-        seq, table_id, kind, step, prev, time, key, body, origin, meta, old = row
-        info = self.catalogue.by_id.get(table_id)
-        name = f"#{table_id}" if info is None else info.name
-        return Change(seq, name, table_id, key, kind, prev, old, body, seq - step, time, origin, meta)
+    def _whole_rows(self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]) -> list[Row]:
+        return list(map(tuple.__new__, repeat(Row), zip(*self._whole(table, rows), strict=True)))
+
+    def _whole(
+        self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]
+    ) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """The keys and documents of rows with seals, all of them as they were written."""
+        if not rows:
+            return (), ()
+        keys, bodies, seals = zip(*rows, strict=True)
+        if not are_whole(table.id, keys, bodies, seals):
+            raise first_damaged(self.connection, table, keys, bodies, seals)
+        return keys, bodies
+
+    def _changes(self, rows: list[tuple[Any, ...]], *, has_old: bool = False) -> list[Change]:
+        """Log entries as changes. With `has_old`, all but inserts have an old document: so it is past the low-water mark."""
+        if not rows:
+            return []
+        columns = list(zip(*rows, strict=True))
+        by_id = self.catalogue.by_id
+        seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, _, olds, _ = columns
+        names = {number: by_id[number].name if number in by_id else f"#{number}" for number in set(table_ids)}
+        if not are_entries_whole(columns):
+            for row in rows:
+                seq, table_id, key, old, old_seal = row[0], row[1], row[6], row[11], row[12]
+                if not (is_entry_whole(row[:11]) and (old is None or is_whole(table_id, key, old, old_seal))):
+                    raise damaged_entry(names[table_id], key, seq)
+        if has_old and kinds.count(INSERT) != olds.count(None):
+            for seq, kind, prev, key, table_id, old in zip(
+                seqs, kinds, prevs, keys, table_ids, olds, strict=True
+            ):
+                if (kind == INSERT) is not (old is None):
+                    trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
+                    raise corrupt(trouble, names[table_id], key, seq)
+        return list(
+            map(
+                Change,
+                seqs,
+                map(names.__getitem__, table_ids),
+                table_ids,
+                keys,
+                kinds,
+                prevs,
+                olds,
+                bodies,
+                map(sub, seqs, steps),
+                times,
+                origins,
+                metas,
+            )
+        )
 
 
 class Undo:
@@ -298,6 +382,9 @@ class PastSnapshot(Snapshot):
             if row.key not in old
         )
         return _merged(now, ours, reverse, limit, key=_row_key)
+
+    def bodies(self, table: TableInfo, start: bytes, stop: bytes, *, reverse: bool) -> Sequence[bytes]:
+        return [row.body for row in self.rows(table, start, stop, reverse=reverse)]
 
     def entries(
         self,

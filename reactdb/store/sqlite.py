@@ -32,6 +32,8 @@ from reactdb.errors import (
 
 Connection = Any  # sqlite3.Connection of whichever module was found
 SQLiteError: type[Exception] = sqlite3.Error
+# Where a connection first reads the schema: of a damaged one, SQLite's message itself can be no text.
+READ_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 IntegrityError: type[Exception] = sqlite3.IntegrityError
 VERSION: tuple[int, ...] = tuple(int(part) for part in sqlite3.sqlite_version.split("."))
 
@@ -42,6 +44,18 @@ PAGE_BYTES = 4096
 # 64 MiB: the default of 2 MiB makes joins over more rows than it holds ten times slower a row.
 CACHE_KIB = 65536
 READER_CACHE_KIB = 16384
+
+
+# What SQLite, or its module, says of a damaged file without calling it corrupt: text that is no UTF-8, a schema that cannot be
+# read, a table that is not there, a value of another type than a column can have.
+SIGNS_OF_DAMAGE = (
+    "malformed",
+    "Could not decode to UTF-8",
+    "no such table",
+    "no such column",
+    "datatype mismatch",
+)
+ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
 
 
 def has_wal_reset_bug(version: tuple[int, ...] = VERSION) -> bool:
@@ -113,7 +127,9 @@ left_open: list[Connection] = []
 def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     """SQLite's error as one of ours. The original stays as `__cause__` where the caller raises from it."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    text = str(error)
+    text = words_of(error)
+    if isinstance(error, UnicodeDecodeError):
+        name = "SQLITE_CORRUPT"
     if (
         name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
         or "database is locked" in text
@@ -137,14 +153,24 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     ):
         return CannotOpen(path, reason_not_opened(path))
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
-        return NotADatabase(path)
-    if name.startswith("SQLITE_CORRUPT") or "malformed" in text:
-        return CorruptDatabase(f"{operation}: {path} is damaged ({text}); `reactdb doctor` says where")
+        return NotADatabase(
+            path,
+            "it is not an SQLite file (if it was one, `reactdb export --salvage FILE` looks for what is left)",
+        )
+    if name.startswith("SQLITE_CORRUPT") or any(words in text for words in SIGNS_OF_DAMAGE):
+        return CorruptDatabase(f"{operation}: {path} is damaged ({text}). {ADVICE}")
     if name == "SQLITE_FULL" or "disk is full" in text:
         return DiskFull(f"{operation}: no room left for {path}; nothing was written")
     if is_read_only:
         return ReadOnlyDatabase(f"{operation}: {path} cannot be written ({text})")
     return StorageError(f"{operation}: {path}: {text}" + (f" ({name})" if name else ""))
+
+
+def words_of(error: Exception) -> str:
+    """What an error says, also where it wanted to say something that is no text."""
+    if isinstance(error, UnicodeDecodeError):
+        return error.object.decode(errors="backslashreplace")
+    return str(error)
 
 
 def reason_not_opened(path: str) -> str:
@@ -174,3 +200,10 @@ def reason_not_opened(path: str) -> str:
             "also to read, SQLite needs two files beside it: copy it to a folder where they can be made"
         )
     return "SQLite could not open it (too many open files, or no permission for the files beside it)"
+
+
+def file_bytes(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

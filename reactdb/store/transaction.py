@@ -15,18 +15,23 @@ from typing import Any
 from reactdb import codec
 from reactdb.change import DELETE, INSERT, Change
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
-from reactdb.store.schema import BLOCK_BITS, set_fact
+from reactdb.store.damage import damaged_document
+from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
+from reactdb.store.seals import is_whole, seal_of, seals_of_inserts
 from reactdb.store.snapshot import GET, Snapshot, head_seq
 from reactdb.store.sqlite import Connection, IntegrityError
 
 APPEND = (
-    "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # Of a bulk insert: without the columns that are empty there, because every value that is bound costs.
-APPEND_MANY = "INSERT INTO log (seq, table_id, kind, step, time, key, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+APPEND_MANY = (
+    "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 APPEND_MANY_WITH_ORIGIN = (
-    "INSERT INTO log (seq, table_id, kind, step, time, key, body, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal, origin)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
@@ -129,9 +134,18 @@ class WriteTransaction:
     # Documents
 
     def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
-        """(seq, encoded document) of a key, or None."""
-        row: tuple[int, bytes] | None = self.execute(GET, (table.id, key)).fetchone()
-        return row
+        """(seq, encoded document) of a key, or None.
+
+        Raises:
+            CorruptDatabase: It is not what was written.
+        """
+        row = self.execute(GET, (table.id, key)).fetchone()
+        if row is None:
+            return None
+        seq, body, seal = row
+        if not is_whole(table.id, key, body, seal):
+            raise damaged_document(self.connection, table, key, body)
+        return seq, body
 
     def insert(self, table: TableInfo, key: bytes, body: bytes, meta: bytes | None = None) -> None:
         """Add a document whose key is free.
@@ -195,6 +209,7 @@ class WriteTransaction:
             repeat(time),
             keys,
             bodies,
+            seals_of_inserts(first, table_id, start, time, keys, bodies, origin),
         ]
         if origin is None:
             self.connection.executemany(APPEND_MANY, zip(*columns, strict=False))
@@ -251,7 +266,9 @@ class WriteTransaction:
     ) -> int:
         step = self.count
         seq = self.first + step
-        self.execute(APPEND, (seq, table.id, kind, step, prev, self.time, key, body, self.origin, meta))
+        table_id, time, origin = table.id, self.time, self.origin
+        seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
+        self.execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal))
         self.count = step + 1
         block = seq >> BLOCK_BITS
         if self.memory.marked.get(table.id) != block:
@@ -367,6 +384,7 @@ class WriteTransaction:
 
     def _catalogue_changed(self) -> None:
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
+        seal_catalogue(self.connection)
         self.catalogue = load(self.connection)
         self.is_catalogue_changed = True
 

@@ -89,6 +89,7 @@ class Upkeep:
         """Remove the history that `retention` does not keep, in small transactions, and give the room back with `vacuum`."""
         writer = self._writer
         writer.check_writable()
+        writer.check_undamaged()
         if writer.current is not None:
             raise UsageError("compact() cannot be part of a transaction")
         removed = Compacted()

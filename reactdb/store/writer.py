@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from reactdb.errors import DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
+from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.epochs import start_epoch
@@ -68,6 +68,8 @@ class Writer:
         self._is_abandoned = False
         self._is_closing = False
         self._last_time = 0
+        # What a write stumbled over; what else is wrong nobody knows, so there is no other write.
+        self._damage: CorruptDatabase | None = None
         self.has_own_epoch = False
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
@@ -155,6 +157,9 @@ class Writer:
                     raise ticket.error
                 else:
                     result = ticket.result
+            except CorruptDatabase as error:
+                self._damage = self._damage or error
+                raise
             finally:
                 self._end_turn(ticket)
         self._engine.publisher.drain()
@@ -185,6 +190,9 @@ class Writer:
                     self._own.mine = None
                     self.roll_back()
                     raise
+            except CorruptDatabase as error:
+                self._damage = self._damage or error
+                raise
             finally:
                 self._end_turn(ticket)
         self._engine.publisher.drain()
@@ -197,6 +205,9 @@ class Writer:
                 self._turns.take(ticket, self.busy_timeout_s)
                 self._engine.check_usable()
                 return work()
+            except CorruptDatabase as error:
+                self._damage = self._damage or error
+                raise
             finally:
                 self._end_turn(ticket)
 
@@ -215,6 +226,11 @@ class Writer:
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
 
+    def check_undamaged(self) -> None:
+        """Raises: CorruptDatabase, after a write has met damage."""
+        if self._damage is not None:
+            raise CorruptDatabase(f"nothing is written any more since damage was found: {self._damage}")
+
     @contextmanager
     def _savepoint(self, transaction: WriteTransaction) -> Iterator[None]:
         """All or nothing of one write inside a transaction that goes on."""
@@ -232,6 +248,10 @@ class Writer:
             connection.execute(f"RELEASE write{depth}")
         except BaseException as error:
             translated = self._engine.translated(error, "write") if isinstance(error, SQLiteError) else error
+            if isinstance(translated, CorruptDatabase):
+                # Also where the caller catches it: nothing that goes on from here is worth keeping.
+                self._damage = self._damage or translated
+                transaction.ruin = transaction.ruin or translated
             if not self._is_abandoned:
                 self._memory.forget()
                 transaction.count, transaction.catalogue, transaction.is_catalogue_changed = kept
@@ -338,6 +358,7 @@ class Writer:
 
     def _begin(self, is_hard: bool, origin: str | None, collect: bool) -> WriteTransaction:
         self._engine.check_usable()
+        self.check_undamaged()
         connection = self.connection
         execute = connection.execute
         try:

@@ -1,0 +1,112 @@
+"""`reactdb export --salvage`: what can still be read from a damaged file. How it is found is in `reactdb.store.salvage`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from reactdb.cli.exporting import opened
+from reactdb.cli.files import refuse_database
+from reactdb.cli.terminal import Progress, one_line, plural
+from reactdb.errors import TableNotFound
+
+if TYPE_CHECKING:
+    from reactdb.store.salvage import Salvage, SavedTable
+
+# Keys of lost documents that are told one by one.
+MOST_KEYS = 20
+
+
+def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
+    """One table to `target`; all tables to a folder beside the file, where none is named. Ends with the exit code."""
+    from reactdb.cli.jsonform import write_line
+    from reactdb.store.salvage import Salvage
+
+    if target != "-":
+        refuse_database(file, target)
+    found = Salvage(file)
+    chosen = [one for one in found.tables.values() if table in (None, one.name)]
+    if table is not None and not chosen:
+        raise TableNotFound(table)
+    folder = f"{file}.salvaged"
+    targets = {}
+    with Progress("documents") as progress:
+        for one in chosen:
+            if table is None:
+                os.makedirs(folder, exist_ok=True)
+                # Names have letters, digits and _.- only, unless they are damaged as well.
+                name = (
+                    one.name
+                    if one.name.replace(".", "").replace("-", "").isidentifier()
+                    else f"table-{one.id}"
+                )
+                targets[one.id] = os.path.join(folder, f"{name}.jsonl")
+            else:
+                targets[one.id] = target
+            with opened(targets[one.id]) as out:
+                write(found, one, out, progress)
+    is_whole = found.is_complete
+    if as_json:
+        write_line(summary(found, chosen, targets), err=True)
+    else:
+        for line in lines(found, chosen, targets):
+            click.echo(one_line(line), err=True)
+    sys.exit(0 if is_whole else 1)
+
+
+def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) -> None:
+    from reactdb.cli.jsonform import dumps
+
+    for count, document in enumerate(found.documents(table), 1):
+        out.write(dumps(document).encode() + b"\n")
+        progress.tell(count)
+
+
+def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> list[str]:
+    """The summary in words."""
+    from reactdb.store.findings import key_in_words
+
+    told = [f"trouble: {trouble}" for trouble in found.troubles]
+    for table in chosen:
+        target = "" if targets[table.id] == "-" else f" to {targets[table.id]}"
+        told.append(f"saved {plural(table.saved, 'document')} of {table.name}{target}")
+        for keys, words in ((table.older, "in an earlier version"), (table.lost, "lost")):
+            told += [f"{words}: {table.name}, key {key_in_words(key)}" for key in keys[:MOST_KEYS]]
+            if len(keys) > MOST_KEYS:
+                told.append(f"{words}: {table.name}, {len(keys) - MOST_KEYS:,} more")
+    older, lost = (sum(map(len, lists)) for lists in ([t.older for t in chosen], [t.lost for t in chosen]))
+    if found.is_complete:
+        told.append("everything was readable")
+    elif not (older or lost or found.unread):
+        told.append("every document that is still known of was saved")
+    else:
+        told.append(
+            f"not everything was readable: {plural(lost, 'document')} lost, {older:,} in an earlier version; "
+            f"{found.unread:,} log entries unread"
+        )
+    return told
+
+
+def summary(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> dict[str, object]:
+    """The same as plain JSON."""
+    from reactdb.store.findings import key_in_words
+
+    return {
+        "is_complete": found.is_complete,
+        "troubles": found.troubles,
+        "unread_log_entries": found.unread,
+        "tables": [
+            {
+                "table": table.name,
+                "primary_key": table.primary_key,
+                "target": targets[table.id],
+                "saved": table.saved,
+                "older": [key_in_words(key) for key in table.older],
+                "lost": [key_in_words(key) for key in table.lost],
+            }
+            for table in chosen
+        ],
+    }

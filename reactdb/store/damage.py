@@ -1,0 +1,71 @@
+"""Damage: the errors that name a document or an entry which is not what was written.
+
+Rule of this file: it is asked only when something is wrong already, so it may take its time; and it trusts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reactdb.errors import CorruptDatabase
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.findings import key_in_words, key_or_bytes
+from reactdb.store.seals import is_whole
+from reactdb.store.sqlite import ADVICE, Connection, SQLiteError
+
+
+def damaged_document(connection: Connection, table: TableInfo, key: Any, body: Any) -> CorruptDatabase:
+    """What a key leads to is not the document that was stored under it."""
+    try:
+        row = connection.execute(
+            "SELECT seq FROM heads WHERE table_id = ? AND key = ?", (table.id, key)
+        ).fetchone()
+        seq = None if row is None else row[0]
+        entry = connection.execute("SELECT table_id, key FROM log WHERE seq = ?", (seq,)).fetchone()
+    except SQLiteError:
+        seq = entry = None
+    if body is None:
+        trouble = "is missing" if entry is None else "has no document"
+    elif entry is not None and entry != (table.id, key):
+        trouble = "is another document's"
+    else:
+        trouble = "does not match its checksum: it is not what was written"
+    return corrupt(f"its log entry {seq} {trouble}", table.name, key, seq)
+
+
+def first_damaged(
+    connection: Connection, table: TableInfo, keys: Sequence[Any], bodies: Sequence[Any], seals: Sequence[Any]
+) -> CorruptDatabase:
+    """Of documents that are not all whole, the first that is not."""
+    for key, body, seal in zip(keys, bodies, seals, strict=True):
+        if not is_whole(table.id, key, body, seal):
+            return damaged_document(connection, table, key, body)
+    return CorruptDatabase(
+        f"table `{table.name}`: documents do not match their checksums. {ADVICE}", table=table.name
+    )
+
+
+def damaged_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
+    """A log entry, or the document that it superseded, is not what was written."""
+    return corrupt(
+        f"log entry {seq} does not match its checksum: it is not what was written", table, key, seq
+    )
+
+
+def corrupt(trouble: str, table: str, key: Any, seq: Any) -> CorruptDatabase:
+    """About one key, or one entry, of a table."""
+    return CorruptDatabase(
+        f"table `{table}`, key {key_in_words(key)}: {trouble}. {ADVICE}",
+        table=table,
+        key=key_or_bytes(key),
+        seq=seq,
+    )
+
+
+def gap(since: int, expected: int, found: int) -> CorruptDatabase:
+    """The log does not have every seq."""
+    return CorruptDatabase(
+        f"the log has {found:,} of {expected:,} entries past seq {since}: some are missing. {ADVICE}",
+        seq=since,
+    )

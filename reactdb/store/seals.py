@@ -1,0 +1,158 @@
+"""Seals: the checksum that each log entry carries, so that a byte that changed on the disk is noticed where it is read.
+
+SQLite checks the structure of a file and not the values in it: a flipped byte in a document comes back as if it had been
+written. A seal is one integer of two parts:
+
+    low 32 bits     Adler-32 of the table's number, the key and the document (nothing, for a deletion): what a read of
+                    documents checks. It is asked with the key that was looked for, so that a head which points to
+                    another document's entry is noticed too.
+    above them      the entry's other columns, as a sum weighted by small primes, modulo 2^31 - 1: what a read of the
+                    log checks besides. The modulus is a prime, so that no change of a single byte of one column
+                    leaves the sum as it was.
+
+The lists of tables and indexes and the facts have one CRC-32 together, in msgpack, kept as the fact `seal`.
+
+Adler-32 and not CRC-32: of 190 bytes it takes 80 ns where zlib's CRC-32 takes 190, and every read of a document pays it.
+It notices every change of one or two bytes, and of others all but one in 10^6 (a few bytes long) to 10^9.
+
+Rule of this file: pure functions. What is written here is part of the file format and never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
+from operator import add
+from typing import Any
+from zlib import adler32, crc32
+
+from msgpack import packb
+
+from reactdb.change import INSERT
+
+# The weights of the columns; `time` has 1. Of origin and meta, the Adler-32 is weighed.
+SEQ, STEP, KIND, PREV, ORIGIN, META = 31, 37, 41, 43, 47, 53
+MODULUS = 2**31 - 1
+LOW = 0xFFFF_FFFF
+ONE_HIGH = 1 << 32
+
+
+def seal_of(
+    seq: int,
+    table_id: int,
+    kind: int,
+    step: int,
+    prev: int | None,
+    time: int,
+    key: bytes,
+    body: bytes | None,
+    origin: str | None,
+    meta: bytes | None,
+) -> int:
+    """The seal of an entry."""
+    rest = seq * SEQ + step * STEP + kind * KIND + time
+    if prev is not None:
+        rest += prev * PREV
+    if origin is not None or meta is not None:
+        rest += _labels(origin, meta)
+    return adler32(body or b"", adler32(key, table_id)) + rest % MODULUS * ONE_HIGH
+
+
+def seals_of_inserts(
+    first: int,
+    table_id: int,
+    step: int,
+    time: int,
+    keys: Sequence[bytes],
+    bodies: Sequence[bytes],
+    origin: str | None,
+) -> Iterable[int]:
+    """The seals of inserts that follow each other in one commit, the first with the given seq and step; none had a `prev`."""
+    assert INSERT == 0
+    low = map(adler32, bodies, map(adler32, keys, repeat(table_id)))
+    rest = (first * SEQ + step * STEP + time + _labels(origin, None)) % MODULUS
+    end = rest + (SEQ + STEP) * len(keys)
+    if end < MODULUS:
+        return map(add, low, range(rest * ONE_HIGH, end * ONE_HIGH, (SEQ + STEP) * ONE_HIGH))
+    return map(add, low, (sum_ % MODULUS * ONE_HIGH for sum_ in range(rest, end, SEQ + STEP)))
+
+
+def is_whole(table_id: int, key: bytes, body: Any, seal: Any) -> bool:
+    """Whether a document is what was stored under this key. Of damaged rows the types can be anything."""
+    try:
+        return bool(adler32(body, adler32(key, table_id)) == seal & LOW)
+    except TypeError:
+        return False
+
+
+def are_whole(table_id: int, keys: Sequence[bytes], bodies: Sequence[Any], seals: Sequence[Any]) -> bool:
+    """The same of many at once, by their sums: three times as quick as one by one."""
+    try:
+        found = sum(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
+        return bool((sum(seals) - found) % ONE_HIGH == 0)
+    except TypeError:
+        return False
+
+
+def is_entry_whole(entry: Sequence[Any]) -> bool:
+    """Whether a log entry is what was written: its columns in the order of `seal_of`, and its seal."""
+    *columns, seal = entry
+    try:
+        return bool(seal_of(*columns) == seal)
+    except (TypeError, AttributeError, ValueError):
+        # A column of another type, or text that no encoding carries.
+        return False
+
+
+def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
+    """The same of many at once, given by their columns, with the documents before and their seals as two more; by the sums.
+
+    An entry without a document before is one that has `None` there; whether that is right is not asked here.
+    """
+    seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, seals, olds, old_seals = (
+        columns
+    )
+    try:
+        seeds = list(map(adler32, keys, table_ids))
+        if None in bodies:
+            bodies = [b"" if body is None else body for body in bodies]
+        low = sum(map(adler32, bodies, seeds))
+        rest = (
+            sum(seqs) * SEQ
+            + sum(steps) * STEP
+            + sum(kinds) * KIND
+            + sum(filter(None, prevs)) * PREV
+            + sum(times)
+        )
+        count = len(seqs)
+        if origins.count(None) < count or metas.count(None) < count:
+            rest += sum(map(_labels, origins, metas))
+        high, remainder = divmod(sum(seals) - low, ONE_HIGH)
+        if remainder or (high - rest) % MODULUS:
+            return False
+        old_low = sum(map(adler32, filter(None, olds), compress(seeds, olds)))
+        return bool((sum(compress(old_seals, olds)) - old_low) % ONE_HIGH == 0)
+    except (TypeError, AttributeError, ValueError):
+        return False
+
+
+def seal_or_none(*columns: Any) -> int | None:
+    """`seal_of` for SQL; None of a row that cannot be an entry, so that it is found when it is read."""
+    try:
+        return seal_of(*columns)
+    except (TypeError, AttributeError, ValueError):
+        return None
+
+
+def seal_of_catalogue(*rows: Sequence[Any]) -> int:
+    """The checksum of what is small and seldom written: the rows of `facts` (without this one), `tables` and `indexes`."""
+    return crc32(packb(rows))
+
+
+def _labels(origin: str | None, meta: bytes | None) -> int:
+    found = 0
+    if origin is not None:
+        found += adler32(origin.encode()) * ORIGIN
+    if meta is not None:
+        found += adler32(meta) * META
+    return found
