@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reactdb.errors import DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
-from reactdb.store import schema, sqlite
+from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.epochs import start_epoch
 from reactdb.store.moved import FileGuard
@@ -350,6 +350,8 @@ class Writer:
             execute("BEGIN IMMEDIATE")
             (version,) = execute("PRAGMA data_version").fetchone()
             if version != self._seen_version:
+                if self._seen_version is not None:
+                    guards.wal_reset.another_wrote(self.path)
                 self._look_again(connection)
                 self._seen_version = version
             if not self.has_own_epoch and not self._engine.is_memory:
