@@ -20,7 +20,6 @@ from reactdb.errors import (
     InvalidOption,
     TableExists,
     TableNotFound,
-    UsageError,
 )
 from reactdb.query import ALL_TABLES, Get, Query
 from reactdb.store import registry
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from reactdb.past import PastDatabase
 
 T = TypeVar("T")
+
 
 def connect(
     path: str | os.PathLike[str],

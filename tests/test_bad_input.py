@@ -279,6 +279,7 @@ class TestPermissions:
 
     def test_a_file_that_may_not_be_read(self, folder):
         reactdb.connect(folder / "a.db").close()
+        (folder / "a.db").chmod(0o600)
         told = self.tried(folder / "a.db", "ro")
 
         assert f"CannotOpen cannot open {folder / 'a.db'}: it may not be read (permission denied)" == told

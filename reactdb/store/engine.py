@@ -129,6 +129,7 @@ class Engine:
         files.check_path(self.path, read_only=self.read_only)
         if not self._allow_network:
             guards.refuse_network(self.path)
+        guards.refuse_lost_log(self.path)
         if self.read_only:
             return False
         is_new = files.make(self.path)
@@ -160,7 +161,7 @@ class Engine:
         # In a transaction: so long SQLite keeps its lock.
         connection.execute("BEGIN")
         version = schema.identify(connection, self.path)
-        guards.refuse_broken_locks(self.path)
+        guards.make_sure_of_locks(self.path)
         connection.execute("ROLLBACK")
         return version
 

@@ -14,7 +14,7 @@ import logging
 import os
 import struct
 
-from reactdb.errors import CannotOpen
+from reactdb.errors import CannotOpen, StorageMoved
 from reactdb.store import sqlite
 
 try:
@@ -24,6 +24,9 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger("reactdb")
+# For what is worth a line in a log and not one on the screen of a program that keeps none.
+quiet_logger = logging.getLogger("reactdb.sqlite")
+quiet_logger.addHandler(logging.NullHandler())
 
 MOUNTS = "/proc/self/mountinfo"
 DESCRIPTORS = "/proc/self/fd"
@@ -31,20 +34,78 @@ DESCRIPTORS = "/proc/self/fd"
 # File systems that other machines can write to behind the kernel's back, by their names in the table of mounts. Those of
 # virtual machines (9p, vboxsf, vmhgfs, prl_fs) are shared with the host, which does not see the guest's locks.
 NETWORK = frozenset(
-    "9p afs beegfs ceph cifs coda davfs fhgfs gpfs lustre ncp ncpfs nfs nfs3 nfs4 orangefs prl_fs pvfs2 smb2 smb3 smbfs vboxsf"
-    " vmhgfs".split()
+    [
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "fhgfs",
+        "gpfs",
+        "lustre",
+        "ncp",
+        "ncpfs",
+        "nfs",
+        "nfs3",
+        "nfs4",
+        "orangefs",
+        "prl_fs",
+        "pvfs2",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "vboxsf",
+        "vmhgfs",
+    ]
 )
 # The same through FUSE, whose other kinds keep their files on this machine. The part after `fuse.`.
 NETWORK_FUSE = frozenset(
-    "afp beegfs blobfuse blobfuse2 ceph ceph-fuse curlftpfs davfs davfs2 gcsfuse glusterfs goofys grpcfuse gvfsd-fuse hdfs"
-    " juicefs lizardfs mfs moosefs mount-s3 mountpoint-s3 osxfs quobyte rclone s3backer s3fs saunafs seaweedfs smbnetfs sshfs"
-    " vmhgfs-fuse weed webdavfs".split()
+    [
+        "afp",
+        "beegfs",
+        "blobfuse",
+        "blobfuse2",
+        "ceph",
+        "ceph-fuse",
+        "curlftpfs",
+        "davfs",
+        "davfs2",
+        "gcsfuse",
+        "glusterfs",
+        "goofys",
+        "grpcfuse",
+        "gvfsd-fuse",
+        "hdfs",
+        "juicefs",
+        "lizardfs",
+        "mfs",
+        "moosefs",
+        "mount-s3",
+        "mountpoint-s3",
+        "osxfs",
+        "quobyte",
+        "rclone",
+        "s3backer",
+        "s3fs",
+        "saunafs",
+        "seaweedfs",
+        "smbnetfs",
+        "sshfs",
+        "vmhgfs-fuse",
+        "weed",
+        "webdavfs",
+    ]
 )
 
-# Where SQLite keeps its locks in a file: those who read hold a read lock on these bytes.
-# Source: https://github.com/sqlite/sqlite, src/os.h, SHARED_FIRST and SHARED_SIZE.
+# Where SQLite keeps its locks: those who have a file open in WAL mode hold a read lock on these bytes of it, and on one byte of
+# its -shm. Source: https://github.com/sqlite/sqlite, src/os.h, SHARED_FIRST and SHARED_SIZE; src/os_unix.c, UNIX_SHM_DMS.
 SHARED_FIRST = 0x40000000 + 2
 SHARED_SIZE = 510
+SHM_IN_USE = 128
+# Behind them, in a page that never holds data, a byte that SQLite does not use.
+SPARE = SHARED_FIRST + SHARED_SIZE
 # struct flock: type, whence, start, length, process.
 FLOCK = struct.Struct("@hhqqi4x")
 
@@ -115,58 +176,111 @@ def unescape(folder: bytes) -> bytes:
     return folder
 
 
-def refuse_broken_locks(path: str) -> None:
-    """Ask the kernel for the lock that SQLite holds on the file. Called while a connection of this process is reading it.
+def make_sure_of_locks(path: str) -> None:
+    """See that locks on the file hold, and that this process has those that SQLite believes it has. Called while a connection of
+    this process is reading the file.
 
-    The question is an open file description's: to those the process's own locks are somebody else's. It takes no lock and
-    opens nothing. Where it cannot be asked (not Linux, an old kernel) nothing is said.
+    A lock is taken, and the kernel asked for it as an open file description asks: to those the process's own locks are somebody
+    else's. That opens nothing and waits for nobody. Where it cannot be asked (not Linux, an old kernel) nothing is said.
+
+    SQLite may believe in locks that are gone: those of the parent, in a child of fork(), and those of a process that has opened
+    and closed the file by itself. It takes no others as long as a connection of that time is left. So they are taken here,
+    which changes nothing where they are there.
 
     Raises:
-        CannotOpen: The lock is not there, though SQLite was told that it has it.
+        CannotOpen: A lock that was granted is not there.
     """
     if fcntl is None or not hasattr(fcntl, "F_OFD_GETLK"):
         return
-    descriptor = find_descriptor(path)
-    if descriptor is None:
+    file, shm = find_descriptors(path, path + "-shm")
+    if file is None:
         return
-    question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, SHARED_FIRST, SHARED_SIZE, 0)
     try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, question)
+        fcntl.fcntl(file, fcntl.F_SETLK, FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, SPARE, 1, 0))
+        question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, SPARE, 1, 0)
+        try:
+            answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, question)
+        finally:
+            fcntl.fcntl(file, fcntl.F_SETLK, FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, SPARE, 1, 0))
+        fcntl.fcntl(file, fcntl.F_SETLK, FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, SHARED_FIRST, SHARED_SIZE, 0))
+        if shm is not None:
+            fcntl.fcntl(shm, fcntl.F_SETLK, FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, SHM_IN_USE, 1, 0))
     except OSError as error:
+        # SQLite's own attempts come to the same, and say so.
         logger.debug("the locks on %s cannot be tested: %s", path, error)
         return
-    # It names the lock that is in the way. SQLite's is a read lock; the question come back as it was is no answer.
+    # It names the lock that is in the way: a read lock. The question come back as it was is no answer.
     if FLOCK.unpack(answer)[0] != fcntl.F_RDLCK:
         raise CannotOpen(
             path,
-            "locks on it have no effect (a lock that was granted is not there), so that two writers would damage it; "
+            "locks on it have no effect (one that was granted is not there), so that two writers would damage it; "
             "keep it on a file system whose locks work",
         )
 
 
-def find_descriptor(path: str) -> int | None:
-    """A descriptor that this process has on the file, whoever opened it; None where there is none, or no list of them."""
+def find_descriptors(*paths: str) -> list[int | None]:
+    """For each file a descriptor that this process has on it, whoever opened it; None where there is none, or no list."""
+    wanted: dict[tuple[int, int], int] = {}
+    found: list[int | None] = [None] * len(paths)
     try:
-        wanted = os.stat(path)
+        for place, path in enumerate(paths):
+            status = os.stat(path)
+            wanted[status.st_ino, status.st_dev] = place
+    except OSError:
+        pass
+    try:
         names = os.listdir(DESCRIPTORS)
     except OSError:
-        return None
+        return found
     # The newest are likely to have the highest numbers.
     for name in reversed(names):
+        if not wanted:
+            break
         try:
             status = os.fstat(int(name))
         except (OSError, ValueError):
             continue
-        if (status.st_ino, status.st_dev) == (wanted.st_ino, wanted.st_dev):
-            return int(name)
-    return None
+        place_found = wanted.pop((status.st_ino, status.st_dev), None)
+        if place_found is not None:
+            found[place_found] = int(name)
+    return found
+
+
+# Files whose write-ahead log this process has lost, by inode and device: a connection is left open on each, so that no other
+# file gets that inode.
+_lost: set[tuple[int, int]] = set()
+
+
+def note_lost_log(path: str) -> None:
+    """A connection that was not closed has a write-ahead log that is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return
+    _lost.add((status.st_ino, status.st_dev))
+
+
+def refuse_lost_log(path: str) -> None:
+    """Raises: StorageMoved: SQLite would go on with the log that is gone, as long as this process lives."""
+    if not _lost:
+        return
+    try:
+        status = os.stat(path)
+    except OSError:
+        return
+    if (status.st_ino, status.st_dev) in _lost:
+        raise StorageMoved(
+            f"{path} cannot be opened again by this process, which had it open when its write-ahead log was taken away; "
+            "start the program again"
+        )
 
 
 class WalResetNotice:
     """Says once a process that this SQLite has the WAL-reset bug, and only where that matters: when somebody else writes too.
 
     reactdb checkpoints around the bug (see `sqlite`), so a process alone, or several that use reactdb, are safe. Another
-    program on the same file, with SQLite's own automatic checkpoints, is not, and reactdb cannot know which it is.
+    program on the same file, with SQLite's own automatic checkpoints, is not, and reactdb cannot know which it is. So it is a
+    warning in the log of whoever keeps one, and never a line on the screen of all the others.
     """
 
     def __init__(self) -> None:
@@ -176,7 +290,7 @@ class WalResetNotice:
         if self.is_given or not sqlite.has_wal_reset_bug():
             return
         self.is_given = True
-        logger.warning(
+        quiet_logger.warning(
             "%s is written by another process too, and SQLite %s has the WAL-reset bug (mended in 3.51.3): reactdb's own "
             "checkpoints avoid it, those of another program that opens the file with such an SQLite can damage it; "
             "`pip install reactdb[sqlite]` brings a newer SQLite",

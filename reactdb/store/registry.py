@@ -14,7 +14,7 @@ import os
 import threading
 
 from reactdb.errors import DatabaseBusy, UsageError
-from reactdb.store import files
+from reactdb.store import files, guards
 from reactdb.store.engine import Engine
 
 _lock = threading.Lock()
@@ -36,9 +36,7 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
             if engine.is_usable:
                 opened[identity] = (engine, handles + 1)
                 return engine
-        engine = Engine(
-            path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network
-        )
+        engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
         identity = _identity(path, read_only)
         assert identity is not None
         opened[identity] = (engine, 1)
@@ -68,6 +66,7 @@ def remove(path: str) -> None:
         for is_read_only in (False, True):
             if _identity(path, is_read_only) in opened:
                 raise DatabaseBusy(f"remove: {path} is open in this process; close it first")
+        guards.refuse_lost_log(path)
         files.remove(path)
 
 

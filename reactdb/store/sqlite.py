@@ -95,6 +95,16 @@ def configure(connection: Connection, *, reader: bool) -> None:
         execute("PRAGMA query_only=ON")
 
 
+def is_busy(error: Exception) -> bool:
+    """Whether another connection's lock was in the way."""
+    text = str(error)
+    return (
+        (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+        or "database is locked" in text
+        or "database table is locked" in text
+    )
+
+
 def hear_signals() -> Iterator[int]:
     """What SQLite calls now and then inside a long statement: it goes on after 0, and stops after 1.
 
@@ -145,11 +155,7 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     if name == "SQLITE_INTERRUPT":
         raise struck.pop() if struck else KeyboardInterrupt
     text = str(error)
-    if (
-        name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-        or "database is locked" in text
-        or "database table is locked" in text
-    ):
+    if is_busy(error):
         return DatabaseBusy(
             f"{operation}: {path} is locked by another writer, or the file system's locks do not work; nothing was written"
         )

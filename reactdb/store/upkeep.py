@@ -16,6 +16,7 @@ from reactdb.store.catalogue import load
 from reactdb.store.retention import CHUNK_CHANGES, Compacted, Retention, compact_step
 from reactdb.store.snapshot import low_water
 from reactdb.store.sqlite import SQLiteError
+from reactdb.store.waiting import wait_at_most
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
@@ -73,7 +74,7 @@ class Upkeep:
         except SQLiteError as error:
             reason = str(error)
         finally:
-            connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
+            wait_at_most(connection, writer.busy_timeout_s)
         if not reason:
             self._checkpoint_at = CHECKPOINT_BYTES
             return True
@@ -122,10 +123,15 @@ class Upkeep:
         return more
 
     def _vacuum(self) -> None:
+        writer = self._writer
+        connection = writer.connection
         try:
-            self._writer.connection.execute("VACUUM")
+            connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
+            connection.execute("VACUUM")
         except SQLiteError as error:
-            raise self._writer.translated(error, "vacuum") from error
+            raise writer.translated(error, "vacuum") from error
+        finally:
+            wait_at_most(connection, writer.busy_timeout_s)
         self._writer.check_same_file()
         self.checkpoint()
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reactdb.errors import DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
-from reactdb.store import guards, schema, sqlite
+from reactdb.store import guards, schema, sqlite, waiting
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.epochs import start_epoch
 from reactdb.store.moved import FileGuard
@@ -71,12 +71,14 @@ class Writer:
         self.catalogue = engine.catalogue
         self.guard = None if engine.is_memory else FileGuard(engine.path)
         self.upkeep = Upkeep(self)
+        waiting.wait_at_most(connection, self.busy_timeout_s)
 
     def close(self) -> None:
         """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout`
         closes it itself, when it is done."""
         if self.guard is not None and self.guard.has_lost_its_log:
             sqlite.leave_open(self.connection)
+            guards.note_lost_log(self.path)
             return
         if self.current is not None:
             # By the thread that is inside of a transaction: it is taken back, and told so at its end.
@@ -347,7 +349,7 @@ class Writer:
                 self._is_synchronous = is_hard
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
-            execute("BEGIN IMMEDIATE")
+            waiting.begin_immediate(connection, self.busy_timeout_s)
             (version,) = execute("PRAGMA data_version").fetchone()
             if version != self._seen_version:
                 if self._seen_version is not None:
