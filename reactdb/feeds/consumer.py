@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from reactdb.errors import FeedAborted
+from reactdb.feeds.claim import Claim
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
@@ -108,6 +110,12 @@ class BaseConsumer:
             self._drop_finished()
         return events
 
+    def _interrupt(self) -> None:
+        """Ctrl-C struck while an event was on its way: nobody knows whether it was told. So the feed ends, and says so, when it
+        is asked or woken next."""
+        self.error = FeedAborted("Changefeed aborted (interrupted while an event was told)")
+        self.close()
+
     def _member_ended(self, member: Subscription) -> bool:
         """Take the member out. Whether that was an error, and so the end of all."""
         error = member.error
@@ -173,7 +181,7 @@ class PushConsumer(BaseConsumer):
         self._on_error = on_error
         self._on_completed = on_completed
         self._scheduler = scheduler
-        self._turn = threading.Lock()
+        self._turn = Claim()
         self._is_scheduled = False
         # What will wake it, where something waits for its time.
         self._timer: Any = None
@@ -250,12 +258,11 @@ class PushConsumer(BaseConsumer):
 
     def _tell(self) -> None:
         while True:
-            if not self._turn.acquire(blocking=False):
-                return
-            try:
+            mine = threading.Lock()
+            with mine:
+                if not self._turn.take(mine):
+                    return
                 is_finished = self._tell_some()
-            finally:
-                self._turn.release()
             if is_finished or self.is_closed:
                 return
             for member in self.members:
@@ -278,6 +285,18 @@ class PushConsumer(BaseConsumer):
 
     def _tell_some(self) -> bool:
         """Whether there is nothing more to come."""
+        if self.error is not None:
+            self._tell_error()
+            return True
+        try:
+            return self._tell_members()
+        except Exception:
+            raise
+        except BaseException:
+            self._interrupt()
+            raise
+
+    def _tell_members(self) -> bool:
         for member in self.members:
             member.is_woken = False
             for _ in range(EVENTS_IN_A_TURN):

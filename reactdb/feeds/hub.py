@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from reactdb.change import Commit
 from reactdb.errors import FeedAborted, FeedError, UsageError
+from reactdb.feeds.claim import Claim
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
@@ -72,9 +73,9 @@ class FeedHub:
         # Whoever holds the lock is in the middle of something that must not be swept under its feet.
         self._is_busy = False
         self._ready: deque[Told] = deque()
-        self._telling = threading.Lock()
+        self._telling = Claim()
         self._tail_lock = threading.Lock()
-        self._is_tailing = False
+        self._is_tailing: bool | None = False
         self._state = StateAt(engine)
         self._epochs: list[Epoch] = []
 
@@ -171,9 +172,10 @@ class FeedHub:
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when somebody asks them for more; nobody is told."""
         self._lock = self.engine.publish_lock
-        self._telling = threading.Lock()
+        self._telling = Claim()
         self._tail_lock = threading.Lock()
-        self._is_busy = self._is_tailing = False
+        self._is_busy = False
+        self._is_tailing = False
         self._ready.clear()
 
     # -----------------------------------------------------------------------------------------------------------
@@ -327,9 +329,13 @@ class FeedHub:
 
         with self._tail_lock:
             wanted = self.is_active
-            if wanted and not self._is_tailing:
+            if wanted is self._is_tailing:
+                return
+            # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
+            self._is_tailing = None
+            if wanted:
                 tailing.watch(self.engine)
-            elif not wanted and self._is_tailing:
+            else:
                 tailing.unwatch(self.engine)
             self._is_tailing = wanted
 
@@ -392,22 +398,18 @@ class FeedHub:
         """Tell all that is ready. Returns at once where somebody is telling already, this thread or another: it will be told
         there. Inside a transaction nothing is told: what subscribers write would become a part of it."""
         while self._ready:
-            if self.engine.current_transaction() is not None or not self._telling.acquire(blocking=False):
+            if self.engine.current_transaction() is not None:
                 return
-            try:
-                while True:
-                    try:
-                        told = self._ready.popleft()
-                    except IndexError:
-                        break
-                    try:
-                        told.run()
-                    except BaseException:
-                        # Interrupted: what it had to tell is still to be told.
-                        self._ready.append(told)
-                        raise
-            finally:
-                self._telling.release()
+            mine = threading.Lock()
+            with mine:
+                if not self._telling.take(mine):
+                    return
+                # Nobody else takes any away. It is taken away last: interrupted, what it had to tell is still to be told.
+                while self._ready:
+                    self._ready[0].run()
+                    if self._ready:
+                        # Not in a forked child, which has none.
+                        del self._ready[0]
         if self._forgotten:
             self._sweep_if_free()
             self._mind_the_tail()

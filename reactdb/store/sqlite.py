@@ -83,7 +83,10 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
 
 def configure(connection: Connection, *, reader: bool) -> None:
     """The settings of every connection. Each costs a statement, so they are made once, when it is opened."""
-    connection.set_progress_handler(hear_signals().__next__, STEPS)
+    hearing = hear_signals()
+    # To where it waits inside its `try`.
+    next(hearing)
+    connection.set_progress_handler(hearing.__next__, STEPS)
     execute = connection.execute
     execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if reader else CACHE_KIB}")
     execute("PRAGMA temp_store=MEMORY")
@@ -115,8 +118,9 @@ def hear_signals() -> Iterator[int]:
     answer = 0
     while True:
         try:
-            yield answer
-            answer = 0
+            while True:
+                yield answer
+                answer = 0
         except GeneratorExit:
             return
         except BaseException as error:

@@ -103,8 +103,8 @@ class Upkeep:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
-        writer.begin_upkeep()
         try:
+            writer.begin_upkeep()
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
             writer.has_own_epoch = True
