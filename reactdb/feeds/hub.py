@@ -18,7 +18,8 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
 from typing import Any, Protocol
 
 from reactdb.change import Commit
@@ -57,6 +58,32 @@ def hub_of(engine: Engine) -> FeedHub:
             hub = engine.listener = FeedHub(engine)
         assert isinstance(hub, FeedHub)
         return hub
+
+
+class Later:
+    """A context that is entered inside another one and outlives it.
+
+    Not an ExitStack: one that is interrupted while it exits keeps itself, and the snapshot, until the garbage collector comes.
+    """
+
+    __slots__ = ("_inner",)
+
+    def __init__(self) -> None:
+        self._inner: AbstractContextManager[Snapshot] | None = None
+
+    def enter(self, inner: AbstractContextManager[Snapshot]) -> Snapshot:
+        snapshot = inner.__enter__()
+        self._inner = inner
+        return snapshot
+
+    def __enter__(self) -> Later:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._inner is not None:
+            self._inner.__exit__(kind, error, trace)
 
 
 class FeedHub:
@@ -194,9 +221,9 @@ class FeedHub:
         if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
-        with ExitStack() as stack:
+        with Later() as later:
             with self._alone():
-                snapshot = stack.enter_context(self.engine.fresh_snapshot())
+                snapshot = later.enter(self.engine.fresh_snapshot())
                 view = self._attach(subscription, snapshot)
             if view is not None:
                 # The snapshot stands still, so writers need not wait for it to be read.

@@ -16,7 +16,6 @@ from reactdb.store.catalogue import load
 from reactdb.store.retention import CHUNK_CHANGES, Compacted, Retention, compact_step
 from reactdb.store.snapshot import low_water
 from reactdb.store.sqlite import SQLiteError
-from reactdb.store.waiting import wait_at_most
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
@@ -74,7 +73,7 @@ class Upkeep:
         except SQLiteError as error:
             reason = str(error)
         finally:
-            wait_at_most(connection, writer.busy_timeout_s)
+            writer.wait_as_ever()
         if not reason:
             self._checkpoint_at = CHECKPOINT_BYTES
             return True
@@ -131,7 +130,7 @@ class Upkeep:
         except SQLiteError as error:
             raise writer.translated(error, "vacuum") from error
         finally:
-            wait_at_most(connection, writer.busy_timeout_s)
+            writer.wait_as_ever()
         self._writer.check_same_file()
         self.checkpoint()
 

@@ -71,7 +71,14 @@ class Writer:
         self.catalogue = engine.catalogue
         self.guard = None if engine.is_memory else FileGuard(engine.path)
         self.upkeep = Upkeep(self)
-        waiting.wait_at_most(connection, self.busy_timeout_s)
+        # In memory a commit waits for the reads that are going on, and nobody else has the lock.
+        self._waits_in_pieces_s = 0.0 if self.guard is None else self.busy_timeout_s
+        self.wait_as_ever()
+
+    def wait_as_ever(self) -> None:
+        """How long each statement waits for another connection's lock, after it was another time."""
+        if self.guard is not None:
+            waiting.wait_at_most(self.connection, self.busy_timeout_s)
 
     def close(self) -> None:
         """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout`
@@ -349,7 +356,7 @@ class Writer:
                 self._is_synchronous = is_hard
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
-            waiting.begin_immediate(connection, self.busy_timeout_s)
+            waiting.begin_immediate(connection, self._waits_in_pieces_s)
             (version,) = execute("PRAGMA data_version").fetchone()
             if version != self._seen_version:
                 if self._seen_version is not None:
