@@ -610,7 +610,7 @@ class TestExit:
             "    await asyncio.sleep(0)",
             "    games.insert({'id': 1})",
             "    await asyncio.sleep(0)",
-            "asyncio.run(main())",
+            "asyncio.run(main(), debug=False)",
             "games.insert({'id': 2})",
         )
 

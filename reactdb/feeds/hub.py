@@ -328,16 +328,28 @@ class FeedHub:
         self._mind_the_tail()
 
     def _sweep_if_free(self) -> None:
+        lock = self._lock
         while self._forgotten:
-            # Not free: who has the lock sweeps before, or looks again after, giving it back.
-            if not self._lock.acquire(blocking=False):
-                return
-            try:
+            if lock._is_owned():  # type: ignore[attr-defined]
+                # A finalizer, in the thread that has the lock.
                 if self._is_busy:
                     return
                 self._sweep()
-            finally:
-                self._lock.release()
+                continue
+            try:
+                # Not free: who has the lock sweeps before, or looks again after, giving it back.
+                if not lock.acquire(blocking=False):
+                    return
+                # Ctrl-C may strike after every call, but what `with` has taken it gives back.
+                with lock:
+                    lock.release()
+                    if self._is_busy:
+                        return
+                    self._sweep()
+            except BaseException:
+                if lock._is_owned():  # type: ignore[attr-defined]
+                    lock.release()
+                raise
 
     def _sweep(self) -> None:
         while True:
