@@ -1,4 +1,4 @@
-"""A sweep of Ctrl-C: a timer strikes at random moments of writes, commits, index builds, feeds and compaction, thousands of times.
+"""A sweep of Ctrl-C: a timer strikes at random moments of writes, commits, index builds, feeds and compaction.
 
 Afterwards, each time: no transaction is open, another connection can write at once, what was acknowledged is there, what was
 struck is there whole or not at all, and a feed that nobody disturbs has heard every change once, in order.

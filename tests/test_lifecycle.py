@@ -22,7 +22,6 @@ from hearing import PATIENCE_S, ROOT, run_python
 from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPoolScheduler
 
 import reactdb
-from reactdb import row
 
 # Seconds that a program may take to end, its start included. On a busy machine, that is most of it.
 END_S = 10.0
@@ -377,7 +376,7 @@ class TestClosing:
 
             async def listen() -> None:
                 async for change in games.changes():
-                    heard.append(change["new_val"]["id"])
+                    heard.append(change["new_val"]["id"])  # noqa: PERF401
 
             async def main() -> None:
                 task = asyncio.ensure_future(listen())

@@ -161,6 +161,7 @@ class PushConsumer(BaseConsumer):
     __slots__ = (
         "_is_done",
         "_is_scheduled",
+        "_is_told_by_one_hub",
         "_on_completed",
         "_on_error",
         "_on_next",
@@ -182,10 +183,16 @@ class PushConsumer(BaseConsumer):
         self._on_completed = on_completed
         self._scheduler = scheduler
         self._turn = Claim()
+        self._is_told_by_one_hub = False
         self._is_scheduled = False
         # What will wake it, where something waits for its time.
         self._timer: Any = None
         self._is_done = False
+
+    def open(self, flow: Flow) -> None:
+        super().open(flow)
+        hubs = {request.hub for request in flow.requests()}
+        self._is_told_by_one_hub = self._scheduler is None and len(hubs) == 1
 
     def now(self) -> float:
         if self._scheduler is None:
@@ -258,11 +265,15 @@ class PushConsumer(BaseConsumer):
 
     def _tell(self) -> None:
         while True:
-            mine = threading.Lock()
-            with mine:
-                if not self._turn.take(mine):
-                    return
+            if self._is_told_by_one_hub:
+                # Which tells one at a time, by a claim of its own.
                 is_finished = self._tell_some()
+            else:
+                mine = threading.Lock()
+                with mine:
+                    if not self._turn.take(mine):
+                        return
+                    is_finished = self._tell_some()
             if is_finished or self.is_closed:
                 return
             for member in self.members:

@@ -42,7 +42,7 @@ class AskedConsumer(BaseConsumer):
         try:
             with self._turn:
                 event = self._take()
-                return event
+            return event  # noqa: RET504 - kept, to put it back
         except BaseException:
             if event is not NOTHING and event is not ENDED and self._out is not None:
                 # Ctrl-C struck on the way out.
