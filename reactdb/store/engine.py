@@ -202,6 +202,17 @@ class Engine:
         if writer is not None:
             writer.close()
 
+    def __del__(self) -> None:
+        """Forgotten by everybody, and so used by nobody: a database in memory, or the program is at its end."""
+        try:
+            self._close_readers()
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.close_unused()
+        except Exception:
+            # Half opened, or half taken down with the program. What is left SQLite closes by itself.
+            pass
+
     def _close_readers(self) -> None:
         """Those that nobody uses just now. The others are closed when they are given back."""
         while True:

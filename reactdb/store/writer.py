@@ -84,8 +84,7 @@ class Writer:
         """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout`
         closes it itself, when it is done."""
         if self.guard is not None and self.guard.has_lost_its_log:
-            sqlite.leave_open(self.connection)
-            guards.note_lost_log(self.path)
+            self.close_unused()
             return
         if self.current is not None:
             # By the thread that is inside of a transaction: it is taken back, and told so at its end.
@@ -101,6 +100,14 @@ class Writer:
                 logger.debug("%s is closed by the write that is going on", self.path)
             finally:
                 self._turns.release(ticket)
+
+    def close_unused(self) -> None:
+        """Close the connection, which nobody uses: unless its log was taken away, which it would write into the file."""
+        if self.guard is not None and self.guard.has_lost_its_log:
+            sqlite.leave_open(self.connection)
+            guards.note_lost_log(self.path)
+        else:
+            self.connection.close()
 
     def abandon(self) -> None:
         """In a forked child: the connection is the parent's, also in the middle of a transaction."""
