@@ -297,6 +297,28 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+FORKED_INSIDE = """
+import os, sys
+import reactdb
+db = reactdb.connect(sys.argv[1])
+games = db.table_create("games")
+games.insert({"id": 1})
+with db.transaction():
+    games.insert({"id": 2})
+    child = os.fork()
+    if child == 0:
+        try:
+            reactdb.connect(sys.argv[1])
+        except reactdb.ForkedDatabase as error:
+            print(type(error).__name__)
+        with reactdb.connect(sys.argv[1], read_only=True) as own:
+            print(own.table("games").run(), flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+print(games.run())
+"""
+
+
 class TestLostLocks:
     """Whatever opens the file by itself in this process, and closes it, takes SQLite's locks with it."""
 
@@ -345,6 +367,13 @@ class TestLostLocks:
         """The parent's do not come along, and SQLite does not notice. When the parent closes the file, it must stay the
         child's."""
         assert "True [1, 2, 3]" == in_process(FORKED, path)
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+    def test_a_child_that_was_forked_inside_a_transaction_can_only_read(self, path):
+        """SQLite takes the parent's transaction for one of the child's own, and would wait for it for ever."""
+        told = in_process(FORKED_INSIDE, path)
+
+        assert ["ForkedDatabase", "[{'id': 1}]", "[{'id': 1}, {'id': 2}]"] == told.splitlines()
 
     def test_every_connection_is_of_one_copy_of_sqlite(self):
         """pysqlite3 where it is installed, and then for everything."""
