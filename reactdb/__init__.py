@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reactdb.change import Change, Commit
     from reactdb.codec import FrozenDict, FrozenList, thaw
     from reactdb.collation import maxval, minval
-    from reactdb.database import Database, connect
+    from reactdb.database import Database, connect, remove
     from reactdb.errors import (
         CannotOpen,
         CorruptDatabase,
@@ -70,7 +70,7 @@ _HOMES = {
     "reactdb.change": ("Change", "Commit"),
     "reactdb.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.collation": ("maxval", "minval"),
-    "reactdb.database": ("Database", "connect"),
+    "reactdb.database": ("Database", "connect", "remove"),
     "reactdb.errors": (
         "CannotOpen",
         "CorruptDatabase",
@@ -167,6 +167,7 @@ __all__ = [
     "maxval",
     "minval",
     "r",
+    "remove",
     "row",
     "thaw",
 ]

@@ -1,12 +1,11 @@
 """Database: a handle on an open file. `connect` gives one; several handles in one process share one engine.
 
-Also here: which engines this process has open, and positions that outlive the process (tokens).
+Also here: positions that outlive the process (tokens).
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -21,12 +20,12 @@ from reactdb.errors import (
     InvalidOption,
     TableExists,
     TableNotFound,
-    UsageError,
     is_one_of,
     shown,
     word,
 )
 from reactdb.query import ALL_TABLES, Get, Query
+from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import epoch_at
@@ -44,10 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_registry_lock = threading.Lock()
-# (device, inode, read_only) -> engine and the number of handles on it.
-_registry: dict[tuple[int, int, bool], tuple[Engine, int]] = {}
-
 
 def connect(
     path: str | os.PathLike[str],
@@ -58,6 +53,7 @@ def connect(
     retention: int | timedelta | None = None,
     scheduler: SchedulerBase | None = None,
     origin: str | None = None,
+    allow_network: bool = False,
 ) -> Database:
     """Open a database file, made where it is missing, or ":memory:".
 
@@ -71,6 +67,7 @@ def connect(
             values of kept changes, always stay.
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
+        allow_network: Open it also on a network file system. Whoever insists makes sure that one machine at a time has it open.
 
     Returns:
         A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine.
@@ -92,7 +89,8 @@ def connect(
     kept = Retention.of(retention)
     if kept is not None and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
-    engine = _engine_for(_name_of(path), read_only, float(busy_timeout))
+    check_flag("allow_network", allow_network)
+    engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
     if kept is not None:
         engine.retention = kept
     return Database(engine, durability, scheduler, origin)
@@ -109,56 +107,18 @@ def _name_of(path: object) -> str:
     raise InvalidOption(f"path is the name of a file or ':memory:', not {shown(path)}")
 
 
-def _engine_for(path: str, read_only: bool, busy_timeout_s: float) -> Engine:
-    if path == ":memory:":
-        if read_only:
-            raise UsageError("a database in memory that nobody can write to would be empty for ever")
-        return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
-    path = os.path.realpath(path)
-    with _registry_lock:
-        # By inode: one file may have several names.
-        identity = _identity(path, read_only)
-        if identity is not None and identity in _registry:
-            engine, handles = _registry[identity]
-            if engine.is_usable:
-                _registry[identity] = (engine, handles + 1)
-                return engine
-        engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
-        identity = _identity(path, read_only)
-        assert identity is not None
-        _registry[identity] = (engine, 1)
-        return engine
+def remove(path: str | os.PathLike[str]) -> None:
+    """Remove a database: the file and those beside it. To delete the file alone would leave its write-ahead log to the next one.
 
-
-def _identity(path: str, read_only: bool) -> tuple[int, int, bool] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino, read_only)
-
-
-def _release(engine: Engine) -> None:
-    """One handle less; the last one closes the engine."""
-    with _registry_lock:
-        for identity, (known, handles) in list(_registry.items()):
-            if known is engine:
-                if handles > 1:
-                    _registry[identity] = (engine, handles - 1)
-                    return
-                del _registry[identity]
-                break
-    engine.close()
-
-
-def _forget_registry() -> None:
-    global _registry_lock
-    _registry_lock = threading.Lock()
-    _registry.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_registry)
+    Raises:
+        CannotOpen: There is none.
+        DatabaseBusy: It is open, in this process or in another. Nothing was removed.
+        NotADatabase: It is somebody else's file.
+    """
+    name = _name_of(path)
+    if name == ":memory:":
+        raise InvalidOption("path is the name of a file: a database in memory ends when it is closed")
+    registry.remove(os.path.realpath(name))
 
 
 def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
@@ -227,7 +187,7 @@ class Database:
         """Close this handle; the last one on the file ends its feeds and closes it. A second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            _release(self._engine)
+            registry.release(self._engine)
 
     @property
     def is_closed(self) -> bool:

@@ -24,7 +24,7 @@
     │   ├── HistoryLost           the changes asked for were removed by retention
     │   └── HistoryDiverged       the position belongs to a future that was lost
     └── StorageError              trouble with the file
-        ├── CannotOpen            missing folder, a folder instead of a file, no permission
+        ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks
         ├── NotADatabase          some other file
         ├── IncompatibleFormat    a reactdb file of a newer format, or a foreign schema
         ├── DatabaseBusy          another process or thread held the write lock too long
@@ -197,7 +197,7 @@ class FeedOverflow(FeedError):
 
 
 class FeedAborted(FeedError):
-    """The table, or an index that the feed needs, is gone."""
+    """The table, or an index that the feed needs, is gone; or the feed was interrupted while it was told something."""
 
 
 class HistoryLost(FeedError):
@@ -246,7 +246,8 @@ class IncompatibleFormat(StorageError):
 
 
 class DatabaseBusy(StorageError):
-    """The write lock was held by somebody else for the whole `busy_timeout`. Nothing was written; try again."""
+    """The write lock was held by somebody else for the whole `busy_timeout`, or a file to be removed is open. Nothing was
+    written; try again."""
 
 
 class DiskFull(StorageError):

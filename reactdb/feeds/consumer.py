@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from reactdb.errors import FeedAborted
+from reactdb.feeds.claim import Claim
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
@@ -118,6 +120,12 @@ class BaseConsumer:
             self._drop_finished()
         return events
 
+    def _interrupt(self) -> None:
+        """Ctrl-C struck while an event was on its way: nobody knows whether it was told. So the feed ends, and says so, when it
+        is asked or woken next."""
+        self.error = FeedAborted("Changefeed aborted (interrupted while an event was told)")
+        self.close()
+
     def _member_ended(self, member: Subscription) -> bool:
         """Take the member out. Whether that was an error, and so the end of all."""
         error = member.error
@@ -163,6 +171,7 @@ class PushConsumer(BaseConsumer):
     __slots__ = (
         "_is_done",
         "_is_scheduled",
+        "_is_told_by_one_hub",
         "_on_completed",
         "_on_error",
         "_on_next",
@@ -184,11 +193,17 @@ class PushConsumer(BaseConsumer):
         self._on_completed = on_completed
         self._scheduler = scheduler
         # Made when there is something to tell first: most of very many feeds are idle.
-        self._turn: threading.Lock | None = None
+        self._turn: Claim | None = None
+        self._is_told_by_one_hub = False
         self._is_scheduled = False
         # What will wake it, where something waits for its time.
         self._timer: Any = None
         self._is_done = False
+
+    def open(self, flow: Flow) -> None:
+        super().open(flow)
+        hubs = {request.hub for request in flow.requests()}
+        self._is_told_by_one_hub = self._scheduler is None and len(hubs) == 1
 
     def now(self) -> float:
         if self._scheduler is None:
@@ -260,17 +275,16 @@ class PushConsumer(BaseConsumer):
     # Telling
 
     def _tell(self) -> None:
-        turn = self._turn
-        if turn is None:
-            with _making_turns:
-                turn = self._turn = self._turn or threading.Lock()
         while True:
-            if not turn.acquire(blocking=False):
-                return
-            try:
+            if self._is_told_by_one_hub:
+                # Which tells one at a time, by a claim of its own.
                 is_finished = self._tell_some()
-            finally:
-                turn.release()
+            else:
+                mine = threading.Lock()
+                with mine:
+                    if not self._claim().take(mine):
+                        return
+                    is_finished = self._tell_some()
             if is_finished or self.is_closed:
                 return
             for member in self.members:
@@ -291,8 +305,26 @@ class PushConsumer(BaseConsumer):
                     member.request.hub.drain()
                 return
 
+    def _claim(self) -> Claim:
+        if self._turn is None:
+            with _making_turns:
+                self._turn = self._turn or Claim()
+        return self._turn
+
     def _tell_some(self) -> bool:
         """Whether there is nothing more to come."""
+        if self.error is not None:
+            self._tell_error()
+            return True
+        try:
+            return self._tell_members()
+        except Exception:
+            raise
+        except BaseException:
+            self._interrupt()
+            raise
+
+    def _tell_members(self) -> bool:
         for member in self.members:
             member.is_woken = False
             for _ in range(EVENTS_IN_A_TURN):

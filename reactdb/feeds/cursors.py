@@ -44,18 +44,38 @@ class AskedConsumer(BaseConsumer):
         Raises:
             Exception: What ended the feed, once.
         """
-        with self._turn:
-            while True:
-                if self._out:
-                    return self._out.popleft()
-                if self.error is not None:
-                    error, self.error = self.error, None
-                    raise error
-                if self.is_closed or not self.members:
-                    self.close()
-                    return ENDED
+        event = NOTHING
+        try:
+            with self._turn:
+                event = self._take()
+            return event  # noqa: RET504 - kept, to put it back
+        except BaseException:
+            if event is not NOTHING and event is not ENDED and self._out is not None:
+                # Ctrl-C struck on the way out.
+                self._out.appendleft(event)
+            raise
+
+    def _take(self) -> Any:
+        while True:
+            if self._out:
+                # Not `popleft`: after a call, Ctrl-C may strike, and the event would be nowhere.
+                event = self._out[0]
+                del self._out[0]
+                return event
+            if self.error is not None:
+                error, self.error = self.error, None
+                raise error
+            if self.is_closed or not self.members:
+                self.close()
+                return ENDED
+            try:
                 if not self._look():
                     return NOTHING
+            except Exception:
+                raise
+            except BaseException:
+                self._interrupt()
+                raise
 
     def _look(self) -> bool:
         """Take one event of any member, through its terms, to `_out`. False: there is none."""

@@ -18,11 +18,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
 from typing import Any, Protocol
 
 from reactdb.change import Commit
 from reactdb.errors import CorruptDatabase, FeedAborted, FeedError, FeedOverflow, UsageError
+from reactdb.feeds.claim import Claim
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
@@ -59,6 +61,32 @@ def hub_of(engine: Engine) -> FeedHub:
         return hub
 
 
+class Later:
+    """A context that is entered inside another one and outlives it.
+
+    Not an ExitStack: one that is interrupted while it exits keeps itself, and the snapshot, until the garbage collector comes.
+    """
+
+    __slots__ = ("_inner",)
+
+    def __init__(self) -> None:
+        self._inner: AbstractContextManager[Snapshot] | None = None
+
+    def enter(self, inner: AbstractContextManager[Snapshot]) -> Snapshot:
+        snapshot = inner.__enter__()
+        self._inner = inner
+        return snapshot
+
+    def __enter__(self) -> Later:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._inner is not None:
+            self._inner.__exit__(kind, error, trace)
+
+
 class FeedHub:
     """See the head of this file. It is the engine's CommitListener."""
 
@@ -75,9 +103,9 @@ class FeedHub:
         # The node that is being advanced.
         self._current: Node | None = None
         self._ready: deque[Told] = deque()
-        self._telling = threading.Lock()
+        self._telling = Claim()
         self._tail_lock = threading.Lock()
-        self._is_tailing = False
+        self._is_tailing: bool | None = False
         self._state = StateAt(engine)
         self._seeding = Seeding(engine)
         self._epochs: list[Epoch] = []
@@ -211,9 +239,10 @@ class FeedHub:
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when somebody asks them for more; nobody is told."""
         self._lock = self.engine.publish_lock
-        self._telling = threading.Lock()
+        self._telling = Claim()
         self._tail_lock = threading.Lock()
-        self._is_busy = self._is_tailing = False
+        self._is_busy = False
+        self._is_tailing = False
         self._ready.clear()
 
     # -----------------------------------------------------------------------------------------------------------
@@ -261,9 +290,9 @@ class FeedHub:
 
     def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
         """From now on. False: the seeded view is too far from that."""
-        with ExitStack() as stack:
+        with Later() as later:
             with self._alone():
-                snapshot = stack.enter_context(self.engine.fresh_snapshot())
+                snapshot = later.enter(self.engine.fresh_snapshot())
                 if seeded is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
@@ -360,16 +389,28 @@ class FeedHub:
         self._mind_the_tail()
 
     def _sweep_if_free(self) -> None:
+        lock = self._lock
         while self._forgotten:
-            # Not free: who has the lock sweeps before, or looks again after, giving it back.
-            if not self._lock.acquire(blocking=False):
-                return
-            try:
+            if lock._is_owned():  # type: ignore[attr-defined]
+                # A finalizer, in the thread that has the lock.
                 if self._is_busy:
                     return
                 self._sweep()
-            finally:
-                self._lock.release()
+                continue
+            try:
+                # Not free: who has the lock sweeps before, or looks again after, giving it back.
+                if not lock.acquire(blocking=False):
+                    return
+                # Ctrl-C may strike after every call, but what `with` has taken it gives back.
+                with lock:
+                    lock.release()
+                    if self._is_busy:
+                        return
+                    self._sweep()
+            except BaseException:
+                if lock._is_owned():  # type: ignore[attr-defined]
+                    lock.release()
+                raise
 
     def _sweep(self) -> None:
         while True:
@@ -388,9 +429,13 @@ class FeedHub:
 
         with self._tail_lock:
             wanted = self.is_active
-            if wanted and not self._is_tailing:
+            if wanted is self._is_tailing:
+                return
+            # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
+            self._is_tailing = None
+            if wanted:
                 tailing.watch(self.engine)
-            elif not wanted and self._is_tailing:
+            else:
                 tailing.unwatch(self.engine)
             self._is_tailing = wanted
 
@@ -437,22 +482,18 @@ class FeedHub:
         """Tell all that is ready. Returns at once where somebody is telling already, this thread or another: it will be told
         there. Inside a transaction nothing is told: what subscribers write would become a part of it."""
         while self._ready:
-            if self.engine.current_transaction() is not None or not self._telling.acquire(blocking=False):
+            if self.engine.current_transaction() is not None:
                 return
-            try:
-                while True:
-                    try:
-                        told = self._ready.popleft()
-                    except IndexError:
-                        break
-                    try:
-                        told.run()
-                    except BaseException:
-                        # Interrupted: what it had to tell is still to be told.
-                        self._ready.append(told)
-                        raise
-            finally:
-                self._telling.release()
+            mine = threading.Lock()
+            with mine:
+                if not self._telling.take(mine):
+                    return
+                # Nobody else takes any away. It is taken away last: interrupted, what it had to tell is still to be told.
+                while self._ready:
+                    self._ready[0].run()
+                    if self._ready:
+                        # Not in a forked child, which has none.
+                        del self._ready[0]
         if self._forgotten:
             self._sweep_if_free()
             self._mind_the_tail()

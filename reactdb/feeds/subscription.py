@@ -232,7 +232,9 @@ class Subscription:
             if self._base is None:
                 self._base = max(self._routed(), self.since)
             self.end = end
-        self.wake()
+        # Also where it is woken already, as it says: Ctrl-C may have struck between its saying so and being woken.
+        self.is_woken = True
+        self.consumer.wake(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Polling: called by the consumer, in its turn

@@ -48,7 +48,7 @@ class Timers:
             self._count += 1
             timer = Timer(self, time.monotonic() + delay_s, self._count, callback)
             heapq.heappush(self._due, timer)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="reactdb-timers", daemon=True)
                 self._thread.start()
             else:

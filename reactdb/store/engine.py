@@ -28,7 +28,7 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
-from reactdb.store import schema, sqlite
+from reactdb.store import files, guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
 from reactdb.store.damage import damaged_document
 from reactdb.store.publisher import CommitListener, Publisher
@@ -75,8 +75,11 @@ class Engine:
         publisher: Who hears of commits.
     """
 
-    def __init__(self, path: str, *, read_only: bool, busy_timeout_s: float) -> None:
+    def __init__(
+        self, path: str, *, read_only: bool, busy_timeout_s: float, allow_network: bool = False
+    ) -> None:
         self.path = path
+        self._allow_network = allow_network
         self.read_only = read_only
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
@@ -95,20 +98,18 @@ class Engine:
     # Opening and closing
 
     def _open(self) -> None:
-        if not self.is_memory:
-            self._check_path()
-            self._make_file()
-            self._look_before_opening()
+        is_wal = self.is_memory or self._prepare()
         connection = self._connect("ro" if self.read_only else "rwc")
         try:
-            version = schema.identify(connection, self.path)
+            # Where nobody could look before, it is done now.
+            version = schema.identify(connection, self.path) if is_wal else self._look(connection)
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
             sqlite.configure(connection, reader=self.read_only)
             if self.read_only:
                 schema.show_as_today(connection, version)
             else:
-                if not self.is_memory:
+                if not is_wal:
                     self._use_wal(connection)
                 if version < schema.FORMAT_VERSION:
                     # Only then: it takes the write lock, which another process may have for long.
@@ -126,54 +127,50 @@ class Engine:
         except BaseException:
             connection.close()
             raise
-        if sqlite.has_wal_reset_bug():
-            logger.debug("SQLite %s has the WAL-reset bug; reactdb checkpoints around it", sqlite.VERSION)
 
-    def _check_path(self) -> None:
-        folder = os.path.dirname(self.path)
-        if os.path.isdir(self.path) or not os.path.isdir(folder):
-            raise CannotOpen(self.path, sqlite.reason_not_opened(self.path))
-        is_there = os.path.exists(self.path)
-        if not is_there and (self.read_only or not os.access(folder, os.W_OK)):
-            raise CannotOpen(self.path, sqlite.reason_not_opened(self.path))
-        wal = self.path + "-wal"
-        if os.path.exists(wal) and os.path.getsize(wal) and (not is_there or not os.path.getsize(self.path)):
-            raise CannotOpen(
-                self.path,
-                f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or remove both",
-            )
-
-    def _make_file(self) -> None:
-        """A new file is its owner's alone; the two beside it get the same permissions from SQLite."""
-        if self.read_only or os.path.exists(self.path):
-            return
+    def _prepare(self) -> bool:
+        """Everything that can be wrong with a file before a connection may write to it. Whether it was looked at and is in WAL
+        mode."""
+        files.check_path(self.path, read_only=self.read_only)
+        if not self._allow_network:
+            guards.refuse_network(self.path)
+        guards.refuse_unfit(self.path, read_only=self.read_only)
+        if self.read_only:
+            return False
+        is_new = files.make(self.path)
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            # Another process was quicker.
-            pass
-        except OSError as error:
-            reason = sqlite.reason_not_opened(self.path)
-            raise CannotOpen(
-                self.path, os.strerror(error.errno).lower() if error.errno else reason
-            ) from error
+            return self._look_before_writing()
+        except BaseException:
+            if is_new and not files.size(self.path):
+                os.unlink(self.path)
+            raise
 
-    def _look_before_opening(self) -> None:
+    def _look_before_writing(self) -> bool:
         """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
         another program's database into it."""
-        wal_bytes = file_bytes(self.path + "-wal")
-        if self.read_only and not wal_bytes:
-            return
         witness = self._connect("ro")
         try:
-            if schema.identify(witness, self.path):
-                check_log_belongs(witness, self.path, wal_bytes)
+            self._look(witness)
+            (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
+            return bool(mode == "wal")
         except sqlite.READ_ERRORS as error:
             # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
             if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
                 raise sqlite.translate(error, "open", self.path) from error
+            return False
         finally:
             witness.close()
+
+    def _look(self, connection: Connection) -> int:
+        """The format version, whether the log is the file's own, and whether locks hold."""
+        # In a transaction: so long SQLite keeps its lock.
+        connection.execute("BEGIN")
+        version = schema.identify(connection, self.path)
+        if version:
+            check_log_belongs(connection, self.path, file_bytes(self.path + "-wal"))
+        guards.make_sure_of_locks(self.path)
+        connection.execute("ROLLBACK")
+        return version
 
     def _connect(self, mode: str) -> Connection:
         return sqlite.connect(
@@ -211,6 +208,17 @@ class Engine:
         self._close_readers()
         if writer is not None:
             writer.close()
+
+    def __del__(self) -> None:
+        """Forgotten by everybody, and so used by nobody: a database in memory, or the program is at its end."""
+        try:
+            self._close_readers()
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.close_unused()
+        except Exception:
+            # Half opened, or half taken down with the program. What is left SQLite closes by itself.
+            pass
 
     def _close_readers(self) -> None:
         """Those that nobody uses just now. The others are closed when they are given back."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -96,6 +97,10 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
 
 def configure(connection: Connection, *, reader: bool) -> None:
     """The settings of every connection. Each costs a statement, so they are made once, when it is opened."""
+    hearing = hear_signals()
+    # To where it waits inside its `try`.
+    next(hearing)
+    connection.set_progress_handler(hearing.__next__, STEPS)
     execute = connection.execute
     execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if reader else CACHE_KIB}")
     # On macOS, fsync() leaves the data in the drive's cache, which a power cut empties. Elsewhere this changes nothing.
@@ -107,6 +112,42 @@ def configure(connection: Connection, *, reader: bool) -> None:
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether another connection's lock was in the way."""
+    text = str(error)
+    return (
+        (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+        or "database is locked" in text
+        or "database table is locked" in text
+    )
+
+
+def hear_signals() -> Iterator[int]:
+    """What SQLite calls now and then inside a long statement: it goes on after 0, and stops after 1.
+
+    A signal's handler, Ctrl-C's too, runs in the main thread between two steps of Python, of which a long statement has none but
+    these. What the handler raises would be lost in SQLite, so it is kept for `translate`, which raises it instead of SQLite's
+    "interrupted". A generator, because it goes on inside its `try`: in a function, the handler would run before it.
+    """
+    answer = 0
+    while True:
+        try:
+            while True:
+                yield answer
+                answer = 0
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            struck.append(error)
+            answer = 1
+
+
+# Steps of SQLite's machine between two looks at signals: 10 to 50 ms. Under a statement that is not long, it costs nothing.
+STEPS = 1_000_000
+# What handlers of signals have raised and nobody has heard yet. Only ever used by the main thread.
+struck: list[BaseException] = []
 
 
 def leave_open(connection: Connection) -> None:
@@ -125,16 +166,18 @@ left_open: list[Connection] = []
 
 
 def translate(error: Exception, operation: str, path: str) -> ReactDBError:
-    """SQLite's error as one of ours. The original stays as `__cause__` where the caller raises from it."""
+    """SQLite's error as one of ours. The original stays as `__cause__` where the caller raises from it.
+
+    Raises:
+        What a signal's handler has raised, KeyboardInterrupt as a rule: see `hear_signals`.
+    """
     name = getattr(error, "sqlite_errorname", "") or ""
+    if name == "SQLITE_INTERRUPT":
+        raise struck.pop() if struck else KeyboardInterrupt
     text = words_of(error)
     if isinstance(error, UnicodeDecodeError):
         name = "SQLITE_CORRUPT"
-    if (
-        name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-        or "database is locked" in text
-        or "database table is locked" in text
-    ):
+    if is_busy(error):
         return DatabaseBusy(
             f"{operation}: {path} is locked by another writer, or the file system's locks do not work; nothing was written"
         )

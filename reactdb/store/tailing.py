@@ -85,7 +85,7 @@ class Tailer:
                 return
             # One that is known by this number and is not it was forgotten: the number has been given out again.
             self._watched[id(engine)] = Watched(engine, connection)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
                 self._thread.start()
             self._wake.set()

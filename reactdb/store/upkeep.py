@@ -75,7 +75,7 @@ class Upkeep:
             reason = str(error)
             writer.doubt(error)
         finally:
-            connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
+            writer.wait_as_ever()
         if not reason:
             self._checkpoint_at = CHECKPOINT_BYTES
             return True
@@ -105,8 +105,8 @@ class Upkeep:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
-        writer.begin_upkeep()
         try:
+            writer.begin_upkeep()
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
             writer.has_own_epoch = True
@@ -126,11 +126,16 @@ class Upkeep:
         return more
 
     def _vacuum(self) -> None:
+        writer = self._writer
+        connection = writer.connection
         try:
-            self._writer.connection.execute("VACUUM")
+            connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
+            connection.execute("VACUUM")
         except SQLiteError as error:
-            self._writer.doubt(error)
-            raise self._writer.translated(error, "vacuum") from error
+            writer.doubt(error)
+            raise writer.translated(error, "vacuum") from error
+        finally:
+            writer.wait_as_ever()
         self._writer.check_same_file()
         self.checkpoint()
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
-from reactdb.store import schema, sqlite
+from reactdb.store import guards, schema, sqlite, waiting
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.epochs import start_epoch
 from reactdb.store.moved import FileGuard
@@ -76,12 +76,20 @@ class Writer:
         self.guard = None if engine.is_memory else FileGuard(engine.path)
         self.flushes = Flushes(engine.path, self.guard)
         self.upkeep = Upkeep(self)
+        # In memory a commit waits for the reads that are going on, and nobody else has the lock.
+        self._waits_in_pieces_s = 0.0 if self.guard is None else self.busy_timeout_s
+        self.wait_as_ever()
+
+    def wait_as_ever(self) -> None:
+        """How long each statement waits for another connection's lock, after it was another time."""
+        if self.guard is not None:
+            waiting.wait_at_most(self.connection, self.busy_timeout_s)
 
     def close(self) -> None:
         """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout`
         closes it itself, when it is done."""
         if self.guard is not None and self.guard.has_lost_its_log:
-            sqlite.leave_open(self.connection)
+            self.close_unused()
             return
         if self.current is not None:
             # By the thread that is inside of a transaction: it is taken back, and told so at its end.
@@ -98,9 +106,19 @@ class Writer:
             finally:
                 self._turns.release(ticket)
 
+    def close_unused(self) -> None:
+        """Close the connection, which nobody uses: unless its log was taken away, which it would write into the file."""
+        if self.guard is not None and self.guard.has_lost_its_log:
+            sqlite.leave_open(self.connection)
+            guards.note_lost_log(self.path)
+        else:
+            self.connection.close()
+
     def abandon(self) -> None:
         """In a forked child: the connection is the parent's, also in the middle of a transaction."""
         self._is_abandoned = True
+        if self.guard is not None and self.connection.in_transaction:
+            guards.note_forked_in_transaction(self.path)
         sqlite.leave_open(self.connection)
 
     @property
@@ -371,9 +389,11 @@ class Writer:
                 self._is_synchronous = is_hard
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
-            execute("BEGIN IMMEDIATE")
+            waiting.begin_immediate(connection, self._waits_in_pieces_s)
             (version,) = execute("PRAGMA data_version").fetchone()
             if version != self._seen_version:
+                if self._seen_version is not None:
+                    guards.wal_reset.another_wrote(self.path)
                 self._look_again(connection)
                 self._seen_version = version
             if not self.has_own_epoch and not self._engine.is_memory:
