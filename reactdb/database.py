@@ -55,6 +55,7 @@ def connect(
     retention: int | timedelta | None = None,
     scheduler: SchedulerBase | None = None,
     origin: str | None = None,
+    wal_limit_bytes: int | None = None,
 ) -> Database:
     """Open a database file, made where it is missing, or ":memory:".
 
@@ -68,6 +69,8 @@ def connect(
             values of kept changes, always stay.
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
+        wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
+            emptied; None: 4 GiB, or what another handle on the file has set.
 
     Returns:
         A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine.
@@ -86,12 +89,15 @@ def connect(
     check_origin(origin)
     if scheduler is not None and not hasattr(scheduler, "schedule"):
         raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
+    check_wal_limit(wal_limit_bytes)
     kept = Retention.of(retention)
     if kept is not None and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
     engine = _engine_for(_name_of(path), read_only, float(busy_timeout))
     if kept is not None:
         engine.retention = kept
+    if wal_limit_bytes is not None and not read_only:
+        engine.wal_limit_bytes = wal_limit_bytes
     return Database(engine, durability, scheduler, origin)
 
 
@@ -165,6 +171,13 @@ def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
 def check_durability(durability: object) -> None:
     if durability not in ("hard", "soft"):
         raise InvalidOption(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
+
+
+def check_wal_limit(limit_bytes: object) -> None:
+    if limit_bytes is not None and (
+        isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or limit_bytes < 1
+    ):
+        raise InvalidOption("wal_limit_bytes is a number of bytes, at least 1, or None")
 
 
 def check_flag(name: str, value: object) -> None:
@@ -260,7 +273,7 @@ class Database:
             elif not exist_ok or known.primary_key != primary_key:
                 raise TableExists(name)
 
-        self._write(one, None, False)
+        self._write(one, None, False, "table_create")
         return self.table(name)
 
     def table_drop(self, name: str) -> dict[str, int]:
@@ -272,7 +285,7 @@ class Database:
                 raise TableNotFound(name)
             transaction.drop_table(known)
 
-        self._write(one, None, False)
+        self._write(one, None, False, "table_drop")
         return {"tables_dropped": 1}
 
     def table_list(self) -> list[str]:
@@ -411,8 +424,14 @@ class Database:
         )
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`."""
+        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`.
+
+        And the health of the write-ahead log: `checkpoint` with `is_healthy`, `error`, `failed` (tries since it last succeeded),
+        `failing_s` and `is_refusing_writes`; `oldest_read_s`, the age in seconds of the oldest read of this process that is
+        still going on, 0.0 where there is none.
+        """
         engine = self._open_engine()
+        oldest_read_s = engine.oldest_read_s()
         with engine.snapshot() as snapshot:
             found: dict[str, Any] = {
                 "path": engine.path,
@@ -427,7 +446,7 @@ class Database:
                 found[name] = 0 if engine.is_memory else os.stat(engine.path + suffix).st_size
             except OSError:
                 found[name] = 0
-        return found
+        return found | {"checkpoint": engine.checkpoint_figures(), "oldest_read_s": oldest_read_s}
 
     # -----------------------------------------------------------------------------------------------------------
     # For tables and selections
@@ -459,7 +478,13 @@ class Database:
         info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
         return (info or self._look_for(table)).primary_key
 
-    def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
+    def _write(
+        self,
+        work: Callable[[WriteTransaction], T],
+        durability: str | None,
+        is_shareable: bool,
+        operation: str = "write",
+    ) -> T:
         engine = self._open_engine()
         if durability is None:
             chosen: Any = self._durability
@@ -468,7 +493,11 @@ class Database:
             chosen = durability
         # A shared commit has one origin.
         return engine.write(
-            work, durability=chosen, origin=self._origin, is_shareable=is_shareable and self._origin is None
+            work,
+            durability=chosen,
+            origin=self._origin,
+            is_shareable=is_shareable and self._origin is None,
+            operation=operation,
         )
 
     def _feed(self, query: Query, options: dict[str, Any]) -> Feed:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock, RLock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reactdb.errors import (
     CannotOpen,
@@ -30,6 +30,7 @@ from reactdb.errors import (
 )
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
+from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
@@ -79,6 +80,8 @@ class Engine:
         self.is_memory = path == ":memory:"
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
         self._readers: deque[Reader] = deque()
+        # Those that are inside of a read, and since when (monotonic).
+        self._reading: dict[Reader, float] = {}
         self._unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
@@ -96,7 +99,7 @@ class Engine:
             self._check_path()
             self._make_file()
             self._look_before_opening()
-        connection = self._connect("ro" if self.read_only else "rwc")
+        connection = self.connect("ro" if self.read_only else "rwc")
         try:
             version = schema.identify(connection, self.path)
             if self.read_only and version == 0:
@@ -158,7 +161,7 @@ class Engine:
         another program's database into it."""
         if self.read_only:
             return
-        witness = self._connect("ro")
+        witness = self.connect("ro")
         try:
             schema.identify(witness, self.path)
         except SQLiteError as error:
@@ -168,7 +171,8 @@ class Engine:
         finally:
             witness.close()
 
-    def _connect(self, mode: str) -> Connection:
+    def connect(self, mode: str) -> Connection:
+        """Another connection to the file (or memory). The caller configures and closes it."""
         return sqlite.connect(
             self._memory_name if self.is_memory else self.path,
             mode=mode,
@@ -181,7 +185,7 @@ class Engine:
         it fail believes in a WAL all the same. So a new connection is asked."""
         (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
         if mode == "wal":
-            witness = self._connect("rw")
+            witness = self.connect("rw")
             try:
                 (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
             finally:
@@ -298,12 +302,14 @@ class Engine:
             return
         reader = self._take_reader()
         connection = reader.connection
+        self._reading[reader] = time.monotonic()
         try:
             connection.execute("BEGIN")
             yield Snapshot(connection, self._catalogue_of(reader))
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
+            del self._reading[reader]
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._give_back(reader)
@@ -334,6 +340,11 @@ class Engine:
         with self.snapshot() as now:
             yield as_of(now, seq)
 
+    def oldest_read_s(self) -> float:
+        """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
+        began = list(self._reading.copy().values())
+        return time.monotonic() - min(began) if began else 0.0
+
     def _take_reader(self) -> Reader:
         if self._unusable is not None:
             raise self._unusable()
@@ -341,7 +352,7 @@ class Engine:
             return self._readers.pop()
         except IndexError:
             pass
-        connection = self._connect("ro" if self.read_only else "rw")
+        connection = self.connect("ro" if self.read_only else "rw")
         try:
             sqlite.configure(connection, reader=True)
             # Closed in between: in memory, this connection would be the first one to a new and empty database.
@@ -400,9 +411,12 @@ class Engine:
         durability: Durability,
         origin: str | None = None,
         is_shareable: bool = False,
+        operation: str = "write",
     ) -> T:
         """One write, as a part of this thread's transaction or as a commit of its own. See `Writer.write`."""
-        return self._writable().write(work, durability=durability, origin=origin, is_shareable=is_shareable)
+        return self._writable().write(
+            work, durability=durability, origin=origin, is_shareable=is_shareable, operation=operation
+        )
 
     def transaction(
         self, *, durability: Durability, origin: str | None = None
@@ -413,6 +427,19 @@ class Engine:
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
         return self._writable().upkeep.compact(retention, vacuum=vacuum)
+
+    @property
+    def wal_limit_bytes(self) -> int:
+        """Size of the write-ahead log beyond which writes are refused, while checkpoints fail."""
+        return self._writable().upkeep.checkpoints.limit_bytes
+
+    @wal_limit_bytes.setter
+    def wal_limit_bytes(self, limit_bytes: int) -> None:
+        self._writable().upkeep.checkpoints.limit_bytes = limit_bytes
+
+    def checkpoint_figures(self) -> dict[str, Any]:
+        """How checkpoints fare. See `Checkpoints.figures`."""
+        return HEALTHY if self._writer is None else self._writer.upkeep.checkpoints.figures()
 
     @property
     def retention(self) -> Retention | None:

@@ -130,10 +130,21 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         or (is_read_only and operation == "open")
     ):
         return CannotOpen(path, reason_not_opened(path))
+    if name == "SQLITE_PROTOCOL" or "locking protocol" in text:
+        return DatabaseBusy(
+            f"{operation}: {path}: the file system's locks do not work, or too many fight for them ({text}); nothing was written"
+        )
+    if name.startswith("SQLITE_IOERR_SHM"):
+        return StorageError(
+            f"{operation}: the shared memory of {path}, {path}-shm, cannot be used: no memory or no room left, or a file system "
+            f"that cannot share memory ({text}, {name})"
+        )
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
         return NotADatabase(path)
     if name.startswith("SQLITE_CORRUPT") or "malformed" in text:
-        return CorruptDatabase(f"{operation}: {path} is damaged ({text}); `reactdb doctor` says where")
+        return CorruptDatabase(
+            f"{operation}: {path} is damaged, or the disk cannot read it ({text}); `reactdb doctor` says where"
+        )
     if name == "SQLITE_FULL" or "disk is full" in text:
         return DiskFull(f"{operation}: no room left for {path}; nothing was written")
     if is_read_only:
