@@ -64,10 +64,27 @@ class Upkeep:
         return self.checkpoints.run()
 
     def after_failure(self, error: ReactDBError) -> None:
-        """A write failed and was rolled back. An empty log gives room back to a full disk, and makes it certain that what a
-        COMMIT left there when it failed is not found again after a crash."""
-        if isinstance(error, (DiskFull, OutcomeUnknown)) and not self._writer.connection.in_transaction:
-            self.checkpoints.run()
+        """A write failed and was rolled back. An empty log gives room back to a full disk. And where COMMIT failed after all of it
+        was in the log (its sync did), a crash would bring back what everybody has read not to be there: emptied, or written
+        over, the log has it no more."""
+        if not isinstance(error, (DiskFull, OutcomeUnknown)) or self._writer.connection.in_transaction:
+            return
+        if not self.checkpoints.run() and isinstance(error, OutcomeUnknown):
+            self._write_over()
+
+    def _write_over(self) -> None:
+        """A commit that changes nothing, and does not wait for the disk: it begins where the one that failed did."""
+        connection = self._writer.connection
+        try:
+            self._writer.begin_upkeep("write", is_hard=False)
+            # An UPDATE that changes nothing would write nothing. This writes the first page.
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            connection.execute(f"PRAGMA user_version={version}")
+            connection.execute("COMMIT")
+        except (ReactDBError, SQLiteError):
+            # Then it stays unknown, until the next write.
+            logger.debug("writing over the failed commit of %s failed", self._writer.path, exc_info=True)
+            self._writer.roll_back()
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep, in small transactions, and give the room back with `vacuum`."""

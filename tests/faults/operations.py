@@ -5,6 +5,7 @@ Rule of this file: an operation is deterministic, ids and all, so that the state
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,13 +97,18 @@ def open_and_read(db: Database, path: Path) -> None:
 
 
 def insert_some(db: Database) -> None:
-    db.table("more").insert([document(n) for n in range(100, 110)])
+    """So many that the next change begins another of the log's blocks (see `schema.BLOCK_BITS`)."""
+    db.table("more").insert([document(n) for n in range(100, 112)])
 
 
 def checkpoint(db: Database, path: Path) -> None:
     writer = db._engine._writer
     assert writer is not None
-    writer.in_turn(writer.upkeep.checkpoint)
+    is_done = writer.in_turn(writer.upkeep.checkpoint)
+    left = os.stat(f"{path}-wal").st_size
+    figures = db._engine.checkpoint_figures()
+    if is_done != figures["is_healthy"] or is_done == bool(figures["error"]) or (is_done and left):
+        raise AssertionError(f"the checkpoint gave {is_done}, {left} bytes are left, and the figures are {figures}")
 
 
 def bulk(db: Database, path: Path) -> None:
@@ -114,7 +120,9 @@ OPERATIONS = [
     Operation("open", ("cannot open", "open", "read"), open_and_read, opens=True),
     Operation("open after a crash", ("cannot open", "open", "read"), open_and_read, opens=True, has_log=True),
     Operation("read", ("read",), lambda db, path: state_of(db)),
-    Operation("insert", ("insert",), lambda db, path: db.table("games").insert(document(100))),
+    Operation(
+        "insert", ("insert",), lambda db, path: db.table("games").insert(document(100)), before=insert_some
+    ),
     Operation(
         "soft insert",
         ("insert",),
@@ -129,8 +137,8 @@ OPERATIONS = [
     Operation("table drop", ("table_drop",), lambda db, path: db.table_drop("more")),
     Operation("index build", ("index_create",), lambda db, path: db.table("more").index_create("text")),
     Operation("index drop", ("index_drop",), lambda db, path: db.table("games").index_drop("tags")),
-    Operation("compaction", ("compact",), lambda db, path: db.compact()),
-    Operation("vacuum", ("compact", "vacuum"), lambda db, path: db.compact(vacuum=True)),
+    Operation("compaction", ("compact", "read"), lambda db, path: db.compact()),
+    Operation("vacuum", ("compact", "vacuum", "read"), lambda db, path: db.compact(vacuum=True)),
     Operation("checkpoint", ("checkpoint",), checkpoint, before=insert_some),
     Operation("close", ("close",), lambda db, path: db.close(), before=insert_some, closes=True),
 ]

@@ -136,10 +136,10 @@ class Sweep:
 
     # -----------------------------------------------------------------------------------------------------------
 
-    def faults_of(self, call: str, error: int, is_sticky: bool, stride: int) -> Iterator[tuple[Fault, Tally]]:
+    def faults_of(self, call: str, error: int, is_sticky: bool, growth: float) -> Iterator[tuple[Fault, Tally]]:
         """Every case of one kind of fault: the n-th call fails, for n = 1, 2, ... until the operation makes fewer calls.
 
-        `stride`: after the first three, only each so-many-th n.
+        `growth`: 1 for every n; with more, each is so many times the one before.
         """
         nth = 1
         while nth < MOST_CALLS:
@@ -149,7 +149,7 @@ class Sweep:
             if not has_fired:
                 return
             yield fault, tally
-            nth += 1 if nth < 3 else stride
+            nth = max(nth + 1, int(nth * growth))
         raise Broken(f"{self.operation.name}: more than {MOST_CALLS} calls")
 
     def one(self, fault: Fault, tally: Tally) -> bool:

@@ -11,16 +11,17 @@ from pathlib import Path
 
 from reactdb.store import checkpoints
 
+from tests.faults.mutants import MUTANTS
 from tests.faults.operations import OPERATIONS, Operation
 from tests.faults.shim import Faults
 from tests.faults.sweep import SWEPT, Sweep, Tally
 
-STRIDE = 1
-QUICK_STRIDE = 9
+# 1, 2, 3, 4, 6, 9, 13, ...
+QUICK_GROWTH = 1.5
 SLOW_CASES = 0
 
 
-def sweep(operation: Operation, folder: Path, faults: Faults, stride: int) -> Tally:
+def sweep(operation: Operation, folder: Path, faults: Faults, growth: float) -> Tally:
     """All faults of one operation."""
     total = Tally()
     here = Sweep(operation, folder, faults)
@@ -28,7 +29,7 @@ def sweep(operation: Operation, folder: Path, faults: Faults, stride: int) -> Ta
         for is_sticky in (False, True):
             # SQLite tries for ten seconds before it gives up a lock on the shared memory.
             most = SLOW_CASES if call == "lock" and is_sticky else None
-            for _, tally in islice(here.faults_of(call, error, is_sticky, stride), most):
+            for _, tally in islice(here.faults_of(call, error, is_sticky, growth), most):
                 total.add(tally)
     return total
 
@@ -44,6 +45,8 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     checkpoints.CHECKPOINT_TIMEOUT_S = 0.05
     checkpoints.READERS_S = 0.02
+    if arguments.mutant:
+        MUTANTS[arguments.mutant][0]()
     faults = Faults(arguments.folder)
     total, scenarios = Tally(), 0
     for operation in OPERATIONS:
@@ -56,7 +59,7 @@ def main() -> int:
         started = time.monotonic()
         folder = arguments.folder / f"operation{scenarios}"
         folder.mkdir()
-        tally = sweep(operation, folder, faults, QUICK_STRIDE if arguments.quick else STRIDE)
+        tally = sweep(operation, folder, faults, QUICK_GROWTH if arguments.quick else 1.0)
         total.add(tally)
         scenarios += 1
         errors = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.errors.items()))
