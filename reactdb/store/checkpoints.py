@@ -5,8 +5,9 @@ nowhere but in a log that grows. So each change of state is logged, once; `db.st
 are refused, before the disk is full of it.
 
 Two steps. First the pages are copied (PASSIVE) by a connection of its own, while the writer's holds the write lock: nobody can
-commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `sqlite`), and it does not wait for readers while writers wait
-for it. Only where all was copied, TRUNCATE empties the log; then there is nothing left that a reader could keep.
+commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `sqlite`); FULL and TRUNCATE would take the lock themselves, but
+go on without it when they do not get it in time, and make writers wait for readers. Where all was copied, a commit that changes
+nothing begins the log anew.
 
 Thread safety: `figures` from any thread; everything else only by the thread whose turn it is.
 """
@@ -29,10 +30,12 @@ logger = logging.getLogger("reactdb")
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 # While it fails: bytes that the log grows between two tries.
 RETRY_BYTES = 4 * 1024 * 1024
-# Reads are short. One that is still there after this is not waited for: the next try comes later.
-READERS_S = 0.25
-# TRUNCATE must not give up early: without the write lock it is not safe before SQLite 3.51.3.
-CHECKPOINT_TIMEOUT_S = 10.0
+# Seconds before each try. Reads are short; one that is still there after these is not waited for.
+PAUSES_S = (0.0, 0.001, 0.01, 0.05)
+# Seconds that it waits for the write lock, which others have for milliseconds.
+LOCK_WAIT_S = 1.0
+# A log of this size is as good as empty.
+SMALL_BYTES = 64 * 1024
 # A log of this size is warned of.
 WARN_BYTES = 64 * 1024 * 1024
 # Beyond this, writes are refused, unless `connect(wal_limit_bytes=)` says otherwise: 4 GiB.
@@ -130,49 +133,69 @@ class Checkpoints:
     def _try(self) -> str:
         """Why it failed; empty where it did not."""
         writer = self._writer
-        connection = writer.connection
+        reason = ""
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                reason = self._copy()
-            finally:
-                connection.execute("ROLLBACK")
-            if reason:
-                return reason
-            connection.execute(f"PRAGMA busy_timeout={int(CHECKPOINT_TIMEOUT_S * 1000)}")
-            try:
-                busy, pages, done = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
-            return self._kept(pages, done) if busy else ""
+            for pause_s in PAUSES_S:
+                if pause_s:
+                    time.sleep(pause_s)
+                reason = self._copy_log() or self._begin_log_anew()
+                if not reason:
+                    return ""
         except SQLiteError as error:
             return str(writer.translated(error, "checkpoint"))
         except ReactDBError as error:
             return f"checkpoint: {error}"
+        return f"checkpoint: {reason}"
 
-    def _copy(self) -> str:
-        """All pages that no reader keeps, into the file. Why there are others; empty where there are none."""
+    def _copy_log(self) -> str:
+        """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
+        connection = self._writer.connection
         copier: Connection = self._writer.another_connection()
         try:
-            end = time.monotonic() + READERS_S
-            while True:
-                _, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                if pages == done:
-                    return ""
-                if time.monotonic() > end:
-                    return self._kept(pages, done)
-                time.sleep(READERS_S / 50)
+            connection.execute(f"PRAGMA busy_timeout={int(LOCK_WAIT_S * 1000)}")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            finally:
+                connection.execute("ROLLBACK")
         finally:
+            connection.execute(f"PRAGMA busy_timeout={int(self._writer.busy_timeout_s * 1000)}")
             copier.close()
+        if busy:
+            return "another program is copying the write-ahead log"
+        return f"{self._reader()} keeps {pages - done} of {pages} pages of the write-ahead log" if done < pages else ""
 
-    def _kept(self, pages: int, done: int) -> str:
+    def _begin_log_anew(self) -> str:
+        """Empty the log: the next commit does that, where nobody reads in it; so make one. Why it did not; empty where it did."""
+        writer = self._writer
+        assert writer.guard is not None
+        before = writer.guard.look()[0]
+        self.write_over()
+        is_anew = before <= SMALL_BYTES or writer.guard.look()[0] < before
+        return "" if is_anew else f"{self._reader()} is still in the write-ahead log"
+
+    def write_over(self) -> None:
+        """A commit that changes nothing. It begins where the last one ended, or where one began that failed.
+
+        Raises:
+            SQLiteError: COMMIT may have got as far as the one that failed; but the log has that one no more.
+        """
+        connection = self._writer.connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Not an UPDATE: of a row that stays as it is, SQLite writes nothing.
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            connection.execute(f"PRAGMA user_version={version}")
+            connection.execute("COMMIT")
+        except BaseException:
+            self._writer.roll_back()
+            raise
+
+    def _reader(self) -> str:
         age = self._writer.oldest_read_s()
-        whose = (
-            f"a read of this process that began {age:.1f} s ago"
-            if age >= READERS_S
-            else "a reader of another process, or one beside reactdb,"
-        )
-        return f"checkpoint: {whose} keeps {pages - done} of {pages} pages of the write-ahead log"
+        if age >= sum(PAUSES_S):
+            return f"a read of this process that began {age:.1f} s ago"
+        return "a reader of another program"
 
     def figures(self) -> dict[str, Any]:
         """For `db.stats()`: whether the last one succeeded, and if not: why, how often and for how many seconds."""

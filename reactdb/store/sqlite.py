@@ -91,6 +91,9 @@ def configure(connection: Connection, *, reader: bool) -> None:
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
+    else:
+        # The write-ahead log gives its room back when it begins anew.
+        execute("PRAGMA journal_size_limit=0")
 
 
 def leave_open(connection: Connection) -> None:

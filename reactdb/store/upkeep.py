@@ -70,21 +70,10 @@ class Upkeep:
         if not isinstance(error, (DiskFull, OutcomeUnknown)) or self._writer.connection.in_transaction:
             return
         if not self.checkpoints.run() and isinstance(error, OutcomeUnknown):
-            self._write_over()
-
-    def _write_over(self) -> None:
-        """A commit that changes nothing, and does not wait for the disk: it begins where the one that failed did."""
-        connection = self._writer.connection
-        try:
-            self._writer.begin_upkeep("write", is_hard=False)
-            # An UPDATE that changes nothing would write nothing. This writes the first page.
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            connection.execute(f"PRAGMA user_version={version}")
-            connection.execute("COMMIT")
-        except (ReactDBError, SQLiteError):
-            # Then it stays unknown, until the next write.
-            logger.debug("writing over the failed commit of %s failed", self._writer.path, exc_info=True)
-            self._writer.roll_back()
+            try:
+                self.checkpoints.write_over()
+            except SQLiteError:
+                logger.debug("writing over the failed commit of %s failed", self._writer.path, exc_info=True)
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep, in small transactions, and give the room back with `vacuum`."""

@@ -381,9 +381,9 @@ class Writer:
             origin=origin,
         )
 
-    def begin_upkeep(self, operation: str, *, is_hard: bool | None = None) -> None:
+    def begin_upkeep(self, operation: str) -> None:
         """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
-        self._begin(bool(self._is_synchronous) if is_hard is None else is_hard, None, False, operation)
+        self._begin(bool(self._is_synchronous), None, False, operation)
         self._seen_version = None
 
     def _look_again(self, connection: Connection) -> None:

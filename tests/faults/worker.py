@@ -43,8 +43,7 @@ def main() -> int:
     parser.add_argument("--break", dest="mutant")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    checkpoints.CHECKPOINT_TIMEOUT_S = 0.05
-    checkpoints.READERS_S = 0.02
+    checkpoints.LOCK_WAIT_S = 0.02
     if arguments.mutant:
         MUTANTS[arguments.mutant][0]()
     faults = Faults(arguments.folder)
