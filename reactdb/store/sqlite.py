@@ -181,4 +181,8 @@ def reason_not_opened(path: str) -> str:
             f"it, or its folder {folder}, may not be written (permission denied); "
             "also to read, SQLite needs two files beside it: copy it to a folder where they can be made"
         )
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return os.strerror(error.errno or errno.EIO).lower()
     return "SQLite could not open it (too many open files, or no permission for the files beside it)"

@@ -87,12 +87,13 @@ class Upkeep:
         while more:
             try:
                 more = writer.in_turn(lambda: self._step(target, removed, most))
+                if most < CHUNK_CHANGES:
+                    writer.in_turn(self.checkpoint)
             except DiskFull as error:
                 # A smaller step needs less room, and gives its own back before the next.
                 if most <= FEWEST_CHANGES:
                     raise DiskFull(f"{error}: {MAKE_ROOM}") from error
                 most = max(FEWEST_CHANGES, most // 10)
-                writer.in_turn(self.checkpoint)
         if vacuum:
             writer.in_turn(self._vacuum)
         return removed

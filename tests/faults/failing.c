@@ -68,7 +68,10 @@ static int kind_of_file(int file) { return file >= 0 && file < MOST_FILES ? kind
 static int fails(int call, int kind) {
     if (!kind || !control || !control->armed) return 0;
     if (!(control->calls & call) || !(control->files & kind)) return 0;
-    if (control->thread && control->thread != (long)syscall(SYS_gettid)) return 0;
+    /* This thread, or below zero: all but this one. */
+    long thread = control->thread, mine = thread ? (long)syscall(SYS_gettid) : 0;
+    if (thread > 0 && thread != mine) return 0;
+    if (thread < 0 && thread == -mine) return 0;
     long seen = __sync_add_and_fetch(&control->seen, 1);
     if (seen != control->nth && !(control->sticky && seen > control->nth)) return 0;
     __sync_add_and_fetch(&control->fired, 1);

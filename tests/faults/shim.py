@@ -104,8 +104,8 @@ class Faults:
         self.control = Control.from_buffer(self._memory)
         self.control.folder = os.fsencode(folder.resolve())
 
-    def arm(self, fault: Fault, *, any_thread: bool = False) -> None:
-        """From now on; in this thread only, so that the count is the same every time, unless `any_thread`."""
+    def arm(self, fault: Fault, *, threads: str = "this") -> None:
+        """From now on; in this thread, so that the count is the same every time, in "all", or in all "but this"."""
         control = self.control
         control.armed = 0
         control.calls = CALLS[fault.call]
@@ -113,7 +113,7 @@ class Faults:
         control.error = fault.error
         control.sticky = fault.is_sticky
         control.nth = fault.nth
-        control.thread = 0 if any_thread else threading.get_native_id()
+        control.thread = {"this": 1, "all": 0, "but this": -1}[threads] * threading.get_native_id()
         control.seen = control.fired = control.torn_fd = 0
         control.armed = 1
 
@@ -123,8 +123,8 @@ class Faults:
         return int(self.control.fired)
 
     @contextmanager
-    def during(self, fault: Fault, *, any_thread: bool = False) -> Iterator[None]:
-        self.arm(fault, any_thread=any_thread)
+    def during(self, fault: Fault, *, threads: str = "this") -> Iterator[None]:
+        self.arm(fault, threads=threads)
         try:
             yield
         finally:

@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -13,12 +14,12 @@ from reactdb.store import checkpoints
 
 from tests.faults.mutants import MUTANTS
 from tests.faults.operations import OPERATIONS, Operation
+from tests.faults.scenarios import SCENARIOS, SLOW, Skipped
 from tests.faults.shim import Faults
 from tests.faults.sweep import SWEPT, Sweep, Tally
 
 # 1, 2, 3, 4, 6, 9, 13, ...
 QUICK_GROWTH = 1.5
-SLOW_CASES = 0
 
 
 def sweep(operation: Operation, folder: Path, faults: Faults, growth: float) -> Tally:
@@ -27,11 +28,25 @@ def sweep(operation: Operation, folder: Path, faults: Faults, growth: float) -> 
     here = Sweep(operation, folder, faults)
     for call, error in SWEPT:
         for is_sticky in (False, True):
-            # SQLite tries for ten seconds before it gives up a lock on the shared memory.
-            most = SLOW_CASES if call == "lock" and is_sticky else None
+            # SQLite tries for ten seconds before it gives up a lock on the shared memory: a scenario has that one.
+            most = 0 if call == "lock" and is_sticky else None
             for _, tally in islice(here.faults_of(call, error, is_sticky, growth), most):
                 total.add(tally)
     return total
+
+
+def play(scenario: Callable[[Path, Faults], None], folder: Path, faults: Faults) -> tuple[str, str]:
+    """(ok, skipped or BROKEN; why)."""
+    try:
+        scenario(folder, faults)
+    except Skipped as reason:
+        return "skipped", str(reason)
+    except Exception as error:
+        logging.getLogger("tests.faults").debug("it broke", exc_info=True)
+        return "BROKEN", f"{type(error).__name__}: {error}"
+    finally:
+        faults.lift()
+    return "ok", ""
 
 
 def main() -> int:
@@ -42,36 +57,44 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--break", dest="mutant")
     arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)
+    logging.getLogger("reactdb").addHandler(logging.NullHandler())
+    logging.getLogger("reactdb").propagate = False
     checkpoints.LOCK_WAIT_S = 0.02
     if arguments.mutant:
         MUTANTS[arguments.mutant][0]()
     faults = Faults(arguments.folder)
-    total, scenarios = Tally(), 0
-    for operation in OPERATIONS:
-        name = f"sweep {operation.name}"
+    growth = QUICK_GROWTH if arguments.quick else 1.0
+    total, count, broken = Tally(), 0, 0
+    for place, one in enumerate([*OPERATIONS, *SCENARIOS]):
+        name = f"sweep {one.name}" if isinstance(one, Operation) else one.__name__.replace("_", " ")
         if arguments.only and not any(text in name for text in arguments.only):
             continue
+        if arguments.quick and one in SLOW:
+            continue
+        count += 1
         if arguments.list:
             print(name)
             continue
         started = time.monotonic()
-        folder = arguments.folder / f"operation{scenarios}"
+        folder = arguments.folder / str(place)
         folder.mkdir()
-        tally = sweep(operation, folder, faults, QUICK_GROWTH if arguments.quick else 1.0)
-        total.add(tally)
-        scenarios += 1
-        errors = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.errors.items()))
-        print(
-            f"{'ok    ' if not tally.broken else 'BROKEN'} {name}: {tally.cases} faults, {tally.absorbed} without effect"
-            f"{', ' + errors if errors else ''} ({time.monotonic() - started:.1f} s)",
-            flush=True,
-        )
-        for broken in tally.broken[:20]:
-            print("      ", broken, flush=True)
+        if isinstance(one, Operation):
+            tally = sweep(one, folder, faults, growth)
+            total.add(tally)
+            verdict = "BROKEN" if tally.broken else "ok"
+            errors = [f"{errors} {kind}" for kind, errors in sorted(tally.errors.items())]
+            said = ", ".join([f"{tally.cases} faults", f"{tally.absorbed} without effect", *errors])
+        else:
+            tally = Tally()
+            verdict, said = play(one, folder, faults)
+        broken += verdict == "BROKEN"
+        seconds = f"({time.monotonic() - started:.1f} s)"
+        print(f"{verdict:7} {name}{': ' if said else ''}{said} {seconds}", flush=True)
+        for line in tally.broken[:20]:
+            print("       ", line, flush=True)
     if not arguments.list:
-        print(f"{scenarios} scenarios, {total.cases} faults, {len(total.broken)} promises broken")
-    return 1 if total.broken else 0
+        print(f"{count} scenarios, {total.cases} faults of single calls, {broken} scenarios broken")
+    return 1 if broken or not count else 0
 
 
 if __name__ == "__main__":
