@@ -163,7 +163,11 @@ class Checkpoints:
             copier.close()
         if busy:
             return "another program is copying the write-ahead log"
-        return f"{self._reader()} keeps {pages - done} of {pages} pages of the write-ahead log" if done < pages else ""
+        return (
+            f"{self._reader()} keeps {pages - done} of {pages} pages of the write-ahead log"
+            if done < pages
+            else ""
+        )
 
     def _begin_log_anew(self) -> str:
         """Empty the log: the next commit does that, where nobody reads in it; so make one. Why it did not; empty where it did."""

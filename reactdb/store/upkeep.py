@@ -9,6 +9,7 @@ Thread safety: `compact` from any thread; everything else only by the thread who
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reactdb.errors import DiskFull, OutcomeUnknown, ReactDBError, UsageError
@@ -64,8 +65,8 @@ class Upkeep:
         return self.checkpoints.run()
 
     def after_failure(self, error: ReactDBError) -> None:
-        """A write failed and was rolled back. An empty log gives room back to a full disk. And where COMMIT failed after all of it
-        was in the log (its sync did), a crash would bring back what everybody has read not to be there: emptied, or written
+        """A write failed and was rolled back. An empty log gives room back to a full disk. And where COMMIT failed when all of it
+        was in the log (its flush did), a crash would bring back what everybody has read not to be there: emptied, or written
         over, the log has it no more."""
         if not isinstance(error, (DiskFull, OutcomeUnknown)) or self._writer.connection.in_transaction:
             return
@@ -86,7 +87,7 @@ class Upkeep:
         most, more = CHUNK_CHANGES, True
         while more:
             try:
-                more = writer.in_turn(lambda: self._step(target, removed, most))
+                more = writer.in_turn(partial(self._step, target, removed, most))
                 if most < CHUNK_CHANGES:
                     writer.in_turn(self.checkpoint)
             except DiskFull as error:

@@ -230,7 +230,9 @@ class Writer:
                 raise transaction.ruin
             connection.execute(f"RELEASE write{depth}")
         except BaseException as error:
-            translated = self._engine.translated(error, operation) if isinstance(error, SQLiteError) else error
+            translated = (
+                self._engine.translated(error, operation) if isinstance(error, SQLiteError) else error
+            )
             if not self._is_abandoned:
                 self._memory.forget()
                 transaction.count, transaction.catalogue, transaction.is_catalogue_changed = kept
@@ -337,9 +339,7 @@ class Writer:
     # -----------------------------------------------------------------------------------------------------------
     # Begin and commit
 
-    def _begin(
-        self, is_hard: bool, origin: str | None, collect: bool, operation: str
-    ) -> WriteTransaction:
+    def _begin(self, is_hard: bool, origin: str | None, collect: bool, operation: str) -> WriteTransaction:
         self._engine.check_usable()
         connection = self.connection
         execute = connection.execute

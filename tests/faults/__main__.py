@@ -16,7 +16,9 @@ from tests.faults import shim
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer cases: some of the calls of each operation")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer cases: some of the calls of each operation"
+    )
     parser.add_argument("--only", action="append", default=[], help="scenarios whose name contains this")
     parser.add_argument("--list", action="store_true", help="name the scenarios")
     parser.add_argument("--break", dest="mutant", help="break the store on purpose; the run must then fail")

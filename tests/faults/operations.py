@@ -108,8 +108,14 @@ def checkpoint(db: Database, path: Path) -> None:
     is_done = writer.in_turn(writer.upkeep.checkpoint)
     left = os.stat(f"{path}-wal").st_size
     figures = db._engine.checkpoint_figures()
-    if is_done != figures["is_healthy"] or is_done == bool(figures["error"]) or (is_done and left > checkpoints.SMALL_BYTES):
-        raise AssertionError(f"the checkpoint gave {is_done}, {left} bytes are left, and the figures are {figures}")
+    if (
+        is_done != figures["is_healthy"]
+        or is_done == bool(figures["error"])
+        or (is_done and left > checkpoints.SMALL_BYTES)
+    ):
+        raise AssertionError(
+            f"the checkpoint gave {is_done}, {left} bytes are left, and the figures are {figures}"
+        )
 
 
 def bulk(db: Database, path: Path) -> None:

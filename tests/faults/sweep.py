@@ -27,7 +27,6 @@ import reactdb
 from reactdb.database import Database
 from reactdb.errors import OutcomeUnknown, StorageError
 from reactdb.store import doctor
-
 from tests.faults.operations import Operation, State, fill, state_of
 from tests.faults.shim import Fault, Faults
 
@@ -136,7 +135,9 @@ class Sweep:
 
     # -----------------------------------------------------------------------------------------------------------
 
-    def faults_of(self, call: str, error: int, is_sticky: bool, growth: float) -> Iterator[tuple[Fault, Tally]]:
+    def faults_of(
+        self, call: str, error: int, is_sticky: bool, growth: float
+    ) -> Iterator[tuple[Fault, Tally]]:
         """Every case of one kind of fault: the n-th call fails, for n = 1, 2, ... until the operation makes fewer calls.
 
         `growth`: 1 for every n; with more, each is so many times the one before.
@@ -157,10 +158,8 @@ class Sweep:
         path = self._fresh()
         open_files = len(os.listdir("/proc/self/fd"))
         try:
-            if self.operation.opens:
-                has_fired = self._open(path, fault, tally)
-            else:
-                has_fired = self._use(path, fault, tally)
+            play = self._open if self.operation.opens else self._use
+            has_fired = play(path, fault, tally)
             self._examine(path)
             left = len(os.listdir("/proc/self/fd")) - open_files
             if left > 0:
@@ -286,7 +285,9 @@ class Sweep:
         told = [(event["seq"], event["table"], event["old_val"], event["new_val"]) for event in heard]
         logged = [(one.seq, one.table, one.old_val, one.new_val) for one in db.log(since=start)]
         if told != logged:
-            raise Broken(f"feeds were told of {[one[0] for one in told]}, the log has {[one[0] for one in logged]}")
+            raise Broken(
+                f"feeds were told of {[one[0] for one in told]}, the log has {[one[0] for one in logged]}"
+            )
 
     def _examine(self, path: Path) -> None:
         """Opened anew, everything is right."""
