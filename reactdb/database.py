@@ -25,6 +25,7 @@ from reactdb.errors import (
 )
 from reactdb.query import ALL_TABLES, Get, Query
 from reactdb.store.catalogue import TableInfo, check_name
+from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import epoch_at
 from reactdb.store.retention import Retention
@@ -89,7 +90,7 @@ def connect(
     check_origin(origin)
     if scheduler is not None and not hasattr(scheduler, "schedule"):
         raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
-    check_wal_limit(wal_limit_bytes)
+    check_limit_bytes(wal_limit_bytes)
     kept = Retention.of(retention)
     if kept is not None and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
@@ -171,13 +172,6 @@ def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
 def check_durability(durability: object) -> None:
     if durability not in ("hard", "soft"):
         raise InvalidOption(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
-
-
-def check_wal_limit(limit_bytes: object) -> None:
-    if limit_bytes is not None and (
-        isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or limit_bytes < 1
-    ):
-        raise InvalidOption("wal_limit_bytes is a number of bytes, at least 1, or None")
 
 
 def check_flag(name: str, value: object) -> None:
@@ -424,12 +418,8 @@ class Database:
         )
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`.
-
-        And the health of the write-ahead log: `checkpoint` with `is_healthy`, `error`, `failed` (tries since it last succeeded),
-        `failing_s` and `is_refusing_writes`; `oldest_read_s`, the age in seconds of the oldest read of this process that is
-        still going on, 0.0 where there is none.
-        """
+        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`; `checkpoint`
+        (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can be emptied, and what may keep it."""
         engine = self._open_engine()
         oldest_read_s = engine.oldest_read_s()
         with engine.snapshot() as snapshot:

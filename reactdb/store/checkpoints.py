@@ -18,7 +18,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from reactdb.errors import ReactDBError, WalTooLarge
+from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
 from reactdb.store.sqlite import Connection, SQLiteError
 
 if TYPE_CHECKING:
@@ -42,6 +42,14 @@ WARN_BYTES = 64 * 1024 * 1024
 LIMIT_BYTES = 4 * 1024 * 1024 * 1024
 # Seconds between two tries while writes are refused.
 RETRY_S = 1.0
+
+
+def check_limit_bytes(limit_bytes: object) -> None:
+    """Raises: InvalidOption."""
+    if limit_bytes is not None and (
+        isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or limit_bytes < 1
+    ):
+        raise InvalidOption("wal_limit_bytes is a number of bytes, at least 1, or None")
 
 
 class Checkpoints:

@@ -14,9 +14,11 @@ from typing import Any
 import reactdb
 from reactdb import row
 from reactdb.database import Database
-from reactdb.store import checkpoints
+from reactdb.store import checkpoints, schema
 
 State = dict[str, Any]
+
+FILES = Path(__file__).resolve().parent.parent / "files"
 
 
 def state_of(db: Database) -> State:
@@ -27,7 +29,7 @@ def state_of(db: Database) -> State:
         indexes = table.index_list()
         found[name] = {
             "documents": table.order_by().run(),
-            **{index: [one["id"] for one in table.order_by(index=index).run()] for index in indexes},
+            **{index: table.order_by(index=index).run() for index in indexes},
         }
     return found
 
@@ -66,6 +68,7 @@ class Operation:
         opens: It opens the file itself; `act` gets None.
         is_new: The file is not there yet.
         has_log: The file was left behind by a process that died.
+        kept: The file is this one, of an older format, compressed, perhaps with its write-ahead log beside it.
         closes: The database is closed afterwards.
     """
 
@@ -76,6 +79,7 @@ class Operation:
     opens: bool = False
     is_new: bool = False
     has_log: bool = False
+    kept: Path | None = None
     closes: bool = False
 
 
@@ -95,6 +99,17 @@ def create(db: Database, path: Path) -> None:
 def open_and_read(db: Database, path: Path) -> None:
     with reactdb.connect(path, busy_timeout=0.02) as opened:
         opened.table("games").get(1).run()
+
+
+def open_and_read_all(db: Database, path: Path) -> None:
+    with reactdb.connect(path, busy_timeout=0.02) as opened:
+        state_of(opened)
+
+
+def kept_files() -> list[Path]:
+    """Files of formats that are brought to today's when they are opened."""
+    found = sorted(FILES.glob("format-*-*.db.gz"))
+    return [file for file in found if int(file.name.split("-")[1]) < schema.FORMAT_VERSION]
 
 
 def insert_some(db: Database) -> None:
@@ -147,5 +162,15 @@ OPERATIONS = [
     Operation("compaction", ("compact", "read"), lambda db, path: db.compact()),
     Operation("vacuum", ("compact", "vacuum", "read"), lambda db, path: db.compact(vacuum=True)),
     Operation("checkpoint", ("checkpoint",), checkpoint, before=insert_some),
+    *(
+        Operation(
+            f"migration of {file.name.removesuffix('.db.gz')}",
+            ("cannot open", "open", "read"),
+            open_and_read_all,
+            opens=True,
+            kept=file,
+        )
+        for file in kept_files()
+    ),
     Operation("close", ("close",), lambda db, path: db.close(), before=insert_some, closes=True),
 ]

@@ -14,6 +14,7 @@ Rule of this file: a broken promise is an exception, `Broken`; nothing here is c
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import shutil
 import subprocess
@@ -94,7 +95,12 @@ class Sweep:
         self.faults = faults
         self._number = 0
         self._template = folder / "template.db"
-        if operation.has_log:
+        if operation.kept is not None:
+            for suffix in ("", "-wal"):
+                source = operation.kept.with_name(operation.kept.name.removesuffix(".gz") + f"{suffix}.gz")
+                if source.exists():
+                    Path(f"{self._template}{suffix}").write_bytes(gzip.decompress(source.read_bytes()))
+        elif operation.has_log:
             leave_behind(self._template)
         elif not operation.is_new:
             fill(self._template)
