@@ -165,7 +165,7 @@ OPERATIONS = [
     *(
         Operation(
             f"migration of {file.name.removesuffix('.db.gz')}",
-            ("cannot open", "open", "read"),
+            ("cannot open", "open", "read", "the file has format"),
             open_and_read_all,
             opens=True,
             kept=file,

@@ -25,7 +25,7 @@ from typing import Any
 
 import reactdb
 from reactdb.database import Database
-from reactdb.errors import CannotOpen, DatabaseBusy, DiskFull, StorageError, WalTooLarge
+from reactdb.errors import CannotOpen, DatabaseBusy, DiskFull, OutcomeUnknown, StorageError, WalTooLarge
 from reactdb.store import checkpoints, doctor, tailing, writer
 from reactdb.store.engine import Engine
 from tests.faults.operations import document, fill
@@ -275,6 +275,72 @@ def long_reader_of_this_process(folder: Path, faults: Faults) -> None:
         return end
 
     long_reader(folder, faults, begin, "a read of this process that began")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Many writers
+
+
+def writers_that_share_a_commit(folder: Path, faults: Faults) -> None:
+    """Threads whose writes go into one commit, while calls fail: each hears of its own write what is so, and feeds of all."""
+    path = folder / "a.db"
+    told: dict[int, str] = {}
+    with reactdb.connect(path) as db:
+        games = db.table_create("games")
+        heard: list[Any] = []
+        games.changes(include_seq=True).subscribe(heard.append)
+
+        def write(thread: int) -> None:
+            for n in range(thread * 1_000, thread * 1_000 + 60):
+                try:
+                    games.insert({"id": n, "text": "x" * 500})
+                    told[n] = "there"
+                except OutcomeUnknown:
+                    told[n] = "unknown"
+                except StorageError:
+                    told[n] = "not there"
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        calls = itertools.cycle(
+            [
+                ("sync", errno.EIO),
+                ("write", errno.ENOSPC),
+                ("write", errno.EIO),
+                ("short write", errno.ENOSPC),
+            ]
+        )
+        struck = 0
+        for nth in itertools.cycle(range(1, 6)):
+            if not any(thread.is_alive() for thread in threads):
+                break
+            call, error = next(calls)
+            faults.arm(Fault(call, error, nth), threads="all")
+            end = time.monotonic() + 0.05
+            while not faults.control.fired and time.monotonic() < end:
+                time.sleep(0.0005)
+            struck += faults.lift()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        check(struck > 5, f"only {struck} faults struck")
+        games.insert({"id": -1})
+        found = {one["id"] for one in games.run()}
+        for n, word in told.items():
+            check(
+                word == "unknown" or (n in found) == (word == "there"),
+                f"{n} was told to be {word}, which is wrong",
+            )
+        check(len(told) == 360, f"{len(told)} of 360 writes heard anything")
+        check(
+            [one["seq"] for one in heard] == [one.seq for one in db.log()],
+            "feeds were told something else than the log",
+        )
+    with reactdb.connect(path) as db:
+        check(
+            {one["id"] for one in db.table("games").run()} == found, "opened again, something else is there"
+        )
+    is_healthy(path)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -606,6 +672,7 @@ SCENARIOS: list[Callable[[Path, Faults], None]] = [
     a_sync_that_fails_once,
     long_reader_of_another_program,
     long_reader_of_this_process,
+    writers_that_share_a_commit,
     files_that_cannot_be_opened,
     no_shared_memory,
     no_locks,

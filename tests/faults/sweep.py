@@ -8,7 +8,7 @@ After each, the promise is examined:
     told             the feeds were told of what is in the log, of all of it, once, and of nothing else
     usable           the same handle does the operation when the fault is gone, so does another one, and the doctor is content
 
-Rule of this file: a broken promise is an exception, `Broken`; nothing here is caught but that.
+Rule of this file: a broken promise is an exception, `Broken`, and so is whatever the examination itself stumbles over.
 """
 
 from __future__ import annotations
@@ -153,9 +153,10 @@ class Sweep:
             fault = Fault(call, error, nth, is_sticky)
             tally = Tally()
             has_fired = self.one(fault, tally)
+            if has_fired or tally.broken:
+                yield fault, tally
             if not has_fired:
                 return
-            yield fault, tally
             nth = max(nth + 1, int(nth * growth))
         raise Broken(f"{self.operation.name}: more than {MOST_CALLS} calls")
 
@@ -170,9 +171,10 @@ class Sweep:
             left = len(os.listdir("/proc/self/fd")) - open_files
             if left > 0:
                 raise Broken(f"{left} open files are left behind")
-        except Broken as broken:
-            tally.broken.append(f"{self.operation.name}: {fault}: {broken}")
-            has_fired = True
+        except Exception as error:
+            said = str(error) if isinstance(error, Broken) else f"then, {type(error).__name__}: {error}"
+            tally.broken.append(f"{self.operation.name}: {fault}: {said}")
+            has_fired = self.faults.control.fired > 0
         finally:
             self.faults.lift()
             self._remove(path)
