@@ -93,6 +93,20 @@ def test_a_reader_that_does_not_end_is_warned_of_once_and_not_waited_for(path, r
         assert "succeed again" in caplog.text
 
 
+def test_that_it_is_over_is_noticed_by_a_small_write_too(path, reader, monkeypatch):
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games")
+        begin_to_read(reader)
+        insert(db, 6)
+        assert not db.stats()["checkpoint"]["is_healthy"]
+        reader.execute("ROLLBACK")
+        monkeypatch.setattr(checkpoints, "AGAIN_S", 0.0)
+        db.table("games").insert({})
+
+        assert db.stats()["checkpoint"]["is_healthy"]
+        assert db.stats()["wal_bytes"] < 65_536
+
+
 def test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied(path, reader):
     with reactdb.connect(path, durability="soft", wal_limit_bytes=500_000) as db:
         games = db.table_create("games")

@@ -28,8 +28,9 @@ logger = logging.getLogger("reactdb")
 
 # Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
-# While it fails: bytes that the log grows between two tries.
+# While it fails: bytes that the log grows between two tries, or seconds between two commits that try, whichever is first.
 RETRY_BYTES = 4 * 1024 * 1024
+AGAIN_S = 5.0
 # Seconds before each try. Reads are short; one that is still there after these is not waited for.
 PAUSES_S = (0.0, 0.001, 0.01, 0.05)
 # Seconds that it waits for the write lock, which others have for milliseconds.
@@ -75,7 +76,9 @@ class Checkpoints:
 
     def after_commit(self, wal_bytes: int) -> None:
         """A checkpoint, where the log has grown enough for one. Raises nothing."""
-        if wal_bytes <= self._due_bytes:
+        if wal_bytes <= self._due_bytes and (
+            self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S
+        ):
             return
         self._wal_bytes = wal_bytes
         if self.run():

@@ -35,7 +35,7 @@ def wrap_writer(execute: Callable[[Any, str], Any]) -> None:
     def __init__(self: Any, opened: Any, connection: Any) -> None:
         begin(self, opened, Wrapped(connection, execute))
 
-    writer.Writer.__init__ = __init__  # type: ignore[method-assign]
+    writer.Writer.__init__ = __init__  # type: ignore[assignment, method-assign]
 
 
 def swallow() -> None:

@@ -134,7 +134,7 @@ def checkpoint(db: Database, path: Path) -> None:
 
 
 def bulk(db: Database, path: Path) -> None:
-    db.table("games").insert([document(n) for n in range(100, 300)])
+    db.table("games").insert([document(n) for n in range(100, 200)])
 
 
 OPERATIONS = [

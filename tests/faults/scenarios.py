@@ -136,10 +136,11 @@ def checkpoints_that_fail(folder: Path, faults: Faults, fault: Fault, word: str)
             check(db.stats()["checkpoint"]["is_healthy"], "it is not healthy from the start")
             written = 0
 
-            def write() -> None:
+            def write(times: int = 1) -> None:
                 nonlocal written
-                games.insert({"id": written, "text": "x" * 20_000})
-                written += 1
+                for _ in range(times):
+                    games.insert({"id": written, "text": "x" * 20_000})
+                    written += 1
 
             with faults.during(fault):
                 while written < 10:
@@ -148,9 +149,7 @@ def checkpoints_that_fail(folder: Path, faults: Faults, fault: Fault, word: str)
                 check(not figures["is_healthy"], "checkpoints fail, but the figures say they do not")
                 check(figures["failed"] >= 1 and figures["failing_s"] > 0, f"the figures are {figures}")
                 check(word in figures["error"], f"the figures say {figures['error']!r}, not {word!r}")
-                refused(
-                    WalTooLarge, lambda: [write() for _ in range(200)], "insert", "limit of 1048576", word
-                )
+                refused(WalTooLarge, lambda: write(200), "insert", "limit of 1048576", word)
                 refused(WalTooLarge, write)
                 check(
                     db.stats()["checkpoint"]["is_refusing_writes"], "it does not say that it refuses writes"

@@ -174,7 +174,7 @@ class Sweep:
         except Exception as error:
             said = str(error) if isinstance(error, Broken) else f"then, {type(error).__name__}: {error}"
             tally.broken.append(f"{self.operation.name}: {fault}: {said}")
-            has_fired = self.faults.control.fired > 0
+            has_fired = bool(self.faults.control.fired)
         finally:
             self.faults.lift()
             self._remove(path)
@@ -245,7 +245,7 @@ class Sweep:
 
     def _judge(self, failure: BaseException | None, tally: Tally) -> bool:
         """Whether the fault struck, and whether what was raised is what may be raised."""
-        has_fired = self.faults.control.fired > 0
+        has_fired = bool(self.faults.control.fired)
         if failure is None:
             tally.absorbed += has_fired
             return has_fired

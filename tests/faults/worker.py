@@ -64,7 +64,8 @@ def main() -> int:
     faults = Faults(arguments.folder)
     growth = QUICK_GROWTH if arguments.quick else 1.0
     total, count, broken = Tally(), 0, 0
-    for place, one in enumerate([*OPERATIONS, *SCENARIOS]):
+    every: list[Operation | Callable[[Path, Faults], None]] = [*OPERATIONS, *SCENARIOS]
+    for place, one in enumerate(every):
         name = (
             f"sweep {one.name}"
             if isinstance(one, Operation)
