@@ -17,7 +17,7 @@ from tests.faults.scenarios import SCENARIOS, SLOW, Skipped
 from tests.faults.shim import Faults
 from tests.faults.sweep import SWEPT, Sweep, Tally
 
-# Of each kind of call, the 1st, 3rd, 9th, 27th, ... fails.
+# Of each kind of call, the 1st, 3rd, 9th, 27th, ... fails; of those that go on failing, the 1st, 9th, ...
 QUICK_GROWTH = 3.0
 
 
@@ -29,7 +29,8 @@ def sweep(operation: Operation, folder: Path, faults: Faults, growth: float) -> 
         for is_sticky in (False, True):
             # SQLite tries for ten seconds before it gives up a lock on the shared memory: a scenario has that one.
             most = 0 if call == "lock" and is_sticky else None
-            for _, tally in islice(here.faults_of(call, error, is_sticky, growth), most):
+            step = growth * growth if is_sticky else growth
+            for _, tally in islice(here.faults_of(call, error, is_sticky, step), most):
                 total.add(tally)
     return total
 
