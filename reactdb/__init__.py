@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TableNotFound,
         UnsupportedFeed,
         UsageError,
+        WalTooLarge,
     )
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
     from reactdb.feeds.feed import Cursor, Feed
@@ -105,6 +106,7 @@ _HOMES = {
         "TableNotFound",
         "UnsupportedFeed",
         "UsageError",
+        "WalTooLarge",
     ),
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
@@ -159,6 +161,7 @@ __all__ = [
     "TableNotFound",
     "UnsupportedFeed",
     "UsageError",
+    "WalTooLarge",
     "asc",
     "branch",
     "connect",

@@ -27,6 +27,7 @@ from reactdb.errors import (
 from reactdb.query import ALL_TABLES, Get, Query
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
+from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import epoch_at
 from reactdb.store.retention import Retention
@@ -53,6 +54,7 @@ def connect(
     retention: int | timedelta | None = None,
     scheduler: SchedulerBase | None = None,
     origin: str | None = None,
+    wal_limit_bytes: int | None = None,
     allow_network: bool = False,
 ) -> Database:
     """Open a database file, made where it is missing, or ":memory:".
@@ -67,6 +69,8 @@ def connect(
             values of kept changes, always stay.
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
+        wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
+            emptied; None: 4 GiB, or what another handle on the file has set.
         allow_network: Open it also on a network file system. Whoever insists makes sure that one machine at a time has it open.
 
     Returns:
@@ -86,6 +90,7 @@ def connect(
     check_origin(origin)
     if scheduler is not None and not hasattr(scheduler, "schedule"):
         raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
+    check_limit_bytes(wal_limit_bytes)
     kept = Retention.of(retention)
     if kept is not None and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
@@ -93,6 +98,8 @@ def connect(
     engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
     if kept is not None:
         engine.retention = kept
+    if wal_limit_bytes is not None and not read_only:
+        engine.wal_limit_bytes = wal_limit_bytes
     return Database(engine, durability, scheduler, origin)
 
 
@@ -225,7 +232,7 @@ class Database:
             elif not exist_ok or known.primary_key != primary_key:
                 raise TableExists(name)
 
-        self._write(one, None, False)
+        self._write(one, None, False, "table_create")
         return self.table(name)
 
     def table_drop(self, name: str) -> dict[str, int]:
@@ -238,7 +245,7 @@ class Database:
                 raise TableNotFound(name)
             transaction.drop_table(known)
 
-        self._write(one, None, False)
+        self._write(one, None, False, "table_drop")
         return {"tables_dropped": 1}
 
     def table_list(self) -> list[str]:
@@ -377,8 +384,10 @@ class Database:
         )
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`."""
+        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`; `checkpoint`
+        (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can be emptied, and what may keep it."""
         engine = self._open_engine()
+        oldest_read_s = engine.oldest_read_s()
         with engine.snapshot() as snapshot:
             found: dict[str, Any] = {
                 "path": engine.path,
@@ -393,7 +402,7 @@ class Database:
                 found[name] = 0 if engine.is_memory else os.stat(engine.path + suffix).st_size
             except OSError:
                 found[name] = 0
-        return found
+        return found | {"checkpoint": engine.checkpoint_figures(), "oldest_read_s": oldest_read_s}
 
     # -----------------------------------------------------------------------------------------------------------
     # For tables and selections
@@ -425,7 +434,13 @@ class Database:
         info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
         return (info or self._look_for(table)).primary_key
 
-    def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
+    def _write(
+        self,
+        work: Callable[[WriteTransaction], T],
+        durability: str | None,
+        is_shareable: bool,
+        operation: str = "write",
+    ) -> T:
         engine = self._open_engine()
         if durability is None:
             chosen: Any = self._durability
@@ -434,7 +449,11 @@ class Database:
             chosen = durability
         # A shared commit has one origin.
         return engine.write(
-            work, durability=chosen, origin=self._origin, is_shareable=is_shareable and self._origin is None
+            work,
+            durability=chosen,
+            origin=self._origin,
+            is_shareable=is_shareable and self._origin is None,
+            operation=operation,
         )
 
     def _feed(self, query: Query, options: dict[str, Any]) -> Feed:

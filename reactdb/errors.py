@@ -29,6 +29,7 @@
         ├── IncompatibleFormat    a reactdb file of a newer format, or a foreign schema
         ├── DatabaseBusy          another process or thread held the write lock too long
         ├── DiskFull
+        ├── WalTooLarge           checkpoints fail, and the write-ahead log has reached its limit
         ├── StorageMoved          the file was unlinked, renamed or replaced while it was open
         ├── CorruptDatabase
         ├── OutcomeUnknown        an error during COMMIT: the write may or may not be there
@@ -252,6 +253,23 @@ class DatabaseBusy(StorageError):
 
 class DiskFull(StorageError):
     """There was no room for the write; it was rolled back whole."""
+
+
+class WalTooLarge(StorageError):
+    """Checkpoints fail, and the write-ahead log has grown beyond `wal_limit_bytes`. Nothing was written.
+
+    `reason` says what keeps it; when that is gone, the next write succeeds.
+    """
+
+    def __init__(self, operation: str, path: str, wal_bytes: int, limit_bytes: int, reason: str) -> None:
+        super().__init__(
+            f"{operation}: the write-ahead log of {path} has {wal_bytes} bytes, more than its limit of {limit_bytes}, "
+            f"and cannot be emptied; nothing was written ({reason})"
+        )
+        self.path = path
+        self.wal_bytes = wal_bytes
+        self.limit_bytes = limit_bytes
+        self.reason = reason
 
 
 class StorageMoved(StorageError):

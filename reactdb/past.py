@@ -75,7 +75,13 @@ class PastDatabase(Database):
         with self._past() as snapshot:
             return position_token(self._engine, snapshot, self._seq)
 
-    def _write(self, work: Callable[[WriteTransaction], T], durability: str | None, is_shareable: bool) -> T:
+    def _write(
+        self,
+        work: Callable[[WriteTransaction], T],
+        durability: str | None,
+        is_shareable: bool,
+        operation: str = "write",
+    ) -> T:
         raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
 
     def transaction(self, **options: Any) -> Any:

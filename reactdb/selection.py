@@ -368,6 +368,7 @@ class Selection:
             else lambda document: patch
         )
         return self._write(
+            "update",
             lambda transaction, table, tally: update(transaction, self._query, table, function, tally),
             durability,
             return_changes,
@@ -383,6 +384,7 @@ class Selection:
         """
         function = as_function(document)
         return self._write(
+            "replace",
             lambda transaction, table, tally: replace(transaction, self._query, table, function, tally),
             durability,
             return_changes,
@@ -392,6 +394,7 @@ class Selection:
     def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
         """Delete every selected document."""
         return self._write(
+            "delete",
             lambda transaction, table, tally: delete(transaction, self._query, table, tally),
             durability,
             return_changes,
@@ -399,6 +402,7 @@ class Selection:
 
     def _write(
         self,
+        operation: str,
         work: Callable[[WriteTransaction, TableInfo, Tally], None],
         durability: str | None,
         return_changes: bool | str,
@@ -419,7 +423,7 @@ class Selection:
 
         Tally(return_changes)
         is_shareable = self._query.is_point and not runs_user_code
-        return self._database._write(one, durability, is_shareable)
+        return self._database._write(one, durability, is_shareable, operation)
 
 
 class PointSelection(Selection):

@@ -107,7 +107,7 @@ class Table(Selection):
             tally.generated_keys = ready.generated
             return tally.result()
 
-        return self._database._write(one, durability, not callable(conflict))
+        return self._database._write(one, durability, not callable(conflict), "insert")
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes
@@ -137,7 +137,7 @@ class Table(Selection):
                 raise IndexExists(name, self.name)
             transaction.create_index(table, name, data, multi)
 
-        self._database._write(one, None, False)
+        self._database._write(one, None, False, "index_create")
         return {"created": 1}
 
     def index_drop(self, name: str) -> dict[str, int]:
@@ -150,7 +150,7 @@ class Table(Selection):
                 raise IndexNotFound(name, self.name)
             transaction.drop_index(table, name)
 
-        self._database._write(one, None, False)
+        self._database._write(one, None, False, "index_drop")
         return {"dropped": 1}
 
     def index_list(self) -> list[str]:

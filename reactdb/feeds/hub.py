@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import CorruptDatabase, FeedAborted, FeedError, FeedOverflow, UsageError
+from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError, UsageError
 from reactdb.feeds.claim import Claim
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader, StateAt
@@ -216,8 +216,8 @@ class FeedHub:
                     self._end(node, index_gone(name))
                     break
 
-    def abort(self, error: FeedError | CorruptDatabase) -> None:
-        """Commits were compacted away before they were told, or cannot be read: no feed can go on."""
+    def abort(self, error: ReactDBError) -> None:
+        """Commits were compacted away before they were told, or the file is in trouble: no feed can go on."""
         for node in list(self._nodes.values()):
             self._end(node, error)
 

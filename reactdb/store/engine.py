@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock, RLock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reactdb.errors import (
     CannotOpen,
@@ -30,6 +30,7 @@ from reactdb.errors import (
 )
 from reactdb.store import files, guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
+from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.retention import Compacted, Retention
@@ -85,6 +86,8 @@ class Engine:
         self.is_memory = path == ":memory:"
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
         self._readers: deque[Reader] = deque()
+        # Those that are inside of a read, and since when (monotonic).
+        self._reading: dict[Reader, float] = {}
         self._unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
@@ -99,7 +102,7 @@ class Engine:
 
     def _open(self) -> None:
         is_wal = self.is_memory or self._prepare()
-        connection = self._connect("ro" if self.read_only else "rwc")
+        connection = self.connect("ro" if self.read_only else "rwc")
         try:
             # Where nobody could look before, it is done now.
             version = schema.identify(connection, self.path) if is_wal else self._look(connection)
@@ -148,7 +151,7 @@ class Engine:
     def _look_before_writing(self) -> bool:
         """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
         another program's database into it."""
-        witness = self._connect("ro")
+        witness = self.connect("ro")
         try:
             self._look(witness)
             (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
@@ -172,7 +175,8 @@ class Engine:
         connection.execute("ROLLBACK")
         return version
 
-    def _connect(self, mode: str) -> Connection:
+    def connect(self, mode: str) -> Connection:
+        """Another connection to the file (or memory). The caller configures and closes it."""
         return sqlite.connect(
             self._memory_name if self.is_memory else self.path,
             mode=mode,
@@ -185,7 +189,7 @@ class Engine:
         it fail believes in a WAL all the same. So a new connection is asked."""
         (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
         if mode == "wal":
-            witness = self._connect("rw")
+            witness = self.connect("rw")
             try:
                 (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
             finally:
@@ -317,12 +321,14 @@ class Engine:
             return
         reader = self._take_reader()
         connection = reader.connection
+        self._reading[reader] = time.monotonic()
         try:
             connection.execute("BEGIN")
             yield Snapshot(connection, self._catalogue_of(reader))
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
+            del self._reading[reader]
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._give_back(reader)
@@ -353,6 +359,11 @@ class Engine:
         with self.snapshot() as now:
             yield as_of(now, seq)
 
+    def oldest_read_s(self) -> float:
+        """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
+        began = list(self._reading.copy().values())
+        return time.monotonic() - min(began) if began else 0.0
+
     def _take_reader(self) -> Reader:
         if self._unusable is not None:
             raise self._unusable()
@@ -360,7 +371,7 @@ class Engine:
             return self._readers.pop()
         except IndexError:
             pass
-        connection = self._connect("ro" if self.read_only else "rw")
+        connection = self.connect("ro" if self.read_only else "rw")
         try:
             sqlite.configure(connection, reader=True)
             if self.read_only:
@@ -421,9 +432,12 @@ class Engine:
         durability: Durability,
         origin: str | None = None,
         is_shareable: bool = False,
+        operation: str = "write",
     ) -> T:
         """One write, as a part of this thread's transaction or as a commit of its own. See `Writer.write`."""
-        return self._writable().write(work, durability=durability, origin=origin, is_shareable=is_shareable)
+        return self._writable().write(
+            work, durability=durability, origin=origin, is_shareable=is_shareable, operation=operation
+        )
 
     def transaction(
         self, *, durability: Durability, origin: str | None = None
@@ -434,6 +448,19 @@ class Engine:
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
         return self._writable().upkeep.compact(retention, vacuum=vacuum)
+
+    @property
+    def wal_limit_bytes(self) -> int:
+        """Size of the write-ahead log beyond which writes are refused, while checkpoints fail."""
+        return self._writable().upkeep.checkpoints.limit_bytes
+
+    @wal_limit_bytes.setter
+    def wal_limit_bytes(self, limit_bytes: int) -> None:
+        self._writable().upkeep.checkpoints.limit_bytes = limit_bytes
+
+    def checkpoint_figures(self) -> dict[str, Any]:
+        """How checkpoints fare. See `Checkpoints.figures`."""
+        return HEALTHY if self._writer is None else self._writer.upkeep.checkpoints.figures()
 
     @property
     def retention(self) -> Retention | None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import CorruptDatabase, FeedError, HistoryLost
+from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.snapshot import by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
@@ -33,7 +33,7 @@ class CommitListener(Protocol):
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
 
-    def abort(self, error: FeedError | CorruptDatabase) -> None:
+    def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be told any more: end every feed."""
 
     def drain(self) -> None:
@@ -134,6 +134,13 @@ class Publisher:
         if found:
             self.drain()
         return found
+
+    def end_feeds(self, error: ReactDBError) -> None:
+        """No commit can be told any more, for a reason that no commit tells."""
+        with self.committing, self.lock:
+            if self.listener is not None:
+                self.listener.abort(error)
+        self.drain()
 
     def _what_was_dropped(self, catalogue: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
         before = self._catalogue

@@ -112,6 +112,9 @@ def configure(connection: Connection, *, reader: bool) -> None:
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
+    else:
+        # The write-ahead log gives its room back when it begins anew.
+        execute("PRAGMA journal_size_limit=0")
 
 
 def is_busy(error: Exception) -> bool:
@@ -195,13 +198,24 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         or (is_read_only and operation == "open")
     ):
         return CannotOpen(path, reason_not_opened(path))
+    if name == "SQLITE_PROTOCOL" or "locking protocol" in text:
+        return DatabaseBusy(
+            f"{operation}: {path}: the file system's locks do not work, or too many fight for them ({text}); nothing was written"
+        )
+    if name.startswith("SQLITE_IOERR_SHM"):
+        return StorageError(
+            f"{operation}: the shared memory of {path}, {path}-shm, cannot be used: no memory or no room left, or a file system "
+            f"that cannot share memory ({text}, {name})"
+        )
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
         return NotADatabase(
             path,
             "it is not an SQLite file (if it was one, `reactdb export --salvage FILE` looks for what is left)",
         )
     if name.startswith("SQLITE_CORRUPT") or any(words in text for words in SIGNS_OF_DAMAGE):
-        return CorruptDatabase(f"{operation}: {path} is damaged ({text}). {ADVICE}")
+        return CorruptDatabase(
+            f"{operation}: {path} is damaged, or the disk cannot read it ({text}). {ADVICE}"
+        )
     if name == "SQLITE_FULL" or "disk is full" in text:
         return DiskFull(f"{operation}: no room left for {path}; nothing was written")
     if is_read_only:
@@ -242,6 +256,10 @@ def reason_not_opened(path: str) -> str:
             f"it, or its folder {folder}, may not be written (permission denied); "
             "also to read, SQLite needs two files beside it: copy it to a folder where they can be made"
         )
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return os.strerror(error.errno or errno.EIO).lower()
     return "SQLite could not open it (too many open files, or no permission for the files beside it)"
 
 

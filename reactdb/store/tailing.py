@@ -22,6 +22,8 @@ QUICK_S = 0.001
 SLOW_S = 0.020
 # Quiet polls before the next slower step: half a second of quick ones after the last commit.
 STEP = 1.15
+# Polls in a row that may fail before the feeds are told: seconds.
+MOST_FAILURES = 200
 
 logger = logging.getLogger("reactdb")
 
@@ -33,7 +35,7 @@ class Watched:
     using crashes the process.
     """
 
-    __slots__ = ("_connection", "_lock", "engine", "version")
+    __slots__ = ("_connection", "_lock", "engine", "failures", "version")
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
@@ -42,6 +44,8 @@ class Watched:
         self._lock = threading.Lock()
         # Not a version: the first poll always looks, because commits may lie between the subscription and it.
         self.version = -1
+        # Polls that failed, one after the other.
+        self.failures = 0
 
     def has_news(self) -> bool:
         """Whether anybody has written since it was last asked."""
@@ -53,6 +57,17 @@ class Watched:
             return False
         self.version = version
         return True
+
+    def failed(self, engine: Engine, error: Exception) -> None:
+        """A poll failed: there may be news all the same, so the next one looks. Feeds that cannot be told anything for long end:
+        to be silent would be to say that nothing happens."""
+        self.version = -1
+        self.failures += 1
+        if self.failures >= MOST_FAILURES and engine.is_usable:
+            self.failures = 0
+            engine.publisher.end_feeds(
+                error if isinstance(error, ReactDBError) else engine.translated(error, "read")
+            )
 
     def close(self) -> None:
         with self._lock:
@@ -123,10 +138,13 @@ class Tailer:
 
     def _poll(self, watched: Watched, engine: Engine) -> bool:
         try:
-            return watched.has_news() and engine.catch_up()
+            found = watched.has_news() and engine.catch_up()
+            watched.failures = 0
+            return found
         except (ReactDBError, sqlite.SQLiteError) as error:
             # Closed in between, or the file is in trouble: whoever reads next hears of it, the other files go on.
             logger.debug("polling %s: %s", engine.path, error)
+            watched.failed(engine, error)
             return False
         except Exception:
             logger.exception("following %s failed", engine.path)

@@ -31,15 +31,17 @@ class Ticket:
     """One thread's place in the queue. `work` is what another may carry out for it, None for a whole turn of its own.
 
     Attributes:
+        operation: What the user calls it, for messages.
         held: Held by its thread from before it queues until it has nothing more to do with the queue.
         is_taken: Another thread carries out the work, within its own commit.
         is_done: It did, with `result` or `error`.
     """
 
-    __slots__ = ("_wake", "error", "held", "is_done", "is_taken", "result", "work")
+    __slots__ = ("_wake", "error", "held", "is_done", "is_taken", "operation", "result", "work")
 
-    def __init__(self, work: Callable[[Any], Any] | None) -> None:
+    def __init__(self, work: Callable[[Any], Any] | None, operation: str = "write") -> None:
         self.work = work
+        self.operation = operation
         self.held = threading.Lock()
         self.is_taken = False
         self.is_done = False

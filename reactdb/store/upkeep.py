@@ -9,10 +9,12 @@ Thread safety: `compact` from any thread; everything else only by the thread who
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
-from reactdb.errors import ReactDBError, UsageError
+from reactdb.errors import DiskFull, OutcomeUnknown, ReactDBError, UsageError
 from reactdb.store.catalogue import load
+from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.retention import CHUNK_CHANGES, Compacted, Retention, compact_step
 from reactdb.store.snapshot import low_water
 from reactdb.store.sqlite import SQLiteError
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("reactdb")
 
-# Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
-CHECKPOINT_BYTES = 16 * 1024 * 1024
-# A checkpoint must not give up early: without the write lock it is not safe before SQLite 3.51.3.
-CHECKPOINT_TIMEOUT_S = 10.0
+# A compaction that finds no room goes on in steps of as few changes as this: some 100 kB of log.
+FEWEST_CHANGES = 50
+MAKE_ROOM = (
+    "removing history needs some 100 kB of room itself; make that much on this disk by removing something else, then compact "
+    "again, and with vacuum=True when there is room for a copy of the documents"
+)
 # Changes between two looks at what retention does not keep any more.
 RETAIN_EVERY = 500
 
@@ -35,19 +39,19 @@ class Upkeep:
 
     Attributes:
         retention: What history is kept; None: all.
+        checkpoints: How the write-ahead log is emptied.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self.retention: Retention | None = None
-        self._checkpoint_at = CHECKPOINT_BYTES
+        self.checkpoints = Checkpoints(writer)
         # The newest seq when retention was last looked at; None: not yet.
         self._retained: int | None = None
 
     def after_commit(self, wal_bytes: int) -> None:
         """What is due. Raises nothing of ours: the commit has been acknowledged."""
-        if wal_bytes > self._checkpoint_at:
-            self.checkpoint()
+        self.checkpoints.after_commit(wal_bytes)
         if self.retention is not None:
             try:
                 self._retain(self.retention)
@@ -57,33 +61,20 @@ class Upkeep:
                 )
 
     def checkpoint(self) -> bool:
-        """Copy the write-ahead log into the file and empty it. Whether it succeeded.
+        """Empty the write-ahead log. Whether it succeeded; if not, it is logged and shown in the figures."""
+        return self.checkpoints.run()
 
-        TRUNCATE takes the write lock and keeps it: the mode that is safe on every SQLite. A reader that does not end (another
-        process's) makes it give up after a while; then the next try comes when the log has doubled.
-        """
-        writer = self._writer
-        connection = writer.connection
-        if writer.guard is None:
-            return True
-        try:
-            writer.flushes.settle(connection)
-            connection.execute(f"PRAGMA busy_timeout={int(CHECKPOINT_TIMEOUT_S * 1000)}")
-            busy, pages, done = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            reason = f"a reader kept {pages - done} of {pages} pages" if busy else ""
-        except (SQLiteError, ReactDBError) as error:
-            reason = str(error)
-            writer.doubt(error)
-        finally:
-            writer.wait_as_ever()
-        if not reason:
-            self._checkpoint_at = CHECKPOINT_BYTES
-            return True
-        self._checkpoint_at *= 2
-        logger.warning(
-            "checkpoint of %s failed: %s; the write-ahead log grows until it succeeds", writer.path, reason
-        )
-        return False
+    def after_failure(self, error: ReactDBError) -> None:
+        """A write failed and was rolled back. An empty log gives room back to a full disk. And where COMMIT failed when all of it
+        was in the log (its flush did), a crash would bring back what everybody has read not to be there: emptied, or written
+        over, the log has it no more."""
+        if not isinstance(error, (DiskFull, OutcomeUnknown)) or self._writer.connection.in_transaction:
+            return
+        if not self.checkpoints.run() and isinstance(error, OutcomeUnknown):
+            try:
+                self.checkpoints.write_over()
+            except SQLiteError:
+                logger.debug("writing over the failed commit of %s failed", self._writer.path, exc_info=True)
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep, in small transactions, and give the room back with `vacuum`."""
@@ -93,10 +84,18 @@ class Upkeep:
         if writer.current is not None:
             raise UsageError("compact() cannot be part of a transaction")
         removed = Compacted()
-        target = writer.in_turn(lambda: retention.target(writer.connection))
-        more = True
+        target, _ = writer.in_turn(lambda: self._target(retention))
+        most, more = CHUNK_CHANGES, True
         while more:
-            more = writer.in_turn(lambda: self._step(target, removed))
+            try:
+                more = writer.in_turn(partial(self._step, target, removed, most))
+                if most < CHUNK_CHANGES:
+                    writer.in_turn(self.checkpoint)
+            except DiskFull as error:
+                # A smaller step needs less room, and gives its own back before the next.
+                if most <= FEWEST_CHANGES:
+                    raise DiskFull(f"{error}: {MAKE_ROOM}") from error
+                most = max(FEWEST_CHANGES, most // 10)
         if vacuum:
             writer.in_turn(self._vacuum)
         return removed
@@ -106,7 +105,7 @@ class Upkeep:
         writer = self._writer
         connection = writer.connection
         try:
-            writer.begin_upkeep()
+            writer.begin_upkeep("compact")
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
             writer.has_own_epoch = True
@@ -114,15 +113,15 @@ class Upkeep:
             writer.roll_back()
             if isinstance(error, SQLiteError):
                 writer.doubt(error)
-                raise writer.translated(error, "compact") from error
+                translated = writer.translated(error, "compact")
+                self.after_failure(translated)
+                raise translated from error
             raise
         removed.entries += step.entries
         removed.tables += step.tables
         if step.tables:
             writer.adopt(load(connection))
-        wal_bytes = writer.check_same_file()
-        if wal_bytes > self._checkpoint_at:
-            self.checkpoint()
+        self.checkpoints.after_commit(writer.check_same_file())
         return more
 
     def _vacuum(self) -> None:
@@ -133,11 +132,21 @@ class Upkeep:
             connection.execute("VACUUM")
         except SQLiteError as error:
             writer.doubt(error)
-            raise writer.translated(error, "vacuum") from error
+            translated = writer.translated(error, "vacuum")
+            self.after_failure(translated)
+            raise translated from error
         finally:
             writer.wait_as_ever()
-        self._writer.check_same_file()
+        writer.check_same_file()
         self.checkpoint()
+
+    def _target(self, retention: Retention) -> tuple[int, int]:
+        """The low-water mark that is asked for, and the present one."""
+        connection = self._writer.connection
+        try:
+            return retention.target(connection), low_water(connection)
+        except SQLiteError as error:
+            raise self._writer.translated(error, "compact") from error
 
     def _retain(self, retention: Retention) -> None:
         """A little at a time, but more than has been written since the last time: so it catches up, whatever the pace."""
@@ -146,10 +155,6 @@ class Upkeep:
         if written < RETAIN_EVERY:
             return
         self._retained = writer.last_seq
-        try:
-            target = retention.target(writer.connection)
-            is_due = target > low_water(writer.connection)
-        except SQLiteError as error:
-            raise writer.translated(error, "compact") from error
-        if is_due:
+        target, low = self._target(retention)
+        if target > low:
             self._step(target, Compacted(), max(CHUNK_CHANGES, 2 * written))

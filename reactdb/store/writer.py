@@ -148,6 +148,7 @@ class Writer:
         origin: str | None = None,
         is_shareable: bool = False,
         collect: bool = False,
+        operation: str = "write",
     ) -> T:
         """Carry out one write: in this thread's transaction, or as a commit of its own.
 
@@ -155,6 +156,7 @@ class Writer:
             work: Called with the transaction; again, where a commit that it had joined was interrupted.
             is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
             collect: The changes are wanted in `WriteTransaction.changes`, also where no feed listens.
+            operation: What the user calls it: errors begin with it.
 
         Raises:
             Whatever `work` raises, after everything that it did is taken back.
@@ -163,10 +165,10 @@ class Writer:
         """
         outer = self.current
         if outer is not None:
-            with self._savepoint(outer):
+            with self._savepoint(outer, operation):
                 return work(outer)
         self.check_writable()
-        ticket = Ticket(work if is_shareable else None)
+        ticket = Ticket(work if is_shareable else None, operation)
         with ticket.held:
             try:
                 if self._turns.take(ticket, self.busy_timeout_s):
@@ -188,22 +190,22 @@ class Writer:
         """Several writes as one commit; an exception takes all of them back. Inside another one: a part of it."""
         outer = self.current
         if outer is not None:
-            with self._savepoint(outer):
+            with self._savepoint(outer, "transaction"):
                 yield outer
             return
         self.check_writable()
-        ticket = Ticket(None)
+        ticket = Ticket(None, "transaction")
         with ticket.held:
             try:
                 self._turns.take(ticket, self.busy_timeout_s)
                 try:
-                    transaction = self._begin(durability == "hard", origin, collect=False)
+                    transaction = self._begin(durability == "hard", origin, False, ticket.operation)
                     self._own.mine = (transaction, ticket.held)
                     yield transaction
                     self._own.mine = None
                     if transaction.ruin is not None:
                         raise transaction.ruin
-                    self._commit([transaction])
+                    self._commit([transaction], ticket.operation)
                 except BaseException:
                     self._own.mine = None
                     self.roll_back()
@@ -246,11 +248,23 @@ class Writer:
 
     def check_undamaged(self) -> None:
         """Raises: CorruptDatabase, after a write has met damage."""
-        if self._damage is not None:
+        if self._damage is not None and not self._is_whole_again():
             raise CorruptDatabase(f"nothing is written any more since damage was found: {self._damage}")
 
+    def _is_whole_again(self) -> bool:
+        """Of a disk that could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""
+        if self._damage is None or not isinstance(self._damage.__cause__, SQLiteError):
+            return False
+        try:
+            is_whole = bool(self.connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
+        except SQLiteError:
+            is_whole = False
+        if is_whole:
+            self._damage = None
+        return is_whole
+
     @contextmanager
-    def _savepoint(self, transaction: WriteTransaction) -> Iterator[None]:
+    def _savepoint(self, transaction: WriteTransaction, operation: str) -> Iterator[None]:
         """All or nothing of one write inside a transaction that goes on."""
         connection = transaction.connection
         if transaction.ruin is not None:
@@ -265,7 +279,9 @@ class Writer:
                 raise transaction.ruin
             connection.execute(f"RELEASE write{depth}")
         except BaseException as error:
-            translated = self._engine.translated(error, "write") if isinstance(error, SQLiteError) else error
+            translated = (
+                self._engine.translated(error, operation) if isinstance(error, SQLiteError) else error
+            )
             if isinstance(translated, CorruptDatabase):
                 # Also where the caller catches it: nothing that goes on from here is worth keeping.
                 self._damage = self._damage or translated
@@ -307,7 +323,7 @@ class Writer:
     ) -> T:
         companions: list[Ticket] = []
         try:
-            transaction = self._begin(is_hard, origin, collect)
+            transaction = self._begin(is_hard, origin, collect, ticket.operation)
             self._own.mine = (transaction, ticket.held)
             result = work(transaction)
             self._own.mine = None
@@ -321,10 +337,12 @@ class Writer:
             self._turns.give_back(companions)
             self.roll_back()
             if isinstance(error, SQLiteError):
-                raise self._engine.translated(error, "write") from error
+                translated = self._engine.translated(error, ticket.operation)
+                self.upkeep.after_failure(translated)
+                raise translated from error
             raise
         try:
-            self._commit(transactions)
+            self._commit(transactions, ticket.operation)
         except BaseException as error:
             if isinstance(error, ReactDBError):
                 for other in companions:
@@ -360,7 +378,7 @@ class Writer:
             )
             assert ticket.work is not None
             try:
-                with self._savepoint(transaction):
+                with self._savepoint(transaction, ticket.operation):
                     ticket.result = ticket.work(transaction)
             except Exception as error:
                 if transaction.ruin is not None:
@@ -374,7 +392,7 @@ class Writer:
     # -----------------------------------------------------------------------------------------------------------
     # Begin and commit
 
-    def _begin(self, is_hard: bool, origin: str | None, collect: bool) -> WriteTransaction:
+    def _begin(self, is_hard: bool, origin: str | None, collect: bool, operation: str) -> WriteTransaction:
         self._engine.check_usable()
         self.check_undamaged()
         connection = self.connection
@@ -383,6 +401,8 @@ class Writer:
             if connection.in_transaction:
                 # Ctrl-C struck while the last one was being ended.
                 self.roll_back()
+            if self.upkeep.checkpoints.is_over:
+                self.upkeep.checkpoints.check_limit(operation)
             if is_hard is not self._is_synchronous:
                 self._is_synchronous = None
                 execute(f"PRAGMA synchronous={'FULL' if is_hard else 'NORMAL'}")
@@ -401,7 +421,7 @@ class Writer:
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
-                raise self._engine.translated(error, "begin") from error
+                raise self._engine.translated(error, operation) from error
             raise
         now = time.time_ns() // 1_000_000
         if now < self._last_time:
@@ -417,9 +437,9 @@ class Writer:
             origin=origin,
         )
 
-    def begin_upkeep(self) -> None:
+    def begin_upkeep(self, operation: str) -> None:
         """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
-        self._begin(bool(self._is_synchronous), None, collect=False)
+        self._begin(bool(self._is_synchronous), None, False, operation)
         self._seen_version = None
 
     def doubt(self, error: BaseException) -> None:
@@ -459,7 +479,7 @@ class Writer:
             logger.debug("rolling back %s failed", self.path, exc_info=True)
             self._seen_version = None
 
-    def _commit(self, transactions: Sequence[WriteTransaction]) -> None:
+    def _commit(self, transactions: Sequence[WriteTransaction], operation: str) -> None:
         """COMMIT, make sure of the file, and publish. What it raises, it raises before anything is published."""
         if self._is_abandoned:
             # fork() inside a transaction: it is the parent's to commit.
@@ -476,10 +496,12 @@ class Writer:
             except SQLiteError as error:
                 raise self._engine.translated(error, "commit") from error
         with self._engine.publisher.committing:
-            wal_bytes = self._commit_and_publish(connection, transactions)
+            wal_bytes = self._commit_and_publish(connection, transactions, operation)
         self.upkeep.after_commit(wal_bytes)
 
-    def _commit_and_publish(self, connection: Connection, transactions: Sequence[WriteTransaction]) -> int:
+    def _commit_and_publish(
+        self, connection: Connection, transactions: Sequence[WriteTransaction], operation: str
+    ) -> int:
         """Returns: The size of the write-ahead log."""
         version, self._seen_version = self._seen_version, None
         first = transactions[0]
@@ -489,13 +511,14 @@ class Writer:
         except SQLiteError as error:
             first.is_committing = False
             self.roll_back()
-            translated = self._engine.translated(error, "commit")
+            translated = self._engine.translated(error, f"{operation}, at commit")
             if self.flushes.notice(error):
                 # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
                 self.has_own_epoch = False
                 translated = OutcomeUnknown(
-                    f"commit: {self.path}: {error}: the write may or may not be there; read to know"
+                    f"{operation}, at commit: {self.path}: {error}: the write may or may not be there; read to know"
                 )
+            self.upkeep.after_failure(translated)
             raise translated from error
         self.last_seq = max(self.last_seq, *(t.first + t.count - 1 for t in transactions))
         self._last_time = first.time
@@ -516,6 +539,14 @@ class Writer:
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours."""
         return self._engine.translated(error, operation)
+
+    def another_connection(self) -> Connection:
+        """To the same file; the caller closes it."""
+        return self._engine.connect("rw")
+
+    def oldest_read_s(self) -> float:
+        """Seconds since the oldest read of this process began that is still going on."""
+        return self._engine.oldest_read_s()
 
     def check_same_file(self) -> int:
         """The size of the write-ahead log; 0 in memory.

@@ -1,0 +1,235 @@
+"""Checkpoints: how the write-ahead log gets into the file, and what is told while it does not.
+
+Commits go on where a checkpoint fails, because they write to the log only: a full disk, or a reader that does not end, shows
+nowhere but in a log that grows. So each change of state is logged, once; `db.stats()` has the figures; and past a limit writes
+are refused, before the disk is full of it.
+
+Two steps. First the pages are copied (PASSIVE) by a connection of its own, while the writer's holds the write lock: nobody can
+commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `sqlite`); FULL and TRUNCATE would take the lock themselves, but
+go on without it when they do not get it in time, and make writers wait for readers. Where all was copied, a commit that changes
+nothing begins the log anew.
+
+Thread safety: `figures` from any thread; everything else only by the thread whose turn it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
+from reactdb.store.sqlite import Connection, SQLiteError
+
+if TYPE_CHECKING:
+    from reactdb.store.writer import Writer
+
+logger = logging.getLogger("reactdb")
+
+# Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
+CHECKPOINT_BYTES = 16 * 1024 * 1024
+# While it fails: bytes that the log grows between two tries, or seconds between two commits that try, whichever is first.
+RETRY_BYTES = 4 * 1024 * 1024
+AGAIN_S = 5.0
+# Seconds before each try. Reads are short; one that is still there after these is not waited for.
+PAUSES_S = (0.0, 0.001, 0.01, 0.05)
+# Seconds that it waits for the write lock, which others have for milliseconds.
+LOCK_WAIT_S = 1.0
+# A log of this size is as good as empty.
+SMALL_BYTES = 64 * 1024
+# A log of this size is warned of.
+WARN_BYTES = 64 * 1024 * 1024
+# Beyond this, writes are refused, unless `connect(wal_limit_bytes=)` says otherwise: 4 GiB.
+LIMIT_BYTES = 4 * 1024 * 1024 * 1024
+# Seconds between two tries while writes are refused.
+RETRY_S = 1.0
+
+
+def check_limit_bytes(limit_bytes: object) -> None:
+    """Raises: InvalidOption."""
+    if limit_bytes is not None and (
+        isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or limit_bytes < 1
+    ):
+        raise InvalidOption("wal_limit_bytes is a number of bytes, at least 1, or None")
+
+
+class Checkpoints:
+    """See the head of this file.
+
+    Attributes:
+        limit_bytes: Size of the log beyond which writes are refused while checkpoints fail.
+        is_over: They are.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.limit_bytes = LIMIT_BYTES
+        self.is_over = False
+        self._is_large = False
+        self._due_bytes = CHECKPOINT_BYTES
+        self._wal_bytes = 0
+        self._error = ""
+        self._failed = 0
+        # Monotonic times: the wall clock may be set back.
+        self._failing_since: float | None = None
+        self._tried_at = 0.0
+
+    def after_commit(self, wal_bytes: int) -> None:
+        """A checkpoint, where the log has grown enough for one. Raises nothing."""
+        if wal_bytes <= self._due_bytes and (
+            self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S
+        ):
+            return
+        self._wal_bytes = wal_bytes
+        if self.run():
+            return
+        self._due_bytes = wal_bytes + RETRY_BYTES
+        if wal_bytes > self.limit_bytes:
+            self.is_over = True
+            logger.error(
+                "the write-ahead log of %s has %d bytes, more than its limit of %d: writes are refused until a checkpoint "
+                "succeeds (%s)",
+                self._writer.path,
+                wal_bytes,
+                self.limit_bytes,
+                self._error,
+            )
+        elif wal_bytes > WARN_BYTES and not self._is_large:
+            self._is_large = True
+            logger.warning(
+                "the write-ahead log of %s has grown to %d bytes: %s",
+                self._writer.path,
+                wal_bytes,
+                self._error,
+            )
+
+    def check_limit(self, operation: str) -> None:
+        """Before a write, where the log was over its limit: is it still? Tries again, but not too often.
+
+        Raises:
+            WalTooLarge: Nothing was written.
+        """
+        if time.monotonic() - self._tried_at >= RETRY_S and self.run():
+            return
+        raise WalTooLarge(operation, self._writer.path, self._wal_bytes, self.limit_bytes, self._error)
+
+    def run(self) -> bool:
+        """Copy the log into the file and empty it. Whether it succeeded."""
+        if self._writer.guard is None:
+            return True
+        reason = self._try()
+        self._tried_at = time.monotonic()
+        if reason:
+            self._has_failed(reason)
+            return False
+        if self._failing_since is not None:
+            seconds = self._tried_at - self._failing_since
+            logger.warning("checkpoints of %s succeed again, after %.1f s", self._writer.path, seconds)
+        self._failing_since = None
+        self._error, self._failed = "", 0
+        self._due_bytes, self._is_large, self.is_over = CHECKPOINT_BYTES, False, False
+        return True
+
+    def _has_failed(self, reason: str) -> None:
+        self._error = reason
+        self._failed += 1
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+            logger.warning(
+                "checkpoint of %s failed: %s; the write-ahead log grows until it succeeds",
+                self._writer.path,
+                reason,
+            )
+
+    def _try(self) -> str:
+        """Why it failed; empty where it did not."""
+        writer = self._writer
+        reason = ""
+        try:
+            writer.flushes.settle(writer.connection)
+            for pause_s in PAUSES_S:
+                if pause_s:
+                    time.sleep(pause_s)
+                reason = self._copy_log() or self._begin_log_anew()
+                if not reason:
+                    return ""
+        except SQLiteError as error:
+            writer.doubt(error)
+            return str(writer.translated(error, "checkpoint"))
+        except ReactDBError as error:
+            return f"checkpoint: {error}"
+        return f"checkpoint: {reason}"
+
+    def _copy_log(self) -> str:
+        """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
+        connection = self._writer.connection
+        copier: Connection = self._writer.another_connection()
+        try:
+            connection.execute(f"PRAGMA busy_timeout={int(LOCK_WAIT_S * 1000)}")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            finally:
+                connection.execute("ROLLBACK")
+        finally:
+            connection.execute(f"PRAGMA busy_timeout={int(self._writer.busy_timeout_s * 1000)}")
+            copier.close()
+        if busy:
+            return "another program is copying the write-ahead log"
+        return (
+            f"{self._reader()} keeps {pages - done} of {pages} pages of the write-ahead log"
+            if done < pages
+            else ""
+        )
+
+    def _begin_log_anew(self) -> str:
+        """Empty the log: the next commit does that, where nobody reads in it; so make one. Why it did not; empty where it did."""
+        writer = self._writer
+        assert writer.guard is not None
+        before = writer.guard.look()[0]
+        self.write_over()
+        is_anew = before <= SMALL_BYTES or writer.guard.look()[0] < before
+        return "" if is_anew else f"{self._reader()} is still in the write-ahead log"
+
+    def write_over(self) -> None:
+        """A commit that changes nothing. It begins where the last one ended, or where one began that failed.
+
+        Raises:
+            SQLiteError: COMMIT may have got as far as the one that failed; but the log has that one no more.
+        """
+        connection = self._writer.connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Not an UPDATE: of a row that stays as it is, SQLite writes nothing.
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            connection.execute(f"PRAGMA user_version={version}")
+            connection.execute("COMMIT")
+        except BaseException:
+            self._writer.roll_back()
+            raise
+
+    def _reader(self) -> str:
+        age = self._writer.oldest_read_s()
+        if age >= sum(PAUSES_S):
+            return f"a read of this process that began {age:.1f} s ago"
+        return "a reader of another program"
+
+    def figures(self) -> dict[str, Any]:
+        """For `db.stats()`: whether the last one succeeded, and if not: why, how often and for how many seconds."""
+        since = self._failing_since
+        return {
+            "is_healthy": since is None,
+            "error": self._error or None,
+            "failed": self._failed,
+            "failing_s": 0.0 if since is None else time.monotonic() - since,
+            "is_refusing_writes": self.is_over,
+        }
+
+
+HEALTHY: dict[str, Any] = {
+    "is_healthy": True,
+    "error": None,
+    "failed": 0,
+    "failing_s": 0.0,
+    "is_refusing_writes": False,
+}

@@ -1,0 +1,96 @@
+"""Stores that break a promise on purpose: the sweep must find each of them, or it proves nothing.
+
+`python -m tests.faults --break NAME` runs with one, and must then end with exit code 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reactdb.store import checkpoints, engine, upkeep, writer
+from reactdb.store.sqlite import SQLiteError
+from reactdb.store.transaction import WriterMemory
+
+
+class Wrapped:
+    """A connection with another `execute`."""
+
+    def __init__(self, connection: Any, execute: Callable[[Any, str], Any]) -> None:
+        self._connection = connection
+        self._execute = execute
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        if parameters:
+            return self._connection.execute(statement, *parameters)
+        return self._execute(self._connection, statement)
+
+
+def wrap_writer(execute: Callable[[Any, str], Any]) -> None:
+    begin = writer.Writer.__init__
+
+    def __init__(self: Any, opened: Any, connection: Any) -> None:
+        begin(self, opened, Wrapped(connection, execute))
+
+    writer.Writer.__init__ = __init__  # type: ignore[assignment, method-assign]
+
+
+def swallow() -> None:
+    """An error of COMMIT, of its sync for one, is taken for success."""
+
+    def execute(connection: Any, statement: str) -> Any:
+        try:
+            return connection.execute(statement)
+        except SQLiteError:
+            if statement != "COMMIT":
+                raise
+            return connection.execute("ROLLBACK") if connection.in_transaction else None
+
+    wrap_writer(execute)
+
+
+def remember_too_much() -> None:
+    """What the writer remembers of a write that was taken back is kept."""
+    WriterMemory.forget = lambda self: None  # type: ignore[method-assign]
+
+
+def leak_errors() -> None:
+    """SQLite's errors come out as they are."""
+    engine.Engine.translated = lambda self, error, operation: error  # type: ignore[assignment, method-assign, return-value]
+
+
+def tell_before() -> None:
+    """Feeds are told before COMMIT has succeeded."""
+    commit = writer.Writer._commit_and_publish
+
+    def early(self: Any, connection: Any, transactions: Any, operation: str) -> int:
+        last = transactions[-1]
+        self._engine.publisher.publish(transactions, last.first + last.count - 1)
+        self._engine.publisher.drain()
+        return commit(self, connection, transactions, operation)
+
+    writer.Writer._commit_and_publish = early  # type: ignore[method-assign]
+
+
+def leave_ghosts() -> None:
+    """What a failed COMMIT left in the write-ahead log stays there, to be found after a crash."""
+    upkeep.Upkeep.after_failure = lambda self, error: None  # type: ignore[method-assign]
+
+
+def hide_checkpoints() -> None:
+    """A checkpoint that fails is taken for one that succeeded."""
+    checkpoints.Checkpoints._has_failed = lambda self, reason: None  # type: ignore[method-assign]
+
+
+# What each is, and a scenario that must find it.
+MUTANTS = {
+    "swallow": (swallow, "sweep insert"),
+    "remember-too-much": (remember_too_much, "sweep insert"),
+    "leak-errors": (leak_errors, "sweep insert"),
+    "tell-before": (tell_before, "sweep insert"),
+    "leave-ghosts": (leave_ghosts, "sweep insert"),
+    "hide-checkpoints": (hide_checkpoints, "sweep checkpoint"),
+}
