@@ -244,7 +244,7 @@ class TestTheSwitchToWal:
                     statement = "SELECT 'wal'"
                 return self.connection.execute(statement, *arguments)
 
-        real = Engine._connect
+        real = Engine.connect
         monkeypatch.setattr(
             Engine,
             "_connect",
