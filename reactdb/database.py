@@ -63,7 +63,7 @@ def connect(
         read_only: Write nothing, not even a new file. Feeds work: they follow other processes.
         durability: "hard": an acknowledged write survives power loss. "soft": it survives the death of the process; after
             power loss the newest commits may be missing, never damaged, never a hole.
-        busy_timeout: Seconds to wait for another writer before DatabaseBusy.
+        busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
         retention: How much history to keep: a number of changes or a timedelta; None keeps all. Live documents, and old
             values of kept changes, always stay.
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
@@ -92,7 +92,7 @@ def connect(
     engine = _engine_for(_name_of(path), read_only, float(busy_timeout))
     if kept is not None:
         engine.retention = kept
-    return Database(engine, durability, scheduler, origin)
+    return Database(engine, durability, scheduler, origin, float(busy_timeout))
 
 
 def _name_of(path: object) -> str:
@@ -195,8 +195,11 @@ class Database:
         durability: Durability,
         scheduler: SchedulerBase | None = None,
         origin: str | None = None,
+        busy_timeout_s: float | None = None,
     ) -> None:
         self._engine = engine
+        # None: the engine's, which is that of the first handle.
+        self._busy_timeout_s = busy_timeout_s
         self._durability: Durability = durability
         self._scheduler = scheduler
         self._origin = origin
@@ -294,7 +297,9 @@ class Database:
             check_durability(durability)
         check_origin(origin)
         chosen: Any = durability or self._durability
-        with self._open_engine().transaction(durability=chosen, origin=origin or self._origin):
+        with self._open_engine().transaction(
+            durability=chosen, busy_timeout_s=self._busy_timeout_s, origin=origin or self._origin
+        ):
             yield self
 
     # -----------------------------------------------------------------------------------------------------------
@@ -468,7 +473,11 @@ class Database:
             chosen = durability
         # A shared commit has one origin.
         return engine.write(
-            work, durability=chosen, origin=self._origin, is_shareable=is_shareable and self._origin is None
+            work,
+            durability=chosen,
+            busy_timeout_s=self._busy_timeout_s,
+            origin=self._origin,
+            is_shareable=is_shareable and self._origin is None,
         )
 
     def _feed(self, query: Query, options: dict[str, Any]) -> Feed:

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import FeedAborted, FeedError, UsageError
+from reactdb.errors import FeedAborted, ReactDBError, UsageError
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
@@ -148,8 +148,8 @@ class FeedHub:
                     self._end(node, FeedAborted(f"Changefeed aborted (index `{name}` unavailable)"))
                     break
 
-    def abort(self, error: FeedError) -> None:
-        """Commits were compacted away before they were told: no feed can go on."""
+    def abort(self, error: ReactDBError) -> None:
+        """Commits were compacted away before they were told, or the file is in trouble: no feed can go on."""
         for node in list(self._nodes.values()):
             self._end(node, error)
 

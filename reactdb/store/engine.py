@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from reactdb.errors import (
     CannotOpen,
+    DatabaseBusy,
     DatabaseClosed,
     ForkedDatabase,
     ReactDBError,
@@ -179,7 +180,17 @@ class Engine:
     def _use_wal(self, connection: Connection) -> None:
         """Switch to WAL and make sure: a switch that failed shows only when its row is fetched, and the connection that saw
         it fail believes in a WAL all the same. So a new connection is asked."""
-        (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        end = time.monotonic() + self.busy_timeout_s
+        while True:
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+                break
+            except SQLiteError as error:
+                # Another process is switching too, and SQLite does not wait here by itself.
+                is_busy = isinstance(sqlite.translate(error, "open", self.path), DatabaseBusy)
+                if not is_busy or time.monotonic() >= end:
+                    raise
+                time.sleep(0.002)
         if mode == "wal":
             witness = self._connect("rw")
             try:
@@ -398,17 +409,26 @@ class Engine:
         work: Callable[[WriteTransaction], T],
         *,
         durability: Durability,
+        busy_timeout_s: float | None = None,
         origin: str | None = None,
         is_shareable: bool = False,
     ) -> T:
         """One write, as a part of this thread's transaction or as a commit of its own. See `Writer.write`."""
-        return self._writable().write(work, durability=durability, origin=origin, is_shareable=is_shareable)
+        return self._writable().write(
+            work,
+            durability=durability,
+            busy_timeout_s=busy_timeout_s,
+            origin=origin,
+            is_shareable=is_shareable,
+        )
 
     def transaction(
-        self, *, durability: Durability, origin: str | None = None
+        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
     ) -> AbstractContextManager[WriteTransaction]:
         """Several writes as one commit. See `Writer.transaction`."""
-        return self._writable().transaction(durability=durability, origin=origin)
+        return self._writable().transaction(
+            durability=durability, busy_timeout_s=busy_timeout_s, origin=origin
+        )
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""

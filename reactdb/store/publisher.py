@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from reactdb.change import Commit
-from reactdb.errors import FeedError, HistoryLost
+from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
-from reactdb.store.snapshot import by_commit, whole_commits
+from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CommitListener(Protocol):
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
 
-    def abort(self, error: FeedError) -> None:
+    def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be told any more: end every feed."""
 
     def drain(self) -> None:
@@ -124,7 +124,10 @@ class Publisher:
                 return False
             with self._engine.fresh_snapshot() as snapshot:
                 head, catalogue = snapshot.seq, snapshot.catalogue
-            found = head > self.published
+                trouble = self._what_is_wrong(snapshot, head)
+            if trouble is not None:
+                listener.abort(trouble)
+            found = trouble is not None or head > self.published
             if found:
                 self._publish_log(listener, head)
             tables, indexes = self._what_was_dropped(catalogue)
@@ -134,6 +137,25 @@ class Publisher:
         if found:
             self.drain()
         return found
+
+    def _what_is_wrong(self, snapshot: Snapshot, head: int) -> ReactDBError | None:
+        """What another program may have done to the log, as far as a look at its end shows it."""
+        if head < self.published:
+            return self._engine.moved(
+                f"{self._engine.path} has another history now, as if a backup had been restored over it"
+            )
+        try:
+            snapshot.check_end()
+        except CorruptDatabase as error:
+            return error
+        return None
+
+    def end_feeds(self, error: ReactDBError) -> None:
+        """No commit can be told any more, for a reason that no commit tells."""
+        with self.committing, self.lock:
+            if self.listener is not None:
+                self.listener.abort(error)
+        self.drain()
 
     def _what_was_dropped(self, catalogue: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
         before = self._catalogue
@@ -149,7 +171,7 @@ class Publisher:
                     changes = snapshot.changes(self.published, until)
                     if changes and changes[-1].seq < until:
                         changes = whole_commits(changes, snapshot)
-            except HistoryLost as error:
+            except (HistoryLost, CorruptDatabase) as error:
                 listener.abort(error)
                 self.published = until
                 return

@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from reactdb import codec
-from reactdb.change import Change
-from reactdb.errors import HistoryLost
+from reactdb.change import DELETE, INSERT, Change
+from reactdb.errors import CorruptDatabase, HistoryLost
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.sqlite import Connection
@@ -72,6 +72,12 @@ TABLE_CHANGES = (
     " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
     " ORDER BY m.block, l.seq LIMIT ?6"
 )
+UNFILED = (
+    "SELECT l.seq FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
+    " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
+    " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
+)
+SEE_DOCTOR = "another program has changed the file, or it is damaged; `reactdb doctor` says where"
 ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq = ?"
 
 
@@ -178,6 +184,7 @@ class Snapshot:
 
         Raises:
             HistoryLost: Some of them were compacted away.
+            CorruptDatabase: Some are missing, or say what cannot be: another program has been at the file.
         """
         oldest = low_water(self.connection)
         if since < oldest:
@@ -189,7 +196,38 @@ class Snapshot:
             cursor = self.connection.execute(
                 TABLE_CHANGES, (table.id, since >> BLOCK_BITS, top >> BLOCK_BITS, since, top, limit)
             )
-        return [self._change(row) for row in cursor.fetchall()]
+        found = [self._change(row) for row in cursor.fetchall()]
+        if table is None:
+            self._check_complete(found, since, top, limit)
+        for change in found:
+            if (change.kind_code == INSERT) is not (change.old_bytes is None) or (
+                change.kind_code == DELETE
+            ) is not (change.new_bytes is None):
+                raise CorruptDatabase(
+                    f"log entry {change.seq} has or lacks a document against its kind: {SEE_DOCTOR}"
+                )
+        return found
+
+    def _check_complete(self, found: Sequence[Change], since: int, until: int, limit: int) -> None:
+        """Past the low-water mark every seq is there: no transaction of ours leaves one out, or takes one away."""
+        last = found[-1].seq if found else since
+        if last - since != len(found):
+            missing = next(place for place, change in enumerate(found, since + 1) if change.seq != place)
+            raise CorruptDatabase(f"log entry {missing} is missing: {SEE_DOCTOR}")
+        if last < until and len(found) < limit and last < head_seq(self.connection):
+            raise CorruptDatabase(f"log entry {last + 1} is missing: {SEE_DOCTOR}")
+
+    def check_end(self) -> None:
+        """That the newest log entry is the newest of its key: cheap, and wrong after most writes of other programs.
+
+        Raises:
+            CorruptDatabase: It is not.
+        """
+        row = self.connection.execute(UNFILED).fetchone()
+        if row is not None:
+            raise CorruptDatabase(
+                f"log entry {row[0]} is not the newest of its key, nor of any: {SEE_DOCTOR}"
+            )
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""

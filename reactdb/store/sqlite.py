@@ -4,7 +4,7 @@
 of SQLite on one file in one process drop each other's locks, so every connection of reactdb comes from here.
 
 Checkpoints are never SQLite's own: before 3.51.3 a checkpoint by one connection can corrupt a write-ahead log that another
-is committing to, unless it holds the write lock (modes FULL and TRUNCATE with a long busy timeout do).
+is committing to, unless nobody can commit meanwhile. `Upkeep.checkpoint` sees to that.
 https://sqlite.org/wal.html, section "The WAL-Reset Bug".
 """
 
@@ -91,6 +91,9 @@ def configure(connection: Connection, *, reader: bool) -> None:
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
+    else:
+        # The write-ahead log gives its room back when it begins anew.
+        execute("PRAGMA journal_size_limit=0")
 
 
 def leave_open(connection: Connection) -> None:

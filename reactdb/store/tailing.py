@@ -11,17 +11,21 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 
 from reactdb.errors import ReactDBError
 from reactdb.store import sqlite
 from reactdb.store.engine import Engine
+from reactdb.store.moved import FileGuard
 from reactdb.store.sqlite import Connection
 
 QUICK_S = 0.001
 SLOW_S = 0.020
 # Quiet polls before the next slower step: half a second of quick ones after the last commit.
 STEP = 1.15
+# Seconds between two looks whether the file is still the one that was opened: 9 µs each.
+LOOK_S = 0.25
 
 logger = logging.getLogger("reactdb")
 
@@ -33,13 +37,15 @@ class Watched:
     using crashes the process.
     """
 
-    __slots__ = ("_connection", "_lock", "engine", "version")
+    __slots__ = ("_connection", "_guard", "_lock", "_looked", "engine", "version")
 
-    def __init__(self, engine: Engine, connection: Connection) -> None:
+    def __init__(self, engine: Engine, connection: Connection, guard: FileGuard) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
         self._connection: Connection | None = connection
         self._lock = threading.Lock()
+        self._guard = guard
+        self._looked = time.monotonic()
         # Not a version: the first poll always looks, because commits may lie between the subscription and it.
         self.version = -1
 
@@ -53,6 +59,14 @@ class Watched:
             return False
         self.version = version
         return True
+
+    def trouble(self) -> str:
+        """What has become of the file, if it is time to look; empty where nothing has."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return ""
+        self._looked = now
+        return self._guard.look()[1]
 
     def close(self) -> None:
         with self._lock:
@@ -78,13 +92,14 @@ class Tailer:
             engine.path, mode="ro" if engine.read_only else "rw", busy_timeout_s=engine.busy_timeout_s
         )
         sqlite.configure(connection, reader=True)
+        guard = FileGuard(engine.path)
         with self._lock:
             known = self._watched.get(id(engine))
             if known is not None and known.engine() is engine:
                 connection.close()
                 return
             # One that is known by this number and is not it was forgotten: the number has been given out again.
-            self._watched[id(engine)] = Watched(engine, connection)
+            self._watched[id(engine)] = Watched(engine, connection, guard)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
                 self._thread.start()
@@ -123,6 +138,11 @@ class Tailer:
 
     def _poll(self, watched: Watched, engine: Engine) -> bool:
         try:
+            trouble = watched.trouble()
+            if trouble and engine.is_usable:
+                # Nothing will ever come from there; to wait for it would be to wait for ever.
+                engine.publisher.end_feeds(engine.moved(trouble))
+                return False
             return watched.has_news() and engine.catch_up()
         except (ReactDBError, sqlite.SQLiteError) as error:
             # Closed in between, or the file is in trouble: whoever reads next hears of it, the other files go on.

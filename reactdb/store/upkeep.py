@@ -9,9 +9,11 @@ Thread safety: `compact` from any thread; everything else only by the thread who
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from reactdb.errors import ReactDBError, UsageError
+from reactdb.store import sqlite
 from reactdb.store.catalogue import load
 from reactdb.store.retention import CHUNK_CHANGES, Compacted, Retention, compact_step
 from reactdb.store.snapshot import low_water
@@ -24,8 +26,12 @@ logger = logging.getLogger("reactdb")
 
 # Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
-# A checkpoint must not give up early: without the write lock it is not safe before SQLite 3.51.3.
-CHECKPOINT_TIMEOUT_S = 10.0
+# Seconds that a checkpoint waits for the write lock, which others have for milliseconds.
+LOCK_WAIT_S = 1.0
+# Seconds before each try: readers are short.
+PAUSES_S = (0.0, 0.001, 0.01, 0.05)
+# A log of this size is as good as empty.
+SMALL_BYTES = 64 * 1024
 # Changes between two looks at what retention does not keep any more.
 RETAIN_EVERY = 500
 
@@ -59,29 +65,70 @@ class Upkeep:
     def checkpoint(self) -> bool:
         """Copy the write-ahead log into the file and empty it. Whether it succeeded.
 
-        TRUNCATE takes the write lock and keeps it: the mode that is safe on every SQLite. A reader that does not end (another
-        process's) makes it give up after a while; then the next try comes when the log has doubled.
+        It waits for nobody: neither for a writer nor, with the write lock in hand, for a reader that does not end. Where one
+        of them is in the way, the next try comes when the log has grown by as much again.
         """
         writer = self._writer
-        connection = writer.connection
         if writer.guard is None:
             return True
+        reason = ""
         try:
-            connection.execute(f"PRAGMA busy_timeout={int(CHECKPOINT_TIMEOUT_S * 1000)}")
-            busy, pages, done = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            reason = f"a reader kept {pages - done} of {pages} pages" if busy else ""
-        except SQLiteError as error:
+            for pause_s in PAUSES_S:
+                if pause_s:
+                    time.sleep(pause_s)
+                reason = self._copy_log() or self._begin_log_anew()
+                if not reason:
+                    self._checkpoint_at = CHECKPOINT_BYTES
+                    return True
+        except (ReactDBError, SQLiteError) as error:
             reason = str(error)
-        finally:
-            connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
-        if not reason:
-            self._checkpoint_at = CHECKPOINT_BYTES
-            return True
-        self._checkpoint_at *= 2
+        self._checkpoint_at = writer.guard.look()[0] + CHECKPOINT_BYTES
         logger.warning(
             "checkpoint of %s failed: %s; the write-ahead log grows until it succeeds", writer.path, reason
         )
         return False
+
+    def _copy_log(self) -> str:
+        """Copy what nobody reads any more into the file. Why that was not all; empty where it was.
+
+        FULL and TRUNCATE would take the write lock themselves, but go on without it when they do not get it in time. So the
+        writer's connection holds it, and another one copies: nobody can commit, or begin the log anew, meanwhile.
+        """
+        writer = self._writer
+        copier = sqlite.connect(writer.path, mode="rw", busy_timeout_s=0)
+        try:
+            copier.execute("PRAGMA synchronous=FULL")
+            writer.wait_at_most(LOCK_WAIT_S)
+            writer.connection.execute("BEGIN IMMEDIATE")
+            try:
+                busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            finally:
+                writer.connection.execute("ROLLBACK")
+        finally:
+            copier.close()
+        if busy:
+            return "another program is at it"
+        return "" if done >= pages else f"a reader kept {pages - done} of {pages} pages"
+
+    def _begin_log_anew(self) -> str:
+        """Empty the log: the next commit does that if nobody reads in it, so make one. Why that did not work, if it did not."""
+        writer = self._writer
+        connection = writer.connection
+        assert writer.guard is not None
+        before = writer.guard.look()[0]
+        writer.wait_at_most(LOCK_WAIT_S)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Not an UPDATE: of a row that stays as it is, SQLite writes nothing.
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            connection.execute(f"PRAGMA user_version={version}")
+            connection.execute("COMMIT")
+        except BaseException:
+            writer.roll_back()
+            raise
+        # Where it was small already, there is nothing to see.
+        is_anew = before <= SMALL_BYTES or writer.guard.look()[0] < before
+        return "" if is_anew else "a reader was still in it"
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep, in small transactions, and give the room back with `vacuum`."""

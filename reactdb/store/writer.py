@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from reactdb.errors import DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
-from reactdb.store.epochs import start_epoch
+from reactdb.store.epochs import has_epoch, start_epoch
 from reactdb.store.moved import FileGuard
-from reactdb.store.snapshot import head_seq
+from reactdb.store.snapshot import Snapshot, head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
 from reactdb.store.turns import Ticket, Turns
@@ -63,10 +63,13 @@ class Writer:
         # `PRAGMA data_version` when this connection last looked; None makes it look again.
         self._seen_version: int | None = None
         self._is_synchronous: bool | None = None
+        # Seconds that the connection waits for other processes, as last set.
+        self._waits_s = engine.busy_timeout_s
         self._is_abandoned = False
         self._is_closing = False
         self._last_time = 0
         self.has_own_epoch = False
+        self._epoch = ""
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
         self.guard = None if engine.is_memory else FileGuard(engine.path)
@@ -122,6 +125,7 @@ class Writer:
         work: Callable[[WriteTransaction], T],
         *,
         durability: Durability,
+        busy_timeout_s: float | None = None,
         origin: str | None = None,
         is_shareable: bool = False,
         collect: bool = False,
@@ -130,6 +134,7 @@ class Writer:
 
         Args:
             work: Called with the transaction; again, where a commit that it had joined was interrupted.
+            busy_timeout_s: Of waiting for other threads and processes together; None: the engine's.
             is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
             collect: The changes are wanted in `WriteTransaction.changes`, also where no feed listens.
 
@@ -143,11 +148,14 @@ class Writer:
             with self._savepoint(outer):
                 return work(outer)
         self.check_writable()
+        if busy_timeout_s is None:
+            busy_timeout_s = self.busy_timeout_s
         ticket = Ticket(work if is_shareable else None)
         with ticket.held:
             try:
-                if self._turns.take(ticket, self.busy_timeout_s):
-                    result = self._write_in_turn(work, ticket, durability == "hard", origin, collect)
+                if self._turns.take(ticket, busy_timeout_s):
+                    left_s = busy_timeout_s - ticket.waited_s
+                    result = self._write_in_turn(work, ticket, left_s, durability == "hard", origin, collect)
                 elif ticket.error is not None:
                     raise ticket.error
                 else:
@@ -158,7 +166,9 @@ class Writer:
         return result
 
     @contextmanager
-    def transaction(self, *, durability: Durability, origin: str | None = None) -> Iterator[WriteTransaction]:
+    def transaction(
+        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
+    ) -> Iterator[WriteTransaction]:
         """Several writes as one commit; an exception takes all of them back. Inside another one: a part of it."""
         outer = self.current
         if outer is not None:
@@ -166,12 +176,15 @@ class Writer:
                 yield outer
             return
         self.check_writable()
+        if busy_timeout_s is None:
+            busy_timeout_s = self.busy_timeout_s
         ticket = Ticket(None)
         with ticket.held:
             try:
-                self._turns.take(ticket, self.busy_timeout_s)
+                self._turns.take(ticket, busy_timeout_s)
                 try:
-                    transaction = self._begin(durability == "hard", origin, collect=False)
+                    left_s = busy_timeout_s - ticket.waited_s
+                    transaction = self._begin(left_s, durability == "hard", origin, collect=False)
                     self._own.mine = (transaction, ticket.held)
                     yield transaction
                     self._own.mine = None
@@ -260,13 +273,14 @@ class Writer:
         self,
         work: Callable[[WriteTransaction], T],
         ticket: Ticket,
+        left_s: float,
         is_hard: bool,
         origin: str | None,
         collect: bool,
     ) -> T:
         companions: list[Ticket] = []
         try:
-            transaction = self._begin(is_hard, origin, collect)
+            transaction = self._begin(left_s, is_hard, origin, collect)
             self._own.mine = (transaction, ticket.held)
             result = work(transaction)
             self._own.mine = None
@@ -333,7 +347,13 @@ class Writer:
     # -----------------------------------------------------------------------------------------------------------
     # Begin and commit
 
-    def _begin(self, is_hard: bool, origin: str | None, collect: bool) -> WriteTransaction:
+    def wait_at_most(self, seconds: float) -> None:
+        """How long the connection waits for another process before it is DatabaseBusy."""
+        if seconds != self._waits_s:
+            self.connection.execute(f"PRAGMA busy_timeout={max(0, int(seconds * 1000))}")
+            self._waits_s = seconds
+
+    def _begin(self, left_s: float, is_hard: bool, origin: str | None, collect: bool) -> WriteTransaction:
         self._engine.check_usable()
         connection = self.connection
         execute = connection.execute
@@ -345,6 +365,8 @@ class Writer:
                 self._is_synchronous = None
                 execute(f"PRAGMA synchronous={'FULL' if is_hard else 'NORMAL'}")
                 self._is_synchronous = is_hard
+            if left_s != self._waits_s:
+                self.wait_at_most(left_s)
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
             execute("BEGIN IMMEDIATE")
@@ -353,7 +375,7 @@ class Writer:
                 self._look_again(connection)
                 self._seen_version = version
             if not self.has_own_epoch and not self._engine.is_memory:
-                start_epoch(connection, self.last_seq)
+                self._epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
@@ -375,13 +397,21 @@ class Writer:
 
     def begin_upkeep(self) -> None:
         """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
-        self._begin(bool(self._is_synchronous), None, collect=False)
+        self._begin(self.busy_timeout_s, bool(self._is_synchronous), None, collect=False)
         self._seen_version = None
 
     def _look_again(self, connection: Connection) -> None:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
-        self.last_seq = head_seq(connection)
+        head = head_seq(connection)
+        # In memory there are no epochs.
+        has_epochs = self.has_own_epoch and self._epoch != ""
+        if head < self.last_seq or (has_epochs and not has_epoch(connection, self._epoch)):
+            raise self._engine.moved(
+                f"{self.path} has another history now, as if a backup had been restored over it"
+            )
+        Snapshot(connection, self.catalogue).check_end()
+        self.last_seq = head
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
         ).fetchone()
