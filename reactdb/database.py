@@ -210,6 +210,12 @@ class Database:
         """The file's absolute path, or ":memory:"."""
         return self._engine.path
 
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            f"a handle on {self._engine.path} belongs to its process and cannot be pickled or copied: "
+            "pass the path, and connect where it arrives"
+        )
+
     def __repr__(self) -> str:
         return f"<Database {self._engine.path!r}{' closed' if self._is_closed else ''}>"
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock, RLock
@@ -29,9 +27,10 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
-from reactdb.store import schema, sqlite
+from reactdb.store import forking, schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
 from reactdb.store.publisher import CommitListener, Publisher
+from reactdb.store.readers import IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
@@ -42,25 +41,10 @@ T = TypeVar("T")
 
 logger = logging.getLogger("reactdb")
 
-# Reader connections that are kept open. More are made when more threads read at once, and closed again.
-IDLE_READERS = 8
-
 GET_LIVE = (
     "SELECT l.body FROM heads h CROSS JOIN log l ON l.seq = h.seq CROSS JOIN tables t ON t.id = h.table_id"
     " WHERE h.table_id = ? AND h.key = ? AND t.dropped IS NULL"
 )
-
-
-class Reader:
-    """A connection that only reads, with the catalogue that it last saw."""
-
-    __slots__ = ("catalogue", "connection", "version")
-
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
-        self.connection = connection
-        self.catalogue = catalogue
-        # `PRAGMA data_version` when the catalogue was last compared with the file's.
-        self.version: int | None = None
 
 
 class Engine:
@@ -71,6 +55,7 @@ class Engine:
         catalogue: Tables and indexes as last seen. Replaced whole, and only by a newer one.
         database_id: For tokens: which file.
         publisher: Who hears of commits.
+        readers: The connections that read.
     """
 
     def __init__(self, path: str, *, read_only: bool, busy_timeout_s: float) -> None:
@@ -79,7 +64,7 @@ class Engine:
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
-        self._readers: deque[Reader] = deque()
+        self.readers = Readers()
         self._unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
@@ -87,7 +72,7 @@ class Engine:
         self.database_id: str
         self.publisher: Publisher
         self._open()
-        engines.add(self)
+        forking.engines.add(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Opening and closing
@@ -95,6 +80,7 @@ class Engine:
     def _open(self) -> None:
         if not self.is_memory:
             self._check_path()
+            forking.check_path(self.path)
             self._make_file()
             self._look_before_opening()
         connection = self._connect("ro" if self.read_only else "rwc")
@@ -113,7 +99,7 @@ class Engine:
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
             if self.read_only:
-                self._readers.append(Reader(connection, self.catalogue))
+                self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
                 self._writer = Writer(self, connection)
         except SQLiteError as error:
@@ -204,7 +190,7 @@ class Engine:
 
     def close(self) -> None:
         """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
-        if self._unusable is not None and self._writer is None and not self._readers:
+        if self._unusable is not None and self._writer is None and not self.readers.idle:
             return
         listener = self.publisher.listener
         if listener is not None:
@@ -212,18 +198,9 @@ class Engine:
         if self._unusable is None:
             self._unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
-        self._close_readers()
+        self.readers.close_idle()
         if writer is not None:
             writer.close()
-
-    def _close_readers(self) -> None:
-        """Those that nobody uses just now. The others are closed when they are given back."""
-        while True:
-            try:
-                reader = self._readers.pop()
-            except IndexError:
-                return
-            reader.connection.close()
 
     @property
     def is_usable(self) -> bool:
@@ -249,13 +226,17 @@ class Engine:
         trouble = "" if guard is None else guard.look()[1]
         return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
 
+    @property
+    def writer(self) -> Writer | None:
+        """Who writes; None where nobody may, or the database is closed."""
+        return self._writer
+
     def abandon(self) -> None:
-        """In a forked child: the parent's connections must not be used, nor closed, which would drop the parent's locks."""
-        for reader in self._readers:
-            sqlite.leave_open(reader.connection)
+        """In a forked child: connections are the parent's. What `forking` has not closed must not be closed, ever."""
+        for connection in self.readers.leave():
+            sqlite.leave_open(connection)
         if self._writer is not None:
             self._writer.abandon()
-        self._readers = deque()
         self._writer = None
         self._unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
@@ -349,9 +330,11 @@ class Engine:
         if self._unusable is not None:
             raise self._unusable()
         try:
-            return self._readers.pop()
+            return self.readers.idle.pop()
         except IndexError:
-            pass
+            return self.readers.open(self._new_reader)
+
+    def _new_reader(self) -> Reader:
         connection = self._connect("ro" if self.read_only else "rw")
         try:
             sqlite.configure(connection, reader=True)
@@ -366,13 +349,14 @@ class Engine:
         return Reader(connection, self.catalogue)
 
     def _give_back(self, reader: Reader) -> None:
-        if self._unusable is None and len(self._readers) < IDLE_READERS:
-            self._readers.append(reader)
+        readers = self.readers
+        if self._unusable is None and len(readers.idle) < IDLE_READERS:
+            readers.idle.append(reader)
             if self._unusable is not None:
                 # Closed in between, and perhaps after the others were.
-                self._close_readers()
+                readers.close_idle()
         else:
-            reader.connection.close()
+            readers.close(reader)
 
     def _catalogue_of(self, reader: Reader) -> Catalogue:
         """The catalogue that belongs to what the reader sees. Inside its transaction.
@@ -475,16 +459,3 @@ class Engine:
     def catch_up(self) -> bool:
         """Tell the listener what other processes have committed. Whether there was anything."""
         return self._unusable is None and self.publisher.catch_up()
-
-
-engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for engine in list(engines):
-        engine.abandon()
-    engines.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

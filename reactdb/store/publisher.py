@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from reactdb.change import Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
+from reactdb.store.foreign import check_end, other_history
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
 
@@ -124,9 +125,10 @@ class Publisher:
                 return False
             with self._engine.fresh_snapshot() as snapshot:
                 head, catalogue = snapshot.seq, snapshot.catalogue
-                trouble = self._what_is_wrong(snapshot, head)
+                trouble = self._what_is_wrong(snapshot)
             if trouble is not None:
                 listener.abort(trouble)
+                self.published = max(self.published, head)
             found = trouble is not None or head > self.published
             if found:
                 self._publish_log(listener, head)
@@ -138,14 +140,13 @@ class Publisher:
             self.drain()
         return found
 
-    def _what_is_wrong(self, snapshot: Snapshot, head: int) -> ReactDBError | None:
+    def _what_is_wrong(self, snapshot: Snapshot) -> ReactDBError | None:
         """What another program may have done to the log, as far as a look at its end shows it."""
-        if head < self.published:
-            return self._engine.moved(
-                f"{self._engine.path} has another history now, as if a backup had been restored over it"
-            )
+        trouble = other_history(snapshot.connection, self.published)
+        if trouble:
+            return self._engine.moved(f"{self._engine.path}: {trouble}")
         try:
-            snapshot.check_end()
+            check_end(snapshot.connection)
         except CorruptDatabase as error:
             return error
         return None

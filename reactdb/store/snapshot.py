@@ -72,11 +72,6 @@ TABLE_CHANGES = (
     " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
     " ORDER BY m.block, l.seq LIMIT ?6"
 )
-UNFILED = (
-    "SELECT l.seq FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
-    " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
-    " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
-)
 SEE_DOCTOR = "another program has changed the file, or it is damaged; `reactdb doctor` says where"
 ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq = ?"
 
@@ -216,18 +211,6 @@ class Snapshot:
             raise CorruptDatabase(f"log entry {missing} is missing: {SEE_DOCTOR}")
         if last < until and len(found) < limit and last < head_seq(self.connection):
             raise CorruptDatabase(f"log entry {last + 1} is missing: {SEE_DOCTOR}")
-
-    def check_end(self) -> None:
-        """That the newest log entry is the newest of its key: cheap, and wrong after most writes of other programs.
-
-        Raises:
-            CorruptDatabase: It is not.
-        """
-        row = self.connection.execute(UNFILED).fetchone()
-        if row is not None:
-            raise CorruptDatabase(
-                f"log entry {row[0]} is not the newest of its key, nor of any: {SEE_DOCTOR}"
-            )
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""

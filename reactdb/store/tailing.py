@@ -15,7 +15,7 @@ import time
 import weakref
 
 from reactdb.errors import ReactDBError
-from reactdb.store import sqlite
+from reactdb.store import forking, sqlite
 from reactdb.store.engine import Engine
 from reactdb.store.moved import FileGuard
 from reactdb.store.sqlite import Connection
@@ -74,6 +74,19 @@ class Watched:
         if connection is not None:
             connection.close()
 
+    def pause(self, timeout_s: float) -> bool:
+        """Keep the connection from being used, for a fork."""
+        return self._lock.acquire(timeout=timeout_s)
+
+    def resume(self) -> None:
+        self._lock.release()
+
+    def close_inherited(self) -> None:
+        """In the child, where it was paused."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            forking.close_idle(connection)
+
 
 class Tailer:
     """The thread and what it watches. Thread safety: `_lock` guards the list; polling happens outside of it."""
@@ -81,6 +94,7 @@ class Tailer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[int, Watched] = {}
+        self._paused: dict[int, Watched] = {}
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
 
@@ -152,11 +166,32 @@ class Tailer:
             logger.exception("following %s failed", engine.path)
             return False
 
+    # `forking.Follower`
+
+    def pause(self, engine: Engine, timeout_s: float) -> bool:
+        watched = self._watched.get(id(engine))
+        if watched is None:
+            return True
+        if not watched.pause(timeout_s):
+            return False
+        self._paused[id(engine)] = watched
+        return True
+
+    def resume(self, engine: Engine) -> None:
+        watched = self._paused.pop(id(engine), None)
+        if watched is not None:
+            watched.resume()
+
+    def close_inherited(self, engine: Engine) -> None:
+        watched = self._paused.pop(id(engine), None)
+        if watched is not None:
+            watched.close_inherited()
+
     def forget_all(self) -> None:
         """In a forked child: no thread came along, and the connections are the parent's."""
         self._lock = threading.Lock()
         inherited.extend(self._watched.values())
-        self._watched = {}
+        self._watched, self._paused = {}, {}
         self._thread = None
         self._wake = threading.Event()
 
@@ -165,11 +200,13 @@ inherited: list[object] = []
 tailer = Tailer()
 watch = tailer.watch
 unwatch = tailer.unwatch
+forking.followers.append(tailer)
 
 
 def _after_fork_in_child() -> None:
     tailer.forget_all()
 
 
+# Called after `forking`'s own, which was imported before.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)

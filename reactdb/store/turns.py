@@ -17,9 +17,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from reactdb.errors import DatabaseBusy
+from reactdb.store.transaction import WriteTransaction
 
 # Writes that one commit may carry for others. Bounds how long the first of them waits for the last.
 MAX_GROUP = 128
@@ -138,6 +140,25 @@ class Turns:
             self._wait(ticket, 3600.0)
         return True
 
+    def stop(self, timeout_s: float) -> Ticket | None:
+        """Take a turn in which nothing is done, for a fork; None where that takes too long. It ends with `go_on`."""
+        # A fork in a signal handler may strike in a line of this file, by the very thread that has the mutex.
+        if not self._mutex.acquire(timeout=timeout_s):
+            return None
+        self._mutex.release()
+        ticket = Ticket(None)
+        ticket.held.acquire()
+        try:
+            self.take(ticket, timeout_s)
+        except DatabaseBusy:
+            ticket.held.release()
+            return None
+        return ticket
+
+    def go_on(self, ticket: Ticket) -> None:
+        self.release(ticket)
+        ticket.held.release()
+
     def companions(self, most: int = MAX_GROUP) -> list[Ticket]:
         """The small writes that queue directly behind the one whose turn it is, marked as taken. Called in turn."""
         with self._mutex:
@@ -180,3 +201,43 @@ class Turns:
             if ticket.is_done:
                 done.append(ticket)
         return done
+
+
+def carry_out(
+    companions: Sequence[Ticket],
+    first: WriteTransaction,
+    part: Callable[[WriteTransaction], AbstractContextManager[None]],
+) -> list[WriteTransaction]:
+    """Do the writes of other threads inside this thread's SQLite transaction, each as a commit of its own.
+
+    Args:
+        companions: Whose writes.
+        first: This thread's own.
+        part: All or nothing of one of them.
+
+    Raises:
+        What is not the fault of one of them: Ctrl-C, which is for this thread, and what ended the whole transaction.
+    """
+    transactions = []
+    seq = first.first + first.count
+    for ticket in companions:
+        transaction = WriteTransaction(
+            first.connection,
+            first.catalogue,
+            first.memory,
+            seq,
+            first.time,
+            collect=first.changes is not None,
+        )
+        assert ticket.work is not None
+        try:
+            with part(transaction):
+                ticket.result = ticket.work(transaction)
+        except Exception as error:
+            if transaction.ruin is not None:
+                raise
+            ticket.error = error
+            continue
+        transactions.append(transaction)
+        seq += transaction.count
+    return transactions

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from reactdb.errors import DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
-from reactdb.store.epochs import has_epoch, start_epoch
+from reactdb.store.epochs import start_epoch
+from reactdb.store.foreign import check_end, other_history
 from reactdb.store.moved import FileGuard
-from reactdb.store.snapshot import Snapshot, head_seq
+from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
-from reactdb.store.turns import Ticket, Turns
+from reactdb.store.turns import Ticket, Turns, carry_out
 from reactdb.store.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -100,6 +101,13 @@ class Writer:
         """In a forked child: the connection is the parent's, also in the middle of a transaction."""
         self._is_abandoned = True
         sqlite.leave_open(self.connection)
+
+    def stop(self, timeout_s: float) -> Ticket | None:
+        """Let nobody write, for a fork, until `go_on`; None where somebody is still at it, this thread for instance."""
+        return None if self.current is not None else self._turns.stop(timeout_s)
+
+    def go_on(self, ticket: Ticket) -> None:
+        self._turns.go_on(ticket)
 
     @property
     def current(self) -> WriteTransaction | None:
@@ -288,7 +296,7 @@ class Writer:
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
             if ticket.work is not None and is_hard and self._turns.waiting > 1:
                 companions = self._turns.companions()
-                transactions += self._carry_out(companions, transaction)
+                transactions += carry_out(companions, transaction, self._savepoint)
         except BaseException as error:
             self._own.mine = None
             self._turns.give_back(companions)
@@ -313,36 +321,6 @@ class Writer:
         for other in companions:
             other.is_done = True
         return result
-
-    def _carry_out(self, companions: Sequence[Ticket], first: WriteTransaction) -> list[WriteTransaction]:
-        """Do the writes of other threads inside this thread's SQLite transaction, each as a commit of its own.
-
-        Raises:
-            What is not the fault of one of them: Ctrl-C, which is for this thread, and what ended the whole transaction.
-        """
-        transactions = []
-        seq = first.first + first.count
-        for ticket in companions:
-            transaction = WriteTransaction(
-                first.connection,
-                first.catalogue,
-                self._memory,
-                seq,
-                first.time,
-                collect=first.changes is not None,
-            )
-            assert ticket.work is not None
-            try:
-                with self._savepoint(transaction):
-                    ticket.result = ticket.work(transaction)
-            except Exception as error:
-                if transaction.ruin is not None:
-                    raise
-                ticket.error = error
-                continue
-            transactions.append(transaction)
-            seq += transaction.count
-        return transactions
 
     # -----------------------------------------------------------------------------------------------------------
     # Begin and commit
@@ -403,15 +381,11 @@ class Writer:
     def _look_again(self, connection: Connection) -> None:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
-        head = head_seq(connection)
-        # In memory there are no epochs.
-        has_epochs = self.has_own_epoch and self._epoch != ""
-        if head < self.last_seq or (has_epochs and not has_epoch(connection, self._epoch)):
-            raise self._engine.moved(
-                f"{self.path} has another history now, as if a backup had been restored over it"
-            )
-        Snapshot(connection, self.catalogue).check_end()
-        self.last_seq = head
+        trouble = other_history(connection, self.last_seq, self._epoch if self.has_own_epoch else "")
+        if trouble:
+            raise self._engine.moved(f"{self.path}: {trouble}")
+        check_end(connection)
+        self.last_seq = head_seq(connection)
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
         ).fetchone()
