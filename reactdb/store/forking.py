@@ -86,6 +86,9 @@ class Pause:
         for follower in self._followers:
             follower.resume(self.engine)
         self.engine.readers.resume()
+        if not self.engine.is_usable:
+            # Closed meanwhile, when they were not to be had.
+            self.engine.readers.close_idle()
         if self._turn is not None and self._writer is not None:
             self._writer.go_on(self._turn)
 

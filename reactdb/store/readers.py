@@ -32,6 +32,13 @@ class Reader:
         self.version: int | None = None
 
 
+class Shut(deque[Reader]):
+    """Takes back what is given back, and gives nothing."""
+
+    def pop(self) -> Reader:  # type: ignore[override]
+        raise IndexError
+
+
 class Readers:
     """See the head of this file.
 
@@ -43,7 +50,7 @@ class Readers:
         self.idle: deque[Reader] = deque()
         self._open: set[Reader] = set()
         self._gate = Lock()
-        self._is_shut = False
+        self._shut = Shut()
         self._resting: list[Reader] = []
 
     def __len__(self) -> int:
@@ -52,6 +59,12 @@ class Readers:
     def open(self, make: Callable[[], Reader]) -> Reader:
         """Another one, in use."""
         with self._gate:
+            # The gate may have been shut for a while. What came back at the very end of it is still there.
+            for waiting in (self._shut, self.idle):
+                try:
+                    return waiting.popleft()
+                except IndexError:
+                    pass
             reader = make()
             self._open.add(reader)
             return reader
@@ -78,28 +91,31 @@ class Readers:
         """Let nobody read, until `resume`. Whether it came to that before `end`, by the monotonic clock."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
-        self._is_shut = True
-        # Who reads now finds none idle, and the gate shut; those in use come back one by one.
-        while len(self._resting) < len(self._open):
+        before, self.idle = self.idle, self._shut
+        # Who wants one finds none idle, and the gate shut; those in use come back one by one.
+        while True:
             try:
-                self._resting.append(self.idle.pop())
+                while True:
+                    self._resting.append(before.popleft())
             except IndexError:
-                if time.monotonic() >= end:
-                    return False
-                time.sleep(0.0002)
-        return True
+                pass
+            if len(self._resting) + len(self.idle) >= len(self._open):
+                return True
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.0002)
 
     def resume(self) -> None:
         """In the parent: after `pause`, whatever it came to."""
-        self.idle.extend(self._resting)
-        self._resting = []
-        if self._is_shut:
-            self._is_shut = False
+        if self.idle is self._shut:
+            self.idle, self._resting = deque(self._resting), []
+            while self._shut:
+                self.idle.append(self._shut.popleft())
             self._gate.release()
 
     def leave(self) -> list[Connection]:
         """In the child: all connections that were inherited; none is left here. Locks may be held by threads that are gone."""
         inherited = [reader.connection for reader in self._open]
         self.idle, self._open, self._resting = deque(), set(), []
-        self._gate, self._is_shut = Lock(), False
+        self._gate, self._shut = Lock(), Shut()
         return inherited

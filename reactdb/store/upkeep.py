@@ -28,8 +28,9 @@ logger = logging.getLogger("reactdb")
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 # Seconds that a checkpoint waits for the write lock, which others have for milliseconds.
 LOCK_WAIT_S = 1.0
-# Seconds before each try: readers are short.
-PAUSES_S = (0.0, 0.001, 0.01, 0.05)
+# Seconds that it waits for readers, for each CHECKPOINT_BYTES in the log; and the most.
+WAIT_S = 0.1
+MOST_WAIT_S = 0.5
 # A log of this size is as good as empty.
 SMALL_BYTES = 64 * 1024
 # Changes between two looks at what retention does not keep any more.
@@ -65,21 +66,28 @@ class Upkeep:
     def checkpoint(self) -> bool:
         """Copy the write-ahead log into the file and empty it. Whether it succeeded.
 
-        It waits for nobody: neither for a writer nor, with the write lock in hand, for a reader that does not end. Where one
-        of them is in the way, the next try comes when the log has grown by as much again.
+        With the write lock in hand it waits for nobody; without, a moment for readers to end, the longer the more the log has
+        grown. Where one does not end, or somebody else has the write lock, the next try comes when the log has grown again.
         """
         writer = self._writer
         if writer.guard is None:
             return True
-        reason = ""
+        wal_bytes, _ = writer.guard.look()
+        end = time.monotonic() + min(MOST_WAIT_S, WAIT_S * wal_bytes / CHECKPOINT_BYTES)
+        pause_s = 0.0
         try:
-            for pause_s in PAUSES_S:
-                if pause_s:
-                    time.sleep(pause_s)
-                reason = self._copy_log() or self._begin_log_anew()
+            while True:
+                reason = self._copy_log()
+                # Whoever begins to read now reads all of it from the file, and is not in the way.
+                time.sleep(pause_s)
+                reason = reason or self._begin_log_anew()
                 if not reason:
                     self._checkpoint_at = CHECKPOINT_BYTES
                     return True
+                left_s = end - time.monotonic()
+                if left_s <= 0:
+                    break
+                pause_s = min(left_s, 0.003 if not pause_s else 3 * pause_s)
         except (ReactDBError, SQLiteError) as error:
             reason = str(error)
         self._checkpoint_at = writer.guard.look()[0] + CHECKPOINT_BYTES

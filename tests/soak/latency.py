@@ -82,7 +82,9 @@ def measure(seconds: float, seed: int) -> Figures:
 
             def read_tail() -> None:
                 assert tail.stdout is not None
-                heard.extend((time.monotonic_ns() - json.loads(line)["new_val"]["at"]) / 1e6 for line in tail.stdout)
+                heard.extend(
+                    (time.monotonic_ns() - json.loads(line)["new_val"]["at"]) / 1e6 for line in tail.stdout
+                )
 
             reader = threading.Thread(target=read_tail, daemon=True)
             reader.start()
