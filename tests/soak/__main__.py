@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import time
 
-from tests.soak.scenarios import SCENARIOS, Options
+from .scenarios import SCENARIOS, Options
 
 
 def main() -> int:

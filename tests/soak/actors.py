@@ -47,6 +47,11 @@ class Orders:
     def report(self) -> Path:
         return Path(self.folder, f"{self.name}.report")
 
+    @property
+    def begun(self) -> Path:
+        """Is there when it has the file open."""
+        return Path(self.folder, f"{self.name}.{self.life}.begun")
+
 
 def fingerprint(document: Any) -> str:
     """Of a document; `-` where there is none."""
@@ -85,7 +90,9 @@ def is_over(orders: Orders) -> bool:
 def _connect(orders: Orders, **options: Any) -> Any:
     import reactdb
 
-    return reactdb.connect(orders.path, durability=orders.durability, busy_timeout=30, **options)
+    db = reactdb.connect(orders.path, durability=orders.durability, busy_timeout=30, **options)
+    orders.begun.touch()
+    return db
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ import time
 from dataclasses import dataclass
 
 import reactdb
-from tests.soak.stage import ROOT
+
+from .stage import ROOT
 
 LISTENER = """
 import json, resource, sys, threading, time, reactdb

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.soak.actors import fingerprint, shard_of
+from .actors import fingerprint, shard_of
 
 
 class Told(NamedTuple):

@@ -17,12 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import reactdb
-from tests.soak import referee
-from tests.soak.actors import Orders, document
-from tests.soak.stage import ROOT, Stage
 
-# Seconds within which everything is as if nothing had been, once the faults stop.
+from . import referee
+from .actors import Orders, document
+from .stage import ROOT, Stage
+
+# Seconds within which everything is as if nothing had been, once the faults stop: as promised, and in a short run, which shares
+# its machine with other tests.
 RECOVERY_S = 2.0
+SHORT_RECOVERY_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class Options:
     seed: int
     other_python: str | None = None
     is_long: bool = False
+
+    @property
+    def recovery_s(self) -> float:
+        return RECOVERY_S if self.is_long else SHORT_RECOVERY_S
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ def prepare(folder: str) -> reactdb.Database:
     return db
 
 
-def finish(stage: Stage, db: reactdb.Database, recovery_s: float = RECOVERY_S) -> tuple[str, list[str]]:
+def finish(stage: Stage, db: reactdb.Database, recovery_s: float) -> tuple[str, list[str]]:
     """The end of every scenario: see the head of this file. Returns figures and problems."""
     problems = stage.problems
     followers = [actor for actor in stage.actors if actor.orders.role in ("follow", "slow")]
@@ -88,6 +95,8 @@ def finish(stage: Stage, db: reactdb.Database, recovery_s: float = RECOVERY_S) -
         [actor.orders.report for actor in stage.actors if actor.orders.role == "write"], log
     )
     problems += wrong + more + most
+    if not acknowledged:
+        problems.append("nothing was written: this was no trial")
     for actor in shards:
         problems += referee.judge_shards(actor.orders.report, log)
     path = db.path
@@ -131,7 +140,7 @@ def kills(options: Options, method: str) -> Result:
             db = prepare(folder)
             _crowd(stage, options, method)
             stage.play(options.seconds, kill_every_s=0.4)
-            figures, problems = finish(stage, db)
+            figures, problems = finish(stage, db, options.recovery_s)
         finally:
             stage.kill_all()
         return Result(figures, problems)
@@ -180,7 +189,7 @@ def mixed_versions(options: Options) -> Result:
                 start("checkpoint", number)
             start("prune", 0)
             stage.play(options.seconds, kill_every_s=0.5)
-            figures, problems = finish(stage, db)
+            figures, problems = finish(stage, db, options.recovery_s)
         finally:
             stage.kill_all()
         versions = [
@@ -300,9 +309,9 @@ def stopped_holder(options: Options) -> Result:
                 freed_s = max(freed_s, time.monotonic() - start)
             if games.get("never").run() is not None or games.count().run() != rounds + 1:
                 problems.append("what was not committed is there")
-    if refused_s > 1.0:
+    if refused_s > 0.3 + options.recovery_s / 2:
         problems.append(f"DatabaseBusy came after {refused_s:.2f} s instead of 0.3")
-    if freed_s > 1.0:
+    if freed_s > options.recovery_s / 2:
         problems.append(f"the lock of a killed process was in the way for {freed_s:.2f} s")
     return Result(
         f"{rounds} rounds, refused within {refused_s:.2f} s, free after {freed_s * 1000:.1f} ms", problems
@@ -311,7 +320,7 @@ def stopped_holder(options: Options) -> Result:
 
 def latency(options: Options) -> Result:
     """From a commit in one process to a feed, and to `reactdb tail --follow`, in another."""
-    from tests.soak.latency import measure
+    from .latency import measure
 
     figures = measure(seconds=min(options.seconds, 60), seed=options.seed)
     # 50 ms is what is promised of an idle machine; this one may be anything but idle.

@@ -15,8 +15,8 @@ import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.soak import actors
-from tests.soak.actors import Orders
+from . import actors
+from .actors import Orders
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -74,6 +74,11 @@ class Actor:
                 if pid:
                     self.code = os.waitstatus_to_exitcode(status)
         return self.code
+
+    @property
+    def has_begun(self) -> bool:
+        """It has the file open in this life, or has ended already."""
+        return self.orders.begun.exists() or self.poll() is not None
 
     def wait(self, seconds: float) -> int | None:
         end = time.monotonic() + seconds
@@ -150,7 +155,11 @@ class Stage:
         return actor
 
     def play(self, seconds: float, *, kill_every_s: float | None, sample_every_s: float = 0.5) -> None:
-        """Let them work; kill one now and then, or stop it for a moment, and start it again."""
+        """Let them work; kill one now and then, or stop it for a moment, and start it again.
+
+        The time begins when all have begun: to start a program takes as long as a short run.
+        """
+        self._let_all_begin()
         start = time.monotonic()
         next_kill = start + (kill_every_s or seconds * 2)
         next_sample = start
@@ -167,6 +176,12 @@ class Stage:
                 if actor.poll() is not None:
                     self.complain(actor)
             time.sleep(0.01)
+        self._let_all_begin()
+
+    def _let_all_begin(self) -> None:
+        end = time.monotonic() + 60
+        while not all(actor.has_begun for actor in self.actors) and time.monotonic() < end:
+            time.sleep(0.02)
 
     def _strike(self, actor: Actor) -> None:
         if self.chance.random() < 0.2:
