@@ -213,7 +213,7 @@ for n in range(10):
             writer = db._engine.writer
             writer.in_turn(writer.upkeep.checkpoint)
         if n == 4:
-            db.compact(keep=5, vacuum=True)
+            db.compact(keep=100_000, vacuum=True)
 """
 
 
@@ -263,3 +263,42 @@ def test_a_folder_under_another_name_is_the_same_file(tmp_path):
 
         games.insert({"id": 1})
         assert 1 == games.count().run()
+
+
+@pytest.mark.parametrize(
+    "deed", [rename_all, unlink_all, replace, replace_by_a_copy], ids=lambda one: one.__name__
+)
+@pytest.mark.parametrize("is_reader", [True, False])
+def test_a_new_connection_reads_no_other_file(db, deed, is_reader):
+    """Threads that read at the same time need more connections, which are opened by the file's name."""
+    with reactdb.connect(db.path, read_only=is_reader) as reader:
+        reader.table("games").run()
+        deed(Path(db.path))
+        with reader._engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
+            reader.table("games").run()
+
+    assert isinstance(caught.value, (reactdb.StorageMoved, reactdb.CannotOpen))
+
+
+def test_a_checkpoint_touches_no_other_file(db):
+    path = Path(db.path)
+    replace(path)
+    before = path.read_bytes()
+    writer = db._engine.writer
+
+    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert before == path.read_bytes()
+
+
+def test_a_reader_of_a_file_that_nobody_writes_is_not_alarmed(tmp_path):
+    path = tmp_path / "a.db"
+    with reactdb.connect(path) as db:
+        db.table_create("games").insert({"id": 1})
+    with reactdb.connect(path, read_only=True) as reader, reader.table("games").changes().cursor() as cursor:
+        # Longer than the time between two looks at the file.
+        with pytest.raises(TimeoutError):
+            cursor.next(timeout=0.6)
+        with reactdb.connect(path) as db:
+            db.table("games").insert({"id": 2})
+
+        assert {"id": 2} == cursor.next(timeout=PATIENCE_S)["new_val"]

@@ -29,6 +29,7 @@ from reactdb.errors import (
 )
 from reactdb.store import forking, schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
+from reactdb.store.moved import FileGuard
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
@@ -56,6 +57,7 @@ class Engine:
         database_id: For tokens: which file.
         publisher: Who hears of commits.
         readers: The connections that read.
+        guard: Notices that the file was moved; None in memory.
     """
 
     def __init__(self, path: str, *, read_only: bool, busy_timeout_s: float) -> None:
@@ -71,6 +73,7 @@ class Engine:
         self._catalogue_lock = Lock()
         self.database_id: str
         self.publisher: Publisher
+        self.guard: FileGuard | None = None
         self._open()
         forking.engines.add(self)
 
@@ -98,6 +101,7 @@ class Engine:
             self.catalogue = load(connection)
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
+            self.guard = None if self.is_memory else FileGuard(self.path)
             if self.read_only:
                 self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
@@ -222,8 +226,8 @@ class Engine:
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours. Whatever it says, a file that was moved is the reason."""
-        guard = None if self._writer is None else self._writer.guard
-        trouble = "" if guard is None else guard.look()[1]
+        # Of a database that was closed, the log is gone as it should.
+        trouble = "" if self.guard is None or self._unusable is not None else self.guard.look()[1]
         return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
 
     @property
@@ -340,6 +344,10 @@ class Engine:
             sqlite.configure(connection, reader=True)
             # Closed in between: in memory, this connection would be the first one to a new and empty database.
             self.check_usable()
+            trouble = "" if self.guard is None else self.guard.look()[1]
+            if trouble:
+                # It would read another file.
+                raise self.moved(trouble)
         except SQLiteError as error:
             connection.close()
             raise self.translated(error, "read") from error

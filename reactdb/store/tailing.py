@@ -17,7 +17,6 @@ import weakref
 from reactdb.errors import ReactDBError
 from reactdb.store import forking, sqlite
 from reactdb.store.engine import Engine
-from reactdb.store.moved import FileGuard
 from reactdb.store.sqlite import Connection
 
 QUICK_S = 0.001
@@ -39,12 +38,12 @@ class Watched:
 
     __slots__ = ("_connection", "_guard", "_lock", "_looked", "engine", "version")
 
-    def __init__(self, engine: Engine, connection: Connection, guard: FileGuard) -> None:
+    def __init__(self, engine: Engine, connection: Connection) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
         self._connection: Connection | None = connection
         self._lock = threading.Lock()
-        self._guard = guard
+        self._guard = engine.guard
         self._looked = time.monotonic()
         # Not a version: the first poll always looks, because commits may lie between the subscription and it.
         self.version = -1
@@ -63,7 +62,7 @@ class Watched:
     def trouble(self) -> str:
         """What has become of the file, if it is time to look; empty where nothing has."""
         now = time.monotonic()
-        if now - self._looked < LOOK_S:
+        if self._guard is None or now - self._looked < LOOK_S:
             return ""
         self._looked = now
         return self._guard.look()[1]
@@ -106,14 +105,13 @@ class Tailer:
             engine.path, mode="ro" if engine.read_only else "rw", busy_timeout_s=engine.busy_timeout_s
         )
         sqlite.configure(connection, reader=True)
-        guard = FileGuard(engine.path)
         with self._lock:
             known = self._watched.get(id(engine))
             if known is not None and known.engine() is engine:
                 connection.close()
                 return
             # One that is known by this number and is not it was forgotten: the number has been given out again.
-            self._watched[id(engine)] = Watched(engine, connection, guard)
+            self._watched[id(engine)] = Watched(engine, connection)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
                 self._thread.start()

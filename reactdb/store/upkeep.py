@@ -73,7 +73,8 @@ class Upkeep:
         if writer.guard is None:
             return True
         wal_bytes, _ = writer.guard.look()
-        end = time.monotonic() + min(MOST_WAIT_S, WAIT_S * wal_bytes / CHECKPOINT_BYTES)
+        wait_s = WAIT_S * max(0.2, wal_bytes / CHECKPOINT_BYTES)
+        end = time.monotonic() + min(MOST_WAIT_S, wait_s)
         pause_s = 0.0
         try:
             while True:
@@ -105,6 +106,10 @@ class Upkeep:
         writer = self._writer
         copier = sqlite.connect(writer.path, mode="rw", busy_timeout_s=0)
         try:
+            trouble = "" if writer.guard is None else writer.guard.look()[1]
+            if trouble:
+                # It would copy another file's.
+                return trouble
             copier.execute("PRAGMA synchronous=FULL")
             writer.wait_at_most(LOCK_WAIT_S)
             writer.connection.execute("BEGIN IMMEDIATE")

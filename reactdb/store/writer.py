@@ -25,7 +25,6 @@ from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.epochs import start_epoch
 from reactdb.store.foreign import check_end, other_history
-from reactdb.store.moved import FileGuard
 from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
@@ -73,7 +72,7 @@ class Writer:
         self._epoch = ""
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
-        self.guard = None if engine.is_memory else FileGuard(engine.path)
+        self.guard = engine.guard
         self.upkeep = Upkeep(self)
 
     def close(self) -> None:
