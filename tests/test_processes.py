@@ -443,7 +443,9 @@ with db.transaction():
 def held(path: Path) -> Iterator[tuple[Any, Any]]:
     """A database whose write lock another process holds, and that process."""
     with reactdb.connect(path, busy_timeout=0.3) as db:
-        db.table_create("games")
+        games = db.table_create("games")
+        games.insert({"id": "gone"})
+        games.get("gone").delete()
         with running(HOLDER, path) as process:
             yield db, process
 
@@ -480,7 +482,7 @@ def test_the_lock_of_a_process_that_was_killed_is_free(held):
 
     games.insert({"id": 1})
     assert [{"id": 1}] == games.run()
-    assert [1] == [entry.seq for entry in db.log()]
+    assert [1, 2, 3] == [entry.seq for entry in db.log()]
 
 
 def test_threads_and_processes_are_waited_for_together_no_longer_than_busy_timeout(held):
@@ -511,6 +513,8 @@ def test_each_handle_waits_as_long_as_it_was_told_to(held):
         assert 0.25 <= took(lambda: db.table("games").insert({"id": 1})) < 5
         with pytest.raises(reactdb.DatabaseBusy), hasty.transaction():
             pass
+        assert took(lambda: hasty.compact(keep=0)) < 0.3
+        assert 1.1 <= took(lambda: patient.compact(keep=0, vacuum=True)) < 6
 
 
 def test_each_handle_waits_for_threads_as_long_as_it_was_told_to(db):

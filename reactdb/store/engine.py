@@ -422,9 +422,11 @@ class Engine:
             durability=durability, busy_timeout_s=busy_timeout_s, origin=origin
         )
 
-    def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
+    def compact(
+        self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
+    ) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
-        return self._writable().upkeep.compact(retention, vacuum=vacuum)
+        return self._writable().upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
 
     @property
     def retention(self) -> Retention | None:

@@ -143,26 +143,31 @@ class Upkeep:
         is_anew = before <= SMALL_BYTES or writer.guard.look()[0] < before
         return "" if is_anew else "a reader was still in it"
 
-    def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
+    def compact(
+        self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
+    ) -> Compacted:
         """Remove the history that `retention` does not keep, in small transactions, and give the room back with `vacuum`."""
         writer = self._writer
+        waits_s = writer.busy_timeout_s if busy_timeout_s is None else busy_timeout_s
         writer.check_writable()
         if writer.current is not None:
             raise UsageError("compact() cannot be part of a transaction")
         removed = Compacted()
-        target = writer.in_turn(lambda: retention.target(writer.connection))
+        target = writer.in_turn(lambda: retention.target(writer.connection), waits_s)
         more = True
         while more:
-            more = writer.in_turn(lambda: self._step(target, removed))
+            more = writer.in_turn(lambda: self._step(target, removed, waits_s=waits_s), waits_s)
         if vacuum:
-            writer.in_turn(self._vacuum)
+            writer.in_turn(lambda: self._vacuum(waits_s), waits_s)
         return removed
 
-    def _step(self, target: int, removed: Compacted, most: int = CHUNK_CHANGES) -> bool:
+    def _step(
+        self, target: int, removed: Compacted, most: int = CHUNK_CHANGES, waits_s: float | None = None
+    ) -> bool:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
-        writer.begin_upkeep()
+        writer.begin_upkeep(writer.busy_timeout_s if waits_s is None else waits_s)
         try:
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
@@ -181,8 +186,9 @@ class Upkeep:
             self.checkpoint()
         return more
 
-    def _vacuum(self) -> None:
+    def _vacuum(self, waits_s: float) -> None:
         try:
+            self._writer.wait_at_most(waits_s)
             self._writer.connection.execute("VACUUM")
         except SQLiteError as error:
             raise self._writer.translated(error, "vacuum") from error

@@ -206,12 +206,12 @@ class Writer:
                 self._end_turn(ticket)
         self._engine.publisher.drain()
 
-    def in_turn(self, work: Callable[[], T]) -> T:
+    def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
         """Do something with the connection that is not a write of a user's."""
         ticket = Ticket(None)
         with ticket.held:
             try:
-                self._turns.take(ticket, self.busy_timeout_s)
+                self._turns.take(ticket, self.busy_timeout_s if busy_timeout_s is None else busy_timeout_s)
                 self._engine.check_usable()
                 return work()
             finally:
@@ -372,9 +372,9 @@ class Writer:
             origin=origin,
         )
 
-    def begin_upkeep(self) -> None:
+    def begin_upkeep(self, waits_s: float) -> None:
         """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
-        self._begin(self.busy_timeout_s, bool(self._is_synchronous), None, collect=False)
+        self._begin(waits_s, bool(self._is_synchronous), None, collect=False)
         self._seen_version = None
 
     def _look_again(self, connection: Connection) -> None:
