@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.epochs import has_epoch
-from reactdb.store.snapshot import SEE_DOCTOR, head_seq
+from reactdb.store.snapshot import SEE_DOCTOR
 from reactdb.store.sqlite import Connection
 
 UNFILED = (
@@ -21,9 +21,10 @@ UNFILED = (
 )
 
 
-def other_history(connection: Connection, known_seq: int, epoch: str = "") -> str:
-    """That the file has another history than the one that reached `known_seq` and has this epoch; empty where it has not."""
-    if head_seq(connection) >= known_seq and (not epoch or has_epoch(connection, epoch)):
+def other_history(connection: Connection, head: int, known_seq: int, epoch: str = "") -> str:
+    """That the file, whose log ends at `head`, has another history than the one that reached `known_seq` and has this epoch;
+    empty where it has not."""
+    if head >= known_seq and (not epoch or has_epoch(connection, epoch)):
         return ""
     return "another history is in the file now, as if a backup had been restored over it"
 

@@ -125,7 +125,7 @@ class Publisher:
                 return False
             with self._engine.fresh_snapshot() as snapshot:
                 head, catalogue = snapshot.seq, snapshot.catalogue
-                trouble = self._what_is_wrong(snapshot)
+                trouble = self._what_is_wrong(snapshot, head)
             if trouble is not None:
                 listener.abort(trouble)
                 self.published = max(self.published, head)
@@ -140,9 +140,9 @@ class Publisher:
             self.drain()
         return found
 
-    def _what_is_wrong(self, snapshot: Snapshot) -> ReactDBError | None:
+    def _what_is_wrong(self, snapshot: Snapshot, head: int) -> ReactDBError | None:
         """What another program may have done to the log, as far as a look at its end shows it."""
-        trouble = other_history(snapshot.connection, self.published)
+        trouble = other_history(snapshot.connection, head, self.published)
         if trouble:
             return self._engine.moved(f"{self._engine.path}: {trouble}")
         try:

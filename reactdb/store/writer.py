@@ -380,11 +380,12 @@ class Writer:
     def _look_again(self, connection: Connection) -> None:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
-        trouble = other_history(connection, self.last_seq, self._epoch if self.has_own_epoch else "")
+        head = head_seq(connection)
+        trouble = other_history(connection, head, self.last_seq, self._epoch if self.has_own_epoch else "")
         if trouble:
             raise self._engine.moved(f"{self.path}: {trouble}")
         check_end(connection)
-        self.last_seq = head_seq(connection)
+        self.last_seq = head
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
         ).fetchone()
