@@ -20,6 +20,7 @@ from reactdb.errors import (
     InvalidOption,
     TableExists,
     TableNotFound,
+    UsageError,
     is_one_of,
     shown,
     word,
@@ -64,7 +65,7 @@ def connect(
         read_only: Write nothing, not even a new file. Feeds work: they follow other processes.
         durability: "hard": an acknowledged write survives power loss. "soft": it survives the death of the process; after
             power loss the newest commits may be missing, never damaged, never a hole.
-        busy_timeout: Seconds to wait for another writer before DatabaseBusy.
+        busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
         retention: How much history to keep: a number of changes or a timedelta; None keeps all. Live documents, and old
             values of kept changes, always stay.
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
@@ -100,7 +101,7 @@ def connect(
         engine.retention = kept
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
-    return Database(engine, durability, scheduler, origin)
+    return Database(engine, durability, scheduler, origin, float(busy_timeout))
 
 
 def _name_of(path: object) -> str:
@@ -167,8 +168,11 @@ class Database:
         durability: Durability,
         scheduler: SchedulerBase | None = None,
         origin: str | None = None,
+        busy_timeout_s: float | None = None,
     ) -> None:
         self._engine = engine
+        # None: the engine's, which is that of the first handle.
+        self._busy_timeout_s = busy_timeout_s
         self._durability: Durability = durability
         self._scheduler = scheduler
         self._origin = origin
@@ -178,6 +182,12 @@ class Database:
     def path(self) -> str:
         """The file's absolute path, or ":memory:"."""
         return self._engine.path
+
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            f"a handle on {self._engine.path} belongs to its process and cannot be pickled or copied: "
+            "pass the path, and connect where it arrives"
+        )
 
     def __repr__(self) -> str:
         return f"<Database {self._engine.path!r}{' closed' if self._is_closed else ''}>"
@@ -267,7 +277,9 @@ class Database:
             check_durability(durability)
         check_origin(origin)
         chosen: Any = durability or self._durability
-        with self._open_engine().transaction(durability=chosen, origin=origin or self._origin):
+        with self._open_engine().transaction(
+            durability=chosen, busy_timeout_s=self._busy_timeout_s, origin=origin or self._origin
+        ):
             yield self
 
     # -----------------------------------------------------------------------------------------------------------
@@ -349,7 +361,7 @@ class Database:
         check_flag("vacuum", vacuum)
         engine = self._open_engine()
         kept = Retention.of(keep) or engine.retention or Retention(changes=0)
-        removed = engine.compact(kept, vacuum=vacuum)
+        removed = engine.compact(kept, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
         with engine.snapshot() as snapshot:
             oldest = low_water(snapshot.connection)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": oldest}
@@ -451,6 +463,7 @@ class Database:
         return engine.write(
             work,
             durability=chosen,
+            busy_timeout_s=self._busy_timeout_s,
             origin=self._origin,
             is_shareable=is_shareable and self._origin is None,
             operation=operation,

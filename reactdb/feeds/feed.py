@@ -22,7 +22,7 @@ from typing import Any, cast
 import reactivex
 from reactivex import abc
 
-from reactdb.errors import QueryError, ReactDBError
+from reactdb.errors import QueryError, ReactDBError, UsageError
 from reactdb.feeds import terms
 from reactdb.feeds.consumer import BaseConsumer, Flow, PushConsumer
 from reactdb.feeds.cursors import AsyncConsumer, PullConsumer
@@ -36,7 +36,17 @@ from reactdb.query import Query
 Event = Any
 
 
-class Feed(reactivex.Observable[Event]):
+class Stays:
+    """What belongs to its process."""
+
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            "a feed belongs to its process and cannot be pickled or copied: pass the database's path and the feed's token, "
+            "and open it where they arrive"
+        )
+
+
+class Feed(Stays, reactivex.Observable[Event]):
     """See the head of this file, and `Selection.changes` for its options and events."""
 
     def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any], scheduler: Any = None) -> None:
@@ -246,7 +256,7 @@ class Handle(abc.DisposableBase):
         self._consumer.settle()
 
 
-class Cursor:
+class Cursor(Stays):
     """A subscription that is asked. An iterator and a context manager; a forgotten one is closed."""
 
     def __init__(self, consumer: PullConsumer, flow: Flow) -> None:
@@ -297,7 +307,7 @@ class Cursor:
             consumer.close()
 
 
-class AsyncCursor:
+class AsyncCursor(Stays):
     """A subscription that a coroutine asks. A forgotten one is closed."""
 
     def __init__(self, consumer: AsyncConsumer, flow: Flow) -> None:

@@ -18,22 +18,23 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from reactdb.change import Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError, UsageError
 from reactdb.feeds.claim import Claim
 from reactdb.feeds.compiler import Plan
+from reactdb.feeds.later import Later
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
+from reactdb.feeds.position import KnownEpochs
 from reactdb.feeds.router import Router
 from reactdb.feeds.seeding import Seeded, Seeding, index_gone, table_gone, why_gone
 from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import Epoch, epochs
+from reactdb.store.epochs import Epoch
 from reactdb.store.snapshot import Snapshot, as_of
 
 logger = logging.getLogger("reactdb")
@@ -61,32 +62,6 @@ def hub_of(engine: Engine) -> FeedHub:
         return hub
 
 
-class Later:
-    """A context that is entered inside another one and outlives it.
-
-    Not an ExitStack: one that is interrupted while it exits keeps itself, and the snapshot, until the garbage collector comes.
-    """
-
-    __slots__ = ("_inner",)
-
-    def __init__(self) -> None:
-        self._inner: AbstractContextManager[Snapshot] | None = None
-
-    def enter(self, inner: AbstractContextManager[Snapshot]) -> Snapshot:
-        snapshot = inner.__enter__()
-        self._inner = inner
-        return snapshot
-
-    def __enter__(self) -> Later:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._inner is not None:
-            self._inner.__exit__(kind, error, trace)
-
-
 class FeedHub:
     """See the head of this file. It is the engine's CommitListener."""
 
@@ -108,7 +83,7 @@ class FeedHub:
         self._is_tailing: bool | None = False
         self._state = StateAt(engine)
         self._seeding = Seeding(engine)
-        self._epochs: list[Epoch] = []
+        self._epochs = KnownEpochs(engine)
 
     # -----------------------------------------------------------------------------------------------------------
     # The engine's listener
@@ -225,7 +200,7 @@ class FeedHub:
         """Every feed completes, when it has told what it has."""
         with self._alone():
             try:
-                self._read_epochs()
+                self._epochs.read()
             except Exception:
                 logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
             for node in list(self._nodes.values()):
@@ -503,16 +478,7 @@ class FeedHub:
 
     def history(self) -> list[Epoch]:
         """The file's epochs, as last seen where the database is closed."""
-        try:
-            self._read_epochs()
-        except Exception:
-            if not self._epochs:
-                raise
-        return self._epochs
-
-    def _read_epochs(self) -> None:
-        with self.engine.fresh_snapshot() as snapshot:
-            self._epochs = epochs(snapshot.connection)
+        return self._epochs.known()
 
     @property
     def subscription_count(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
+from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch, epochs
 from reactdb.store.snapshot import Snapshot, low_water
 
@@ -68,3 +69,25 @@ def _read_token(token: str, database_id: str, history: Sequence[Epoch]) -> int:
                 )
             return seq
     raise HistoryDiverged("this token is of a stretch of history that this file does not have")
+
+
+class KnownEpochs:
+    """The epochs of a file, as last seen where it is closed."""
+
+    __slots__ = ("_engine", "_found")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._found: list[Epoch] = []
+
+    def read(self) -> None:
+        with self._engine.fresh_snapshot() as snapshot:
+            self._found = epochs(snapshot.connection)
+
+    def known(self) -> list[Epoch]:
+        try:
+            self.read()
+        except Exception:
+            if not self._found:
+                raise
+        return self._found

@@ -31,8 +31,9 @@ CHECKPOINT_BYTES = 16 * 1024 * 1024
 # While it fails: bytes that the log grows between two tries, or seconds between two commits that try, whichever is first.
 RETRY_BYTES = 4 * 1024 * 1024
 AGAIN_S = 5.0
-# Seconds before each try. Reads are short; one that is still there after these is not waited for.
-PAUSES_S = (0.0, 0.001, 0.01, 0.05)
+# Seconds that it waits for readers, for each CHECKPOINT_BYTES in the log; and the most.
+WAIT_S = 0.1
+MOST_WAIT_S = 0.5
 # Seconds that it waits for the write lock, which others have for milliseconds.
 LOCK_WAIT_S = 1.0
 # A log of this size is as good as empty.
@@ -144,15 +145,24 @@ class Checkpoints:
     def _try(self) -> str:
         """Why it failed; empty where it did not."""
         writer = self._writer
-        reason = ""
+        assert writer.guard is not None
+        wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES)
+        end = time.monotonic() + min(MOST_WAIT_S, wait_s)
+        pause_s = 0.0
         try:
             writer.flushes.settle(writer.connection)
-            for pause_s in PAUSES_S:
+            while True:
+                reason = self._copy_log()
                 if pause_s:
+                    # Whoever begins to read now reads all of it from the file, and is not in the way.
                     time.sleep(pause_s)
-                reason = self._copy_log() or self._begin_log_anew()
+                reason = reason or self._begin_log_anew()
                 if not reason:
                     return ""
+                left_s = end - time.monotonic()
+                if left_s <= 0:
+                    break
+                pause_s = min(left_s, 0.003 if not pause_s else 3 * pause_s)
         except SQLiteError as error:
             writer.doubt(error)
             return str(writer.translated(error, "checkpoint"))
@@ -162,17 +172,22 @@ class Checkpoints:
 
     def _copy_log(self) -> str:
         """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
-        connection = self._writer.connection
-        copier: Connection = self._writer.another_connection()
+        writer = self._writer
+        connection = writer.connection
+        copier: Connection = writer.another_connection()
         try:
-            connection.execute(f"PRAGMA busy_timeout={int(LOCK_WAIT_S * 1000)}")
+            trouble = "" if writer.guard is None else writer.guard.look()[1]
+            if trouble:
+                # It would copy another file's.
+                return trouble
+            copier.execute("PRAGMA fullfsync=ON")
+            writer.waiting.at_most(LOCK_WAIT_S, in_one_piece=True)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             finally:
                 connection.execute("ROLLBACK")
         finally:
-            connection.execute(f"PRAGMA busy_timeout={int(self._writer.busy_timeout_s * 1000)}")
             copier.close()
         if busy:
             return "another program is copying the write-ahead log"
@@ -210,7 +225,7 @@ class Checkpoints:
 
     def _reader(self) -> str:
         age = self._writer.oldest_read_s()
-        if age >= sum(PAUSES_S):
+        if age >= MOST_WAIT_S:
             return f"a read of this process that began {age:.1f} s ago"
         return "a reader of another program"
 

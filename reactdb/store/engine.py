@@ -12,8 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock, RLock
@@ -28,42 +26,30 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
-from reactdb.store import files, guards, schema, sqlite
+from reactdb.store import files, forking, guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
+from reactdb.store.moved import FileGuard
 from reactdb.store.publisher import CommitListener, Publisher
+from reactdb.store.readers import IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
 from reactdb.store.sqlite import Connection, SQLiteError, file_bytes
 from reactdb.store.stray import check_log_belongs
 from reactdb.store.transaction import WriteTransaction
+from reactdb.store.wal_mode import use_wal
 from reactdb.store.writer import Durability, Writer
 
 T = TypeVar("T")
 
 logger = logging.getLogger("reactdb")
 
-# Reader connections that are kept open. More are made when more threads read at once, and closed again.
-IDLE_READERS = 8
-
 GET_LIVE = (
     "SELECT l.body, l.seal FROM heads h CROSS JOIN tables t ON t.id = h.table_id LEFT JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key = ? AND t.dropped IS NULL"
 )
-
-
-class Reader:
-    """A connection that only reads, with the catalogue that it last saw."""
-
-    __slots__ = ("catalogue", "connection", "version")
-
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
-        self.connection = connection
-        self.catalogue = catalogue
-        # `PRAGMA data_version` when the catalogue was last compared with the file's.
-        self.version: int | None = None
 
 
 class Engine:
@@ -74,6 +60,8 @@ class Engine:
         catalogue: Tables and indexes as last seen. Replaced whole, and only by a newer one.
         database_id: For tokens: which file.
         publisher: Who hears of commits.
+        readers: The connections that read.
+        guard: Notices that the file was moved; None in memory.
     """
 
     def __init__(
@@ -85,17 +73,16 @@ class Engine:
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
-        self._readers: deque[Reader] = deque()
-        # Those that are inside of a read, and since when (monotonic).
-        self._reading: dict[Reader, float] = {}
+        self.readers = Readers()
         self._unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
         self._catalogue_lock = Lock()
         self.database_id: str
         self.publisher: Publisher
+        self.guard: FileGuard | None = None
         self._open()
-        engines.add(self)
+        forking.engines.add(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Opening and closing
@@ -113,15 +100,16 @@ class Engine:
                 schema.show_as_today(connection, version)
             else:
                 if not is_wal:
-                    self._use_wal(connection)
+                    use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
                 if version < schema.FORMAT_VERSION:
                     # Only then: it takes the write lock, which another process may have for long.
                     schema.migrate(connection, self.path)
             self.catalogue = load(connection)
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
+            self.guard = None if self.is_memory else FileGuard(self.path)
             if self.read_only:
-                self._readers.append(Reader(connection, self.catalogue))
+                self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
                 self._writer = Writer(self, connection)
         except sqlite.READ_ERRORS as error:
@@ -184,24 +172,9 @@ class Engine:
             memory=self.is_memory,
         )
 
-    def _use_wal(self, connection: Connection) -> None:
-        """Switch to WAL and make sure: a switch that failed shows only when its row is fetched, and the connection that saw
-        it fail believes in a WAL all the same. So a new connection is asked."""
-        (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-        if mode == "wal":
-            witness = self.connect("rw")
-            try:
-                (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
-            finally:
-                witness.close()
-        if mode != "wal":
-            raise CannotOpen(
-                self.path, "its file system cannot keep a write-ahead log (no shared memory or no locks)"
-            )
-
     def close(self) -> None:
         """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
-        if self._unusable is not None and self._writer is None and not self._readers:
+        if self._unusable is not None and self._writer is None and not self.readers.idle:
             return
         listener = self.publisher.listener
         if listener is not None:
@@ -209,29 +182,20 @@ class Engine:
         if self._unusable is None:
             self._unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
-        self._close_readers()
+        self.readers.close_idle()
         if writer is not None:
             writer.close()
 
     def __del__(self) -> None:
         """Forgotten by everybody, and so used by nobody: a database in memory, or the program is at its end."""
         try:
-            self._close_readers()
+            self.readers.close_idle()
             writer, self._writer = self._writer, None
             if writer is not None:
                 writer.close_unused()
         except Exception:
             # Half opened, or half taken down with the program. What is left SQLite closes by itself.
             pass
-
-    def _close_readers(self) -> None:
-        """Those that nobody uses just now. The others are closed when they are given back."""
-        while True:
-            try:
-                reader = self._readers.pop()
-            except IndexError:
-                return
-            reader.connection.close()
 
     @property
     def is_usable(self) -> bool:
@@ -253,17 +217,21 @@ class Engine:
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours. Whatever it says, a file that was moved is the reason."""
-        guard = None if self._writer is None else self._writer.guard
-        trouble = "" if guard is None else guard.look()[1]
+        # Of a database that was closed, the log is gone as it should.
+        trouble = "" if self.guard is None or self._unusable is not None else self.guard.look()[1]
         return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
 
+    @property
+    def writer(self) -> Writer | None:
+        """Who writes; None where nobody may, or the database is closed."""
+        return self._writer
+
     def abandon(self) -> None:
-        """In a forked child: the parent's connections must not be used, nor closed, which would drop the parent's locks."""
-        for reader in self._readers:
-            sqlite.leave_open(reader.connection)
+        """In a forked child: connections are the parent's. What `forking` has not closed must not be closed, ever."""
+        for connection in self.readers.leave():
+            sqlite.leave_open(connection)
         if self._writer is not None:
             self._writer.abandon()
-        self._readers = deque()
         self._writer = None
         self._unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
@@ -321,14 +289,14 @@ class Engine:
             return
         reader = self._take_reader()
         connection = reader.connection
-        self._reading[reader] = time.monotonic()
+        self.readers.reading[reader] = time.monotonic()
         try:
             connection.execute("BEGIN")
             yield Snapshot(connection, self._catalogue_of(reader))
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
-            del self._reading[reader]
+            del self.readers.reading[reader]
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._give_back(reader)
@@ -361,16 +329,18 @@ class Engine:
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
-        began = list(self._reading.copy().values())
+        began = list(self.readers.reading.copy().values())
         return time.monotonic() - min(began) if began else 0.0
 
     def _take_reader(self) -> Reader:
         if self._unusable is not None:
             raise self._unusable()
         try:
-            return self._readers.pop()
+            return self.readers.idle.pop()
         except IndexError:
-            pass
+            return self.readers.open(self._new_reader)
+
+    def _new_reader(self) -> Reader:
         connection = self.connect("ro" if self.read_only else "rw")
         try:
             sqlite.configure(connection, reader=True)
@@ -378,6 +348,10 @@ class Engine:
                 schema.show_as_today(connection, schema.identify(connection, self.path))
             # Closed in between: in memory, this connection would be the first one to a new and empty database.
             self.check_usable()
+            trouble = "" if self.guard is None else self.guard.look()[1]
+            if trouble:
+                # It would read another file.
+                raise self.moved(trouble)
         except SQLiteError as error:
             connection.close()
             raise self.translated(error, "read") from error
@@ -387,13 +361,14 @@ class Engine:
         return Reader(connection, self.catalogue)
 
     def _give_back(self, reader: Reader) -> None:
-        if self._unusable is None and len(self._readers) < IDLE_READERS:
-            self._readers.append(reader)
+        readers = self.readers
+        if self._unusable is None and len(readers.idle) < IDLE_READERS:
+            readers.idle.append(reader)
             if self._unusable is not None:
                 # Closed in between, and perhaps after the others were.
-                self._close_readers()
+                readers.close_idle()
         else:
-            reader.connection.close()
+            readers.close(reader)
 
     def _catalogue_of(self, reader: Reader) -> Catalogue:
         """The catalogue that belongs to what the reader sees. Inside its transaction.
@@ -430,24 +405,34 @@ class Engine:
         work: Callable[[WriteTransaction], T],
         *,
         durability: Durability,
+        busy_timeout_s: float | None = None,
         origin: str | None = None,
         is_shareable: bool = False,
         operation: str = "write",
     ) -> T:
         """One write, as a part of this thread's transaction or as a commit of its own. See `Writer.write`."""
         return self._writable().write(
-            work, durability=durability, origin=origin, is_shareable=is_shareable, operation=operation
+            work,
+            durability=durability,
+            busy_timeout_s=busy_timeout_s,
+            origin=origin,
+            is_shareable=is_shareable,
+            operation=operation,
         )
 
     def transaction(
-        self, *, durability: Durability, origin: str | None = None
+        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
     ) -> AbstractContextManager[WriteTransaction]:
         """Several writes as one commit. See `Writer.transaction`."""
-        return self._writable().transaction(durability=durability, origin=origin)
+        return self._writable().transaction(
+            durability=durability, busy_timeout_s=busy_timeout_s, origin=origin
+        )
 
-    def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
+    def compact(
+        self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
+    ) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
-        return self._writable().upkeep.compact(retention, vacuum=vacuum)
+        return self._writable().upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
 
     @property
     def wal_limit_bytes(self) -> int:
@@ -503,16 +488,3 @@ class Engine:
     def catch_up(self) -> bool:
         """Tell the listener what other processes have committed. Whether there was anything."""
         return self._unusable is None and self.publisher.catch_up()
-
-
-engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for engine in list(engines):
-        engine.abandon()
-    engines.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

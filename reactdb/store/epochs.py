@@ -35,10 +35,16 @@ def epoch_at(connection: Connection, seq: int) -> str:
     return str(row[0])
 
 
-def start_epoch(connection: Connection, since: int) -> None:
-    """Begin another one after the change `since`. A process does, before its first commit and as a part of it."""
+def start_epoch(connection: Connection, since: int) -> str:
+    """Begin another one after the change `since`, and its name. A process does, before its first commit and as a part of it."""
+    name = os.urandom(6).hex()
     (position,) = connection.execute("SELECT max(position) FROM epochs").fetchone()
     connection.execute(
-        "INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)",
-        (os.urandom(6).hex(), since, position + 1),
+        "INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)", (name, since, position + 1)
     )
+    return name
+
+
+def has_epoch(connection: Connection, name: str) -> bool:
+    """Whether it was begun in this history."""
+    return connection.execute("SELECT 1 FROM epochs WHERE epoch = ?", (name,)).fetchone() is not None

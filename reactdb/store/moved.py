@@ -34,6 +34,9 @@ class FileGuard:
         try:
             file, wal = os.stat(self._path), os.stat(self._wal_path)
         except OSError as error:
+            if self._wal is None and error.filename == self._wal_path:
+                # It has not been there yet.
+                return 0, ""
             return 0, f"{error.filename} is gone"
         if _identity(file) != self._file:
             return 0, f"{self._path} is another file now"

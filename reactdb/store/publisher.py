@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 from reactdb.change import Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
-from reactdb.store.snapshot import by_commit, whole_commits
+from reactdb.store.foreign import check_end, other_history
+from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
 
 if TYPE_CHECKING:
@@ -124,7 +125,11 @@ class Publisher:
                 return False
             with self._engine.fresh_snapshot() as snapshot:
                 head, catalogue = snapshot.seq, snapshot.catalogue
-            found = head > self.published
+                trouble = self._what_is_wrong(snapshot, head)
+            if trouble is not None:
+                listener.abort(trouble)
+                self.published = max(self.published, head)
+            found = trouble is not None or head > self.published
             if found:
                 self._publish_log(listener, head)
             tables, indexes = self._what_was_dropped(catalogue)
@@ -134,6 +139,17 @@ class Publisher:
         if found:
             self.drain()
         return found
+
+    def _what_is_wrong(self, snapshot: Snapshot, head: int) -> ReactDBError | None:
+        """What another program may have done to the log, as far as a look at its end shows it."""
+        trouble = other_history(snapshot.connection, head, self.published)
+        if trouble:
+            return self._engine.moved(f"{self._engine.path}: {trouble}")
+        try:
+            check_end(snapshot.connection)
+        except CorruptDatabase as error:
+            return error
+        return None
 
     def end_feeds(self, error: ReactDBError) -> None:
         """No commit can be told any more, for a reason that no commit tells."""

@@ -110,9 +110,17 @@ def identify(connection: Connection, path: str) -> int:
         NotADatabase: An SQLite file, but somebody else's.
         IncompatibleFormat: Written by a newer reactdb.
     """
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    is_alone = not connection.in_transaction
+    if is_alone:
+        # As of one moment: another process may be making the tables just now.
+        connection.execute("BEGIN")
+    try:
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        if is_alone and connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application_id != APPLICATION_ID:
         if objects or application_id:
             raise NotADatabase(path, "it is an SQLite file of another program")

@@ -74,6 +74,7 @@ TABLE_CHANGES = (
     " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
     " ORDER BY m.block, l.seq LIMIT ?6"
 )
+SEE_DOCTOR = "another program has changed the file, or it is damaged; `reactdb doctor` says where"
 ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq = ?"
 
 
@@ -207,6 +208,7 @@ class Snapshot:
 
         Raises:
             HistoryLost: Some of them were compacted away.
+            CorruptDatabase: Some are missing, or say what cannot be: another program has been at the file.
         """
         oldest = low_water(self.connection)
         if since < oldest:

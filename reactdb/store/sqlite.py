@@ -4,7 +4,7 @@
 of SQLite on one file in one process drop each other's locks, so every connection of reactdb comes from here.
 
 Checkpoints are never SQLite's own: before 3.51.3 a checkpoint by one connection can corrupt a write-ahead log that another
-is committing to, unless it holds the write lock (modes FULL and TRUNCATE with a long busy timeout do).
+is committing to, unless nobody can commit meanwhile. `Upkeep.checkpoint` sees to that.
 https://sqlite.org/wal.html, section "The WAL-Reset Bug".
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -59,6 +61,29 @@ SIGNS_OF_DAMAGE = (
 ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
 
 
+class Tracked(sqlite3.Connection):
+    """A connection that can be found by `forking`.
+
+    Attributes:
+        path: Of its file; None in memory.
+    """
+
+    path: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        try:
+            return self.in_transaction is not None
+        except SQLiteError:
+            return False
+
+
+# Every connection of this process that somebody still has; only looked through where there is one thread.
+tracked: weakref.WeakSet[Tracked] = weakref.WeakSet()
+# Held while one is made.
+opening = threading.Lock()
+
+
 def has_wal_reset_bug(version: tuple[int, ...] = VERSION) -> bool:
     """Whether this SQLite can lose a commit when another connection checkpoints at the wrong moment."""
     return not (version >= (3, 51, 3) or (version[:2] == (3, 50) and version >= (3, 50, 7)))
@@ -80,14 +105,18 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
     # By bytes: a file's name need not be UTF-8.
     uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quote(os.fsencode(path))}?mode={mode}"
     try:
-        connection = sqlite3.connect(
-            uri,
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-            timeout=busy_timeout_s,
-        )
+        with opening:
+            connection = sqlite3.connect(
+                uri,
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
+                timeout=busy_timeout_s,
+                factory=Tracked,
+            )
+            connection.path = None if memory else path
+            tracked.add(connection)
         # Never SQLite's own checkpoints: see the head of this file.
         connection.execute("PRAGMA wal_autocheckpoint=0")
     except SQLiteError as error:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 
 from reactdb.errors import ReactDBError
-from reactdb.store import sqlite
+from reactdb.store import forking, sqlite
 from reactdb.store.engine import Engine
 from reactdb.store.sqlite import Connection
 
@@ -24,6 +25,8 @@ SLOW_S = 0.020
 STEP = 1.15
 # Polls in a row that may fail before the feeds are told: seconds.
 MOST_FAILURES = 200
+# Seconds between two looks whether the file is still the one that was opened: 9 µs each.
+LOOK_S = 0.25
 
 logger = logging.getLogger("reactdb")
 
@@ -35,13 +38,15 @@ class Watched:
     using crashes the process.
     """
 
-    __slots__ = ("_connection", "_lock", "engine", "failures", "version")
+    __slots__ = ("_connection", "_guard", "_lock", "_looked", "engine", "failures", "version")
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
         self._connection: Connection | None = connection
         self._lock = threading.Lock()
+        self._guard = engine.guard
+        self._looked = time.monotonic()
         # Not a version: the first poll always looks, because commits may lie between the subscription and it.
         self.version = -1
         # Polls that failed, one after the other.
@@ -69,11 +74,32 @@ class Watched:
                 error if isinstance(error, ReactDBError) else engine.translated(error, "read")
             )
 
+    def trouble(self) -> str:
+        """What has become of the file, if it is time to look; empty where nothing has."""
+        now = time.monotonic()
+        if self._guard is None or now - self._looked < LOOK_S:
+            return ""
+        self._looked = now
+        return self._guard.look()[1]
+
     def close(self) -> None:
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def pause(self, timeout_s: float) -> bool:
+        """Keep the connection from being used, for a fork."""
+        return self._lock.acquire(timeout=timeout_s)
+
+    def resume(self) -> None:
+        self._lock.release()
+
+    def close_inherited(self) -> None:
+        """In the child, where it was paused."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            forking.close_idle(connection)
 
 
 class Tailer:
@@ -82,6 +108,7 @@ class Tailer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[int, Watched] = {}
+        self._paused: dict[int, Watched] = {}
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
 
@@ -138,6 +165,11 @@ class Tailer:
 
     def _poll(self, watched: Watched, engine: Engine) -> bool:
         try:
+            trouble = watched.trouble()
+            if trouble and engine.is_usable:
+                # Nothing will ever come from there; to wait for it would be to wait for ever.
+                engine.publisher.end_feeds(engine.moved(trouble))
+                return False
             found = watched.has_news() and engine.catch_up()
             watched.failures = 0
             return found
@@ -150,11 +182,32 @@ class Tailer:
             logger.exception("following %s failed", engine.path)
             return False
 
+    # `forking.Follower`
+
+    def pause(self, engine: Engine, timeout_s: float) -> bool:
+        watched = self._watched.get(id(engine))
+        if watched is None:
+            return True
+        if not watched.pause(timeout_s):
+            return False
+        self._paused[id(engine)] = watched
+        return True
+
+    def resume(self, engine: Engine) -> None:
+        watched = self._paused.pop(id(engine), None)
+        if watched is not None:
+            watched.resume()
+
+    def close_inherited(self, engine: Engine) -> None:
+        watched = self._paused.pop(id(engine), None)
+        if watched is not None:
+            watched.close_inherited()
+
     def forget_all(self) -> None:
         """In a forked child: no thread came along, and the connections are the parent's."""
         self._lock = threading.Lock()
         inherited.extend(self._watched.values())
-        self._watched = {}
+        self._watched, self._paused = {}, {}
         self._thread = None
         self._wake = threading.Event()
 
@@ -163,11 +216,13 @@ inherited: list[object] = []
 tailer = Tailer()
 watch = tailer.watch
 unwatch = tailer.unwatch
+forking.followers.append(tailer)
 
 
 def _after_fork_in_child() -> None:
     tailer.forget_all()
 
 
+# Called after `forking`'s own, which was imported before.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -76,36 +76,41 @@ class Upkeep:
             except SQLiteError:
                 logger.debug("writing over the failed commit of %s failed", self._writer.path, exc_info=True)
 
-    def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
+    def compact(
+        self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
+    ) -> Compacted:
         """Remove the history that `retention` does not keep, in small transactions, and give the room back with `vacuum`."""
         writer = self._writer
+        waits_s = writer.busy_timeout_s if busy_timeout_s is None else busy_timeout_s
         writer.check_writable()
-        writer.check_undamaged()
+        writer.distrust.check()
         if writer.current is not None:
             raise UsageError("compact() cannot be part of a transaction")
         removed = Compacted()
-        target, _ = writer.in_turn(lambda: self._target(retention))
+        target, _ = writer.in_turn(lambda: self._target(retention), waits_s)
         most, more = CHUNK_CHANGES, True
         while more:
             try:
-                more = writer.in_turn(partial(self._step, target, removed, most))
+                more = writer.in_turn(partial(self._step, target, removed, most, waits_s), waits_s)
                 if most < CHUNK_CHANGES:
-                    writer.in_turn(self.checkpoint)
+                    writer.in_turn(self.checkpoint, waits_s)
             except DiskFull as error:
                 # A smaller step needs less room, and gives its own back before the next.
                 if most <= FEWEST_CHANGES:
                     raise DiskFull(f"{error}: {MAKE_ROOM}") from error
                 most = max(FEWEST_CHANGES, most // 10)
         if vacuum:
-            writer.in_turn(self._vacuum)
+            writer.in_turn(lambda: self._vacuum(waits_s), waits_s)
         return removed
 
-    def _step(self, target: int, removed: Compacted, most: int = CHUNK_CHANGES) -> bool:
+    def _step(
+        self, target: int, removed: Compacted, most: int = CHUNK_CHANGES, waits_s: float | None = None
+    ) -> bool:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
         try:
-            writer.begin_upkeep("compact")
+            writer.begin_upkeep("compact", writer.busy_timeout_s if waits_s is None else waits_s)
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
             writer.has_own_epoch = True
@@ -124,19 +129,16 @@ class Upkeep:
         self.checkpoints.after_commit(writer.check_same_file())
         return more
 
-    def _vacuum(self) -> None:
+    def _vacuum(self, waits_s: float) -> None:
         writer = self._writer
-        connection = writer.connection
         try:
-            connection.execute(f"PRAGMA busy_timeout={int(writer.busy_timeout_s * 1000)}")
-            connection.execute("VACUUM")
+            writer.waiting.at_most(waits_s, in_one_piece=True)
+            writer.connection.execute("VACUUM")
         except SQLiteError as error:
             writer.doubt(error)
             translated = writer.translated(error, "vacuum")
             self.after_failure(translated)
             raise translated from error
-        finally:
-            writer.wait_as_ever()
         writer.check_same_file()
         self.checkpoint()
 

@@ -17,20 +17,23 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
-from reactdb.store import guards, schema, sqlite, waiting
+from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
+from reactdb.store.distrust import Distrust
 from reactdb.store.epochs import start_epoch
-from reactdb.store.moved import FileGuard
+from reactdb.store.foreign import check_end, other_history
 from reactdb.store.reflush import Flushes
+from reactdb.store.savepoints import savepoint
 from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
-from reactdb.store.turns import Ticket, Turns
+from reactdb.store.turns import Ticket, Turns, carry_out
 from reactdb.store.upkeep import Upkeep
+from reactdb.store.waiting import Waiting
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
@@ -65,25 +68,18 @@ class Writer:
         # `PRAGMA data_version` when this connection last looked; None makes it look again.
         self._seen_version: int | None = None
         self._is_synchronous: bool | None = None
+        self.waiting = Waiting(connection, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
         self._is_abandoned = False
         self._is_closing = False
         self._last_time = 0
-        # What a write stumbled over; what else is wrong nobody knows, so there is no other write.
-        self._damage: CorruptDatabase | None = None
+        self.distrust = Distrust(connection)
         self.has_own_epoch = False
+        self._epoch = ""
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
-        self.guard = None if engine.is_memory else FileGuard(engine.path)
+        self.guard = engine.guard
         self.flushes = Flushes(engine.path, self.guard)
         self.upkeep = Upkeep(self)
-        # In memory a commit waits for the reads that are going on, and nobody else has the lock.
-        self._waits_in_pieces_s = 0.0 if self.guard is None else self.busy_timeout_s
-        self.wait_as_ever()
-
-    def wait_as_ever(self) -> None:
-        """How long each statement waits for another connection's lock, after it was another time."""
-        if self.guard is not None:
-            waiting.wait_at_most(self.connection, self.busy_timeout_s)
 
     def close(self) -> None:
         """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout`
@@ -121,6 +117,13 @@ class Writer:
             guards.note_forked_in_transaction(self.path)
         sqlite.leave_open(self.connection)
 
+    def stop(self, timeout_s: float) -> Ticket | None:
+        """Let nobody write, for a fork, until `go_on`; None where somebody is still at it, this thread for instance."""
+        return None if self.current is not None else self._turns.stop(timeout_s)
+
+    def go_on(self, ticket: Ticket) -> None:
+        self._turns.go_on(ticket)
+
     @property
     def current(self) -> WriteTransaction | None:
         """The transaction that this thread is inside of, or None."""
@@ -145,6 +148,7 @@ class Writer:
         work: Callable[[WriteTransaction], T],
         *,
         durability: Durability,
+        busy_timeout_s: float | None = None,
         origin: str | None = None,
         is_shareable: bool = False,
         collect: bool = False,
@@ -154,6 +158,7 @@ class Writer:
 
         Args:
             work: Called with the transaction; again, where a commit that it had joined was interrupted.
+            busy_timeout_s: Of waiting for other threads and processes together; None: the engine's.
             is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
             collect: The changes are wanted in `WriteTransaction.changes`, also where no feed listens.
             operation: What the user calls it: errors begin with it.
@@ -168,17 +173,20 @@ class Writer:
             with self._savepoint(outer, operation):
                 return work(outer)
         self.check_writable()
+        if busy_timeout_s is None:
+            busy_timeout_s = self.busy_timeout_s
         ticket = Ticket(work if is_shareable else None, operation)
         with ticket.held:
             try:
-                if self._turns.take(ticket, self.busy_timeout_s):
-                    result = self._write_in_turn(work, ticket, durability == "hard", origin, collect)
+                if self._turns.take(ticket, busy_timeout_s):
+                    left_s = busy_timeout_s - ticket.waited_s
+                    result = self._write_in_turn(work, ticket, left_s, durability == "hard", origin, collect)
                 elif ticket.error is not None:
                     raise ticket.error
                 else:
                     result = ticket.result
             except CorruptDatabase as error:
-                self._damage = self._damage or error
+                self.distrust.note(error)
                 raise
             finally:
                 self._end_turn(ticket)
@@ -186,7 +194,9 @@ class Writer:
         return result
 
     @contextmanager
-    def transaction(self, *, durability: Durability, origin: str | None = None) -> Iterator[WriteTransaction]:
+    def transaction(
+        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
+    ) -> Iterator[WriteTransaction]:
         """Several writes as one commit; an exception takes all of them back. Inside another one: a part of it."""
         outer = self.current
         if outer is not None:
@@ -194,12 +204,16 @@ class Writer:
                 yield outer
             return
         self.check_writable()
+        if busy_timeout_s is None:
+            busy_timeout_s = self.busy_timeout_s
         ticket = Ticket(None, "transaction")
         with ticket.held:
             try:
-                self._turns.take(ticket, self.busy_timeout_s)
+                self._turns.take(ticket, busy_timeout_s)
                 try:
-                    transaction = self._begin(durability == "hard", origin, False, ticket.operation)
+                    left_s = busy_timeout_s - ticket.waited_s
+                    is_hard = durability == "hard"
+                    transaction = self._begin(left_s, is_hard, origin, False, ticket.operation)
                     self._own.mine = (transaction, ticket.held)
                     yield transaction
                     self._own.mine = None
@@ -211,22 +225,22 @@ class Writer:
                     self.roll_back()
                     raise
             except CorruptDatabase as error:
-                self._damage = self._damage or error
+                self.distrust.note(error)
                 raise
             finally:
                 self._end_turn(ticket)
         self._engine.publisher.drain()
 
-    def in_turn(self, work: Callable[[], T]) -> T:
+    def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
         """Do something with the connection that is not a write of a user's."""
         ticket = Ticket(None)
         with ticket.held:
             try:
-                self._turns.take(ticket, self.busy_timeout_s)
+                self._turns.take(ticket, self.busy_timeout_s if busy_timeout_s is None else busy_timeout_s)
                 self._engine.check_usable()
                 return work()
             except CorruptDatabase as error:
-                self._damage = self._damage or error
+                self.distrust.note(error)
                 raise
             finally:
                 self._end_turn(ticket)
@@ -246,84 +260,30 @@ class Writer:
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
 
-    def check_undamaged(self) -> None:
-        """Raises: CorruptDatabase, after a write has met damage."""
-        if self._damage is not None and not self._is_whole_again():
-            raise CorruptDatabase(f"nothing is written any more since damage was found: {self._damage}")
-
-    def _is_whole_again(self) -> bool:
-        """Of a disk that could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""
-        if self._damage is None or not isinstance(self._damage.__cause__, SQLiteError):
-            return False
-        try:
-            is_whole = bool(self.connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
-        except SQLiteError:
-            is_whole = False
-        if is_whole:
-            self._damage = None
-        return is_whole
-
-    @contextmanager
-    def _savepoint(self, transaction: WriteTransaction, operation: str) -> Iterator[None]:
+    def _savepoint(self, transaction: WriteTransaction, operation: str) -> AbstractContextManager[None]:
         """All or nothing of one write inside a transaction that goes on."""
-        connection = transaction.connection
-        if transaction.ruin is not None:
-            raise transaction.ruin
-        kept = (transaction.count, transaction.catalogue, transaction.is_catalogue_changed)
-        # One name for each depth: what is taken back must not be the savepoint around this one.
-        depth = transaction.depth = transaction.depth + 1
-        try:
-            connection.execute(f"SAVEPOINT write{depth}")
-            yield
-            if transaction.ruin is not None:
-                raise transaction.ruin
-            connection.execute(f"RELEASE write{depth}")
-        except BaseException as error:
+
+        def translate(error: BaseException) -> BaseException:
             translated = (
                 self._engine.translated(error, operation) if isinstance(error, SQLiteError) else error
             )
-            if isinstance(translated, CorruptDatabase):
-                # Also where the caller catches it: nothing that goes on from here is worth keeping.
-                self._damage = self._damage or translated
-                transaction.ruin = transaction.ruin or translated
-            if not self._is_abandoned:
-                self._memory.forget()
-                transaction.count, transaction.catalogue, transaction.is_catalogue_changed = kept
-                if transaction.changes is not None:
-                    del transaction.changes[transaction.count :]
-                if not self._take_back(connection, depth):
-                    # SQLite has taken back all of it (a full disk can do that). What follows must not become a transaction of
-                    # its own, with half of what belongs together.
-                    transaction.ruin = transaction.ruin or translated
-            if translated is not error:
-                raise translated from error
-            raise
-        finally:
-            transaction.depth = depth - 1
+            self.distrust.note(translated)
+            return translated
 
-    @staticmethod
-    def _take_back(connection: Connection, depth: int) -> bool:
-        """Back to the savepoint, if it was made. False where there is no transaction any more."""
-        try:
-            if not connection.in_transaction:
-                return False
-            connection.execute(f"ROLLBACK TO write{depth}")
-            connection.execute(f"RELEASE write{depth}")
-        except SQLiteError:
-            logger.debug("there is no savepoint to go back to", exc_info=True)
-        return True
+        return savepoint(transaction, translate, lambda: not self._is_abandoned)
 
     def _write_in_turn(
         self,
         work: Callable[[WriteTransaction], T],
         ticket: Ticket,
+        left_s: float,
         is_hard: bool,
         origin: str | None,
         collect: bool,
     ) -> T:
         companions: list[Ticket] = []
         try:
-            transaction = self._begin(is_hard, origin, collect, ticket.operation)
+            transaction = self._begin(left_s, is_hard, origin, collect, ticket.operation)
             self._own.mine = (transaction, ticket.held)
             result = work(transaction)
             self._own.mine = None
@@ -331,7 +291,7 @@ class Writer:
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
             if ticket.work is not None and is_hard and self._turns.waiting > 1:
                 companions = self._turns.companions()
-                transactions += self._carry_out(companions, transaction)
+                transactions += carry_out(companions, transaction, self._savepoint)
         except BaseException as error:
             self._own.mine = None
             self._turns.give_back(companions)
@@ -359,42 +319,14 @@ class Writer:
             other.is_done = True
         return result
 
-    def _carry_out(self, companions: Sequence[Ticket], first: WriteTransaction) -> list[WriteTransaction]:
-        """Do the writes of other threads inside this thread's SQLite transaction, each as a commit of its own.
-
-        Raises:
-            What is not the fault of one of them: Ctrl-C, which is for this thread, and what ended the whole transaction.
-        """
-        transactions = []
-        seq = first.first + first.count
-        for ticket in companions:
-            transaction = WriteTransaction(
-                first.connection,
-                first.catalogue,
-                self._memory,
-                seq,
-                first.time,
-                collect=first.changes is not None,
-            )
-            assert ticket.work is not None
-            try:
-                with self._savepoint(transaction, ticket.operation):
-                    ticket.result = ticket.work(transaction)
-            except Exception as error:
-                if transaction.ruin is not None:
-                    raise
-                ticket.error = error
-                continue
-            transactions.append(transaction)
-            seq += transaction.count
-        return transactions
-
     # -----------------------------------------------------------------------------------------------------------
     # Begin and commit
 
-    def _begin(self, is_hard: bool, origin: str | None, collect: bool, operation: str) -> WriteTransaction:
+    def _begin(
+        self, left_s: float, is_hard: bool, origin: str | None, collect: bool, operation: str
+    ) -> WriteTransaction:
         self._engine.check_usable()
-        self.check_undamaged()
+        self.distrust.check()
         connection = self.connection
         execute = connection.execute
         try:
@@ -409,7 +341,7 @@ class Writer:
                 self._is_synchronous = is_hard
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
-            waiting.begin_immediate(connection, self._waits_in_pieces_s)
+            self.waiting.begin_immediate(left_s)
             (version,) = execute("PRAGMA data_version").fetchone()
             if version != self._seen_version:
                 if self._seen_version is not None:
@@ -417,7 +349,7 @@ class Writer:
                 self._look_again(connection)
                 self._seen_version = version
             if not self.has_own_epoch and not self._engine.is_memory:
-                start_epoch(connection, self.last_seq)
+                self._epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
@@ -437,9 +369,9 @@ class Writer:
             origin=origin,
         )
 
-    def begin_upkeep(self, operation: str) -> None:
+    def begin_upkeep(self, operation: str, waits_s: float) -> None:
         """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
-        self._begin(bool(self._is_synchronous), None, False, operation)
+        self._begin(waits_s, bool(self._is_synchronous), None, False, operation)
         self._seen_version = None
 
     def doubt(self, error: BaseException) -> None:
@@ -451,7 +383,12 @@ class Writer:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
         self.flushes.make_sure()
-        self.last_seq = head_seq(connection)
+        head = head_seq(connection)
+        trouble = other_history(connection, head, self.last_seq, self._epoch if self.has_own_epoch else "")
+        if trouble:
+            raise self._engine.moved(f"{self.path}: {trouble}")
+        check_end(connection)
+        self.last_seq = head
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
         ).fetchone()

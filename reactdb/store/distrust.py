@@ -1,0 +1,42 @@
+"""Distrust: after a write has met damage, nothing is written any more. What else is wrong nobody knows, and what is written on
+top of it would have to be taken apart again.
+
+Thread safety: only the thread whose turn it is.
+"""
+
+from __future__ import annotations
+
+from reactdb.errors import CorruptDatabase
+from reactdb.store.sqlite import Connection, SQLiteError
+
+
+class Distrust:
+    """See the head of this file."""
+
+    __slots__ = ("_connection", "_damage")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._damage: CorruptDatabase | None = None
+
+    def note(self, error: BaseException) -> None:
+        """A write has failed. The first damage that it stumbles over is what is told from then on."""
+        if isinstance(error, CorruptDatabase) and self._damage is None:
+            self._damage = error
+
+    def check(self) -> None:
+        """Raises: CorruptDatabase, after a write has met damage."""
+        if self._damage is not None and not self._has_passed():
+            raise CorruptDatabase(f"nothing is written any more since damage was found: {self._damage}")
+
+    def _has_passed(self) -> bool:
+        """Of a disk that could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""
+        if self._damage is None or not isinstance(self._damage.__cause__, SQLiteError):
+            return False
+        try:
+            is_whole = bool(self._connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
+        except SQLiteError:
+            return False
+        if is_whole:
+            self._damage = None
+        return is_whole

@@ -1,0 +1,40 @@
+"""What other programs may have done to the file: looked at whenever somebody else has written, before it is believed.
+
+reactdb's own processes only ever append to the log, and file every entry under its key. Whoever writes with SQL of their own,
+or restores a backup over an open file, leaves an end of the log that does not fit. `reactdb doctor` examines all of it; here
+only the end is looked at, which costs a few µs for each time that somebody else has written.
+
+Rule of this file: it reads, and says what is wrong. The caller holds a transaction.
+"""
+
+from __future__ import annotations
+
+from reactdb.errors import CorruptDatabase
+from reactdb.store.epochs import has_epoch
+from reactdb.store.snapshot import SEE_DOCTOR
+from reactdb.store.sqlite import Connection
+
+UNFILED = (
+    "SELECT l.seq FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
+    " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
+    " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
+)
+
+
+def other_history(connection: Connection, head: int, known_seq: int, epoch: str = "") -> str:
+    """That the file, whose log ends at `head`, has another history than the one that reached `known_seq` and has this epoch;
+    empty where it has not."""
+    if head >= known_seq and (not epoch or has_epoch(connection, epoch)):
+        return ""
+    return "another history is in the file now, as if a backup had been restored over it"
+
+
+def check_end(connection: Connection) -> None:
+    """That the newest log entry is the newest of its key.
+
+    Raises:
+        CorruptDatabase: It is not.
+    """
+    row = connection.execute(UNFILED).fetchone()
+    if row is not None:
+        raise CorruptDatabase(f"log entry {row[0]} is not filed under its key: {SEE_DOCTOR}")
