@@ -119,6 +119,8 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
             tracked.add(connection)
         # Never SQLite's own checkpoints: see the head of this file.
         connection.execute("PRAGMA wal_autocheckpoint=0")
+        # On macOS, fsync() leaves the data in the drive's cache, which a power cut empties. Elsewhere this changes nothing.
+        connection.execute("PRAGMA fullfsync=ON")
     except SQLiteError as error:
         raise translate(error, "open", path) from error
     return connection
@@ -132,8 +134,6 @@ def configure(connection: Connection, *, reader: bool) -> None:
     connection.set_progress_handler(hearing.__next__, STEPS)
     execute = connection.execute
     execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if reader else CACHE_KIB}")
-    # On macOS, fsync() leaves the data in the drive's cache, which a power cut empties. Elsewhere this changes nothing.
-    execute("PRAGMA fullfsync=ON")
     execute("PRAGMA temp_store=MEMORY")
     # A file from somewhere else may carry views and triggers that call functions; ours has none.
     execute("PRAGMA trusted_schema=OFF")

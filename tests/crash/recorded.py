@@ -25,7 +25,6 @@ from random import Random
 from typing import Any
 
 import reactdb
-from reactdb.store import retention, sqlite, upkeep
 
 from .mutants import MUTANTS
 from .recorder import Job
@@ -139,12 +138,12 @@ def record(job: Job) -> None:
     logging.getLogger("reactdb").propagate = False
     scenario = scenario_of(job.scenario)
     if scenario.checkpoint_bytes is not None:
-        upkeep.CHECKPOINT_BYTES = scenario.checkpoint_bytes
+        set_in_store("CHECKPOINT_BYTES", scenario.checkpoint_bytes)
     if scenario.cache_kib is not None:
-        sqlite.CACHE_KIB = scenario.cache_kib
+        set_in_store("CACHE_KIB", scenario.cache_kib)
     if scenario.chunk_changes is not None:
-        upkeep.CHUNK_CHANGES = retention.CHUNK_CHANGES = scenario.chunk_changes
-    upkeep.RETAIN_EVERY = 10
+        set_in_store("CHUNK_CHANGES", scenario.chunk_changes)
+    set_in_store("RETAIN_EVERY", 10)
     if job.mutant:
         MUTANTS[job.mutant]()
     shim = ctypes.CDLL(None)
@@ -156,6 +155,19 @@ def record(job: Job) -> None:
     program = Program(scenario, job.seed, job.folder)
     program.carry_out()
     Path(job.result).write_text(json.dumps({"order": program.order}))
+
+
+def set_in_store(name: str, value: int) -> None:
+    """Another value for a constant of the store, in every module that knows it."""
+    modules = [
+        module
+        for module_name, module in list(sys.modules.items())
+        if module_name.startswith("reactdb.store.") and hasattr(module, name)
+    ]
+    if not modules:
+        raise LookupError(f"no module of the store has {name}")
+    for module in modules:
+        setattr(module, name, value)
 
 
 def fork(work: Any) -> int:
