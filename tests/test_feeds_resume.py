@@ -45,6 +45,29 @@ def test_a_feed_goes_on_where_it_left_off(games):
         assert again == [event for event in whole if event["seq"] > since]
 
 
+@pytest.mark.parametrize("squash", [False, True])
+def test_the_token_after_an_event_is_past_it_also_while_others_are_still_being_told(games, squash):
+    """Whoever keeps it with the event is not told the event again."""
+    feed = games.changes(include_seq=True, squash=squash)
+    found: list[tuple[int, int]] = []
+
+    def look(document: Any) -> bool:
+        try:
+            event = cursor.next(timeout=0)
+        except TimeoutError:
+            return False
+        found.append((event["seq"], int(feed.token.rpartition(".")[2])))
+        return True
+
+    # One is asked before the feed hears of the change, the other after it; both before the commit counts as told.
+    first, second = (games.filter(lambda game: look(game)).changes() for _ in range(2))
+    with first.cursor(), feed.cursor() as cursor, second.cursor():
+        for number in range(5):
+            games.insert({"id": number})
+
+    assert [(seq, seq) for seq in range(1, 6)] == found
+
+
 def test_replay_goes_live_without_a_gap(games):
     games.insert([{"id": number} for number in range(1_500)])
     heard = listen(games.changes(since=0))

@@ -89,6 +89,7 @@ class Subscription:
         "_opening",
         "_queue",
         "_render",
+        "_taken",
         "consumer",
         "end",
         "is_closed",
@@ -123,6 +124,8 @@ class Subscription:
         self._base: int | None = None
         # Everything up to here was told before the batch was begun; a batch is told whole or not at all.
         self._floor = 0
+        # The newest change that was taken from the queue: while it is being published, it is told already.
+        self._taken = 0
         self._final: int | None = None
 
     # -----------------------------------------------------------------------------------------------------------
@@ -279,9 +282,11 @@ class Subscription:
             if batch is None:
                 return None
             try:
-                return batch.popleft()
+                delta = batch.popleft()
             except IndexError:
                 return None
+            self._taken = delta.seq
+            return delta
         if batch is None:
             if not self._is_due(queue):
                 return None
@@ -295,11 +300,13 @@ class Subscription:
 
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
         self._floor = self.position
-        self._batch = queue.take()
-        if self._batch and self.request.options.squash_s:
-            # A net difference of nothing is not told, and nobody need wait after it.
-            self._due_at = self.consumer.now() + self.request.options.squash_s
-        return self._batch
+        batch = self._batch = queue.take()
+        if batch:
+            self._taken = max(delta.seq for delta in batch)
+            if self.request.options.squash_s:
+                # A net difference of nothing is not told, and nobody need wait after it.
+                self._due_at = self.consumer.now() + self.request.options.squash_s
+        return batch
 
     def _is_due(self, queue: Queue) -> bool:
         """Whether the next batch may be taken: its time has come, or the queue gets full, or nothing is to be waited for."""
@@ -427,12 +434,14 @@ class Subscription:
         """Every change up to this seq has been told, or did not concern it."""
         if self._final is not None:
             return self._final
-        # In this order: what is published later than here is in the queue, or above what this says.
+        # In this order: what is taken, or published, later than here is in the batch or the queue, or above what this says.
+        taken = self._taken
         base = self._base
         if base is None:
             base = max(self._routed(), self.since)
         if self._batch:
             return min(base, self._floor)
+        base = max(base, taken)
         first = None if self._queue is None else self._queue.first_seq
         return base if first is None else min(base, first - 1)
 

@@ -1,0 +1,46 @@
+"""`python -m tests.crash`: the long crash tests. One line a scenario and a summary; the exit code is 1 if anything was lost.
+
+python -m tests.crash --kills 2000              processes that are killed
+python -m tests.crash --prove                   the same with stores that are broken: each must be noticed
+python -m tests.crash --power-images 20000      power cuts
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=0, metavar="N", help="kill so many processes")
+    parser.add_argument(
+        "--prove", action="store_true", help="kill processes with a broken store: each must be noticed"
+    )
+    parser.add_argument(
+        "--power-images", type=int, default=0, metavar="N", help="look at so many images of power cuts"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that test at once (default: 1)")
+    options = parser.parse_args(arguments)
+    if not (options.kills or options.prove or options.power_images):
+        parser.error("say what to do: --kills N, --prove or --power-images N")
+    status = 0
+    # Each is imported where it is wanted: they need different things of the machine.
+    if options.kills:
+        from . import kills
+
+        status |= kills.run(options.kills, seed=options.seed, jobs=options.jobs)
+    if options.prove:
+        from . import kills
+
+        status |= kills.prove(seed=options.seed)
+    if options.power_images:
+        from . import power
+
+        status |= power.run(options.power_images, seed=options.seed, jobs=options.jobs)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""Stores and consumers that are broken on purpose, to show that the crash tests notice.
+
+Each of these is applied inside the process that will be killed. Some break nothing while the process lives: only what is
+found after a kill tells.
+
+Rule of this file: a mutant changes one thing, and says which.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from reactdb.change import DELETE
+from reactdb.feeds.feed import Feed
+from reactdb.store import retention, snapshot, transaction
+from reactdb.store.sqlite import Connection
+from reactdb.store.transaction import WriteTransaction
+from reactdb.store.writer import Writer
+
+from .lanes import Say
+
+# Long enough for a kill to fall into, where the real store has nothing between two lines.
+PAUSE_S = 0.002
+
+
+def acknowledged_before_commit() -> None:
+    """A write is acknowledged as soon as it is begun. `teller` does it."""
+
+
+def early_acknowledgement(say: Say) -> Say:
+    """What is announced is acknowledged at once."""
+
+    def tell(message: dict[str, Any]) -> None:
+        if "done" in message:
+            return
+        say(message)
+        if "op" in message:
+            say({"done": message["op"], "seq": None, "ended": None})
+
+    return tell
+
+
+def transaction_in_two_halves() -> None:
+    """A transaction is committed after each of its writes, and goes on. When it is done, nobody can tell."""
+    write = Writer.write
+
+    def write_and_commit(self: Writer, *args: Any, **options: Any) -> Any:
+        outer = self.current
+        result = write(self, *args, **options)
+        # Not one that is going to be taken back: that would show without a kill.
+        if outer is not None and not outer.depth and not (outer.origin or "").endswith("-back"):
+            self.connection.execute("COMMIT")
+            time.sleep(PAUSE_S)
+            self.connection.execute("BEGIN IMMEDIATE")
+        return result
+
+    Writer.write = write_and_commit  # type: ignore[method-assign]
+
+
+def head_moved_later() -> None:
+    """The log entry of an update is committed; its head is moved in a transaction of its own, at once."""
+    pending: list[tuple[int, int, bytes]] = []
+    write, head, insert, insert_many = (
+        WriteTransaction.write,
+        WriteTransaction.head,
+        WriteTransaction.insert,
+        WriteTransaction.insert_many,
+    )
+    commit = Writer._commit
+
+    def move(connection: Connection) -> None:
+        while pending:
+            connection.execute(transaction.MOVE_HEAD, pending.pop())
+
+    def write_without_head(
+        self: WriteTransaction, table: Any, key: bytes, kind: int, old: Any, body: Any, *rest: Any
+    ) -> None:
+        move(self.connection)
+        if self.count or self.depth or self.origin or old is None or kind == DELETE:
+            write(self, table, key, kind, old, body, *rest)
+            return
+        prev, old_body = old
+        seq = self._append(table, key, kind, prev, old_body, body, None)
+        pending.append((seq, table.id, key))
+        if table.indexes:
+            self._index(table, key, old_body, body)
+
+    def first_move(method: Callable[..., Any]) -> Callable[..., Any]:
+        def moved(self: WriteTransaction, *args: Any) -> Any:
+            move(self.connection)
+            return method(self, *args)
+
+        return moved
+
+    def commit_and_move(self: Writer, *args: Any) -> None:
+        commit(self, *args)
+        if pending:
+            time.sleep(PAUSE_S)
+            self.connection.execute("BEGIN IMMEDIATE")
+            move(self.connection)
+            self.connection.execute("COMMIT")
+
+    WriteTransaction.write = write_without_head  # type: ignore[method-assign]
+    WriteTransaction.head = first_move(head)  # type: ignore[method-assign]
+    WriteTransaction.insert = first_move(insert)  # type: ignore[method-assign]
+    WriteTransaction.insert_many = first_move(insert_many)  # type: ignore[method-assign]
+    Writer._commit = commit_and_move  # type: ignore[method-assign]
+
+
+def index_not_maintained() -> None:
+    """One write in twenty forgets the indexes."""
+    index, random = WriteTransaction._index, Random(1)
+
+    def sometimes(self: WriteTransaction, *args: Any) -> None:
+        if random.random() > 0.05:
+            index(self, *args)
+
+    WriteTransaction._index = sometimes  # type: ignore[method-assign]
+
+
+def feed_told_before_commit() -> None:
+    """Feeds hear of a commit just before it is done."""
+    commit = Writer._commit_and_publish
+
+    def tell_and_commit(
+        self: Writer, connection: Connection, transactions: Sequence[WriteTransaction], *rest: Any
+    ) -> int:
+        publisher = self._engine.publisher
+        publisher.publish(transactions, max(t.first + t.count - 1 for t in transactions))
+        publisher.drain()
+        time.sleep(PAUSE_S)
+        return commit(self, connection, transactions, *rest)
+
+    Writer._commit_and_publish = tell_and_commit  # type: ignore[method-assign]
+
+
+def low_water_not_raised() -> None:
+    """Compaction removes entries and does not say so."""
+    retention.set_fact = lambda *_: None
+
+
+def compaction_in_two_halves() -> None:
+    """Compaction raises the low-water mark in a transaction of its own, after it has removed."""
+    set_fact = retention.set_fact
+
+    def later(connection: Connection, name: str, value: Any) -> None:
+        if name == "low_water":
+            connection.execute("COMMIT")
+            time.sleep(4 * PAUSE_S)
+            connection.execute("BEGIN IMMEDIATE")
+        set_fact(connection, name, value)
+
+    retention.set_fact = later
+
+
+def seq_given_twice() -> None:
+    """The newest entry gives the next seq, also where compaction has removed the one after it."""
+    snapshot.HEAD = "SELECT coalesce(max(seq), 0) FROM log"
+
+
+def token_one_ahead() -> None:
+    """A feed's token is past an event that was not told yet."""
+    token = Feed.token.fget  # type: ignore[attr-defined]
+
+    def ahead(self: Feed) -> str | None:
+        name, _, seq = (token(self) or "").rpartition(".")
+        return f"{name}.{int(seq) + 1}" if name else None
+
+    Feed.token = property(ahead)  # type: ignore[assignment, method-assign]
+
+
+def part_not_taken_back() -> None:
+    """What failed inside a transaction stays, where the transaction goes on."""
+
+    @contextmanager
+    def nothing(self: Writer, *_: Any) -> Iterator[None]:
+        yield
+
+    Writer._savepoint = nothing  # type: ignore[assignment, method-assign]
+
+
+MUTANTS: dict[str, Callable[[], None]] = {
+    mutant.__name__: mutant
+    for mutant in (
+        acknowledged_before_commit,
+        transaction_in_two_halves,
+        head_moved_later,
+        index_not_maintained,
+        feed_told_before_commit,
+        low_water_not_raised,
+        compaction_in_two_halves,
+        seq_given_twice,
+        token_one_ahead,
+        part_not_taken_back,
+    )
+}
+
+
+def apply(name: str | None) -> None:
+    if name is not None:
+        MUTANTS[name]()
+
+
+def teller(name: str | None, say: Say) -> Say:
+    return early_acknowledgement(say) if name == acknowledged_before_commit.__name__ else say
