@@ -208,8 +208,8 @@ def games_db() -> Iterator[Any]:
         yield db
 
 
-def exchange(credentials: Credentials, user: str, password: str) -> str:
-    """What the last answer of a handshake says."""
+def exchange(credentials: Credentials, user: str, password: str, salt: bytes | None = None) -> str:
+    """What the last answer of a handshake says; `salt`: what is used for the one that was told."""
     import hashlib
     import hmac
     from base64 import b64decode
@@ -230,7 +230,8 @@ def exchange(credentials: Credentials, user: str, password: str) -> str:
         )
         server_first = json.loads(answer[:-1])["authentication"]
         fields = dict(part.split("=", 1) for part in server_first.split(","))
-        salted = hashlib.pbkdf2_hmac("sha256", password.encode(), b64decode(fields["s"]), int(fields["i"]))
+        used = salt or b64decode(fields["s"])
+        salted = hashlib.pbkdf2_hmac("sha256", password.encode(), used, int(fields["i"]))
         key = hmac.digest(salted, b"Client Key", "sha256")
         without = f"c=biws,r={fields['r']}"
         signature = hmac.digest(
@@ -269,6 +270,13 @@ def test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work(
         work.append((len(compared), len(hashed)))
     assert 1 == len(set(work))
     assert "welcome" == exchange(credentials, "ann", "sesame")
+
+
+def test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one() -> None:
+    credentials = Credentials("ann", "sesame")
+
+    assert "Wrong password" == exchange(credentials, "bob", "sesame", credentials.salt)
+    assert "welcome" == exchange(credentials, "ann", "sesame", credentials.salt)
 
 
 def test_a_strangers_salt_is_the_same_each_time_and_nobody_elses() -> None:
