@@ -34,6 +34,8 @@ class Change:
         old_bytes, new_bytes: The documents before and after, encoded; None where there is none.
         origin: What the writer called itself, or None.
         meta: A dialect's own small metadata, or None.
+        places: For indexes of the table, by their number: the values under which the document is in it before or after. The
+            writer works them out anyway; None, or no such number, where it did not: ask the documents.
     """
 
     __slots__ = (
@@ -46,6 +48,7 @@ class Change:
         "new_bytes",
         "old_bytes",
         "origin",
+        "places",
         "prev",
         "seq",
         "table",
@@ -80,6 +83,7 @@ class Change:
         self.time = time
         self.origin = origin
         self.meta = meta
+        self.places: dict[int, Sequence[bytes]] | None = None
         self._old: codec.FrozenDict | None = None
         self._new: codec.FrozenDict | None = None
 

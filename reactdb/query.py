@@ -11,7 +11,7 @@ both dispatch on the step's class, so a step that is added here is refused there
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from reactdb.expression import Expression, OrderKey, Predicate
@@ -144,7 +144,7 @@ class Query:
 
     def then(self, step: Step) -> Query:
         """This query with one more step."""
-        return replace(self, steps=(*self.steps, step))
+        return Query(self.table, (*self.steps, step))
 
     @property
     def is_point(self) -> bool:

@@ -350,7 +350,7 @@ class Selection:
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
         function = (
-            as_patch(patch)
+            as_patch(patch, is_for_one=self._query.is_point)
             if not isinstance(patch, dict) or has_expression(patch)
             else lambda document: patch
         )

@@ -21,7 +21,8 @@ import reactdb
 from reactdb import access as access_module
 from reactdb import asc, desc, maxval, minval, row
 from reactdb.access import Access, access
-from reactdb.codec import encode_value
+from reactdb.change import DELETE, INSERT, Change
+from reactdb.codec import encode, encode_value
 from reactdb.collation import index_key_bytes, key_bytes
 from reactdb.expression import as_predicate, expr, to_data
 from reactdb.feeds.source import Source
@@ -305,9 +306,17 @@ def everything(table: TableInfo) -> Access:
 
 
 def is_routed(route: Any, document: dict[str, Any]) -> bool:
+    """Whether the route finds the document that comes, and the one that goes."""
+    body = encode(document)
+    coming = Change(1, "games", 1, b"k", INSERT, None, None, body, 1, 0)
+    going = Change(2, "games", 1, b"k", DELETE, 1, body, None, 2, 0)
+    return is_found(route, coming) and is_found(route, going)
+
+
+def is_found(route: Any, change: Change) -> bool:
     if hasattr(route, "start"):
-        return any(route.start <= value < route.stop for value in route.axis.values(document))
-    return not hasattr(route, "axis") or route.value in route.axis.values(document)
+        return any(route.start <= value < route.stop for value in route.axis.values(change))
+    return not hasattr(route, "axis") or route.value in route.axis.values(change)
 
 
 def test_a_filter_with_one_end_is_a_route_by_the_field() -> None:

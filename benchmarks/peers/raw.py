@@ -24,16 +24,20 @@ import msgpack
 from benchmarks.documents import Document
 from benchmarks.peers import Durability, Hear, Key, Layout, NotOffered, Peer, Store
 
-FILE = "raw.db"
 CHECKPOINT_PAGES = 4_000
 CACHE_KIB = 65_536
 
 
 class RawStore(Store):
+    file = "raw.db"
+
+    def connect(self, path: Path) -> Any:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
     def __init__(self, folder: Path, layout: Layout, durability: Durability) -> None:
-        path = folder / FILE
+        path = folder / self.file
         is_new = not path.exists()
-        self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self.connection = self.connect(path)
         execute = self.connection.execute
         execute("PRAGMA journal_mode=WAL").fetchone()
         execute(f"PRAGMA synchronous={'FULL' if durability == 'hard' else 'NORMAL'}")

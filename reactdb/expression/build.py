@@ -42,6 +42,8 @@ from reactdb.expression.tree import (
 )
 
 # Left-nested, these say the same as one call with all arguments; flat, a chain of hundreds is not a deep tree.
+_NO_OPTIONS: frozenset[str] = frozenset()
+
 _FLATTENED = frozenset(("and", "or", "add", "sub", "mul", "div"))
 
 _MAX_NESTED_VALUES = 100
@@ -177,18 +179,19 @@ def call(operation: str, *arguments: Any, **options: Any) -> Expression:
     Raises:
         QueryError: There is no such operation, or not with so many arguments or with such an option.
     """
-    nodes = tuple(expr(argument).node for argument in arguments)
-    return Expression(
-        call_node(operation, nodes, {name: expr(value).node for name, value in options.items()})
-    )
+    nodes = tuple([expr(argument).node for argument in arguments])
+    named = {name: expr(value).node for name, value in options.items()} if options else None
+    return Expression(call_node(operation, nodes, named))
 
 
 def call_node(operation: str, arguments: tuple[Node, ...], options: dict[str, Node] | None = None) -> Call:
     """A checked Call; what dialects use."""
-    options = options or {}
     entry = find(operation)
-    if not any(isinstance(node, Call) and node.operation == "args" for node in arguments):
-        entry.check(len(arguments), frozenset(options))
+    for node in arguments:
+        if isinstance(node, Call) and node.operation == "args":
+            break
+    else:
+        entry.check(len(arguments), frozenset(options) if options else _NO_OPTIONS)
     first = arguments[0] if arguments else None
     if (
         operation in _FLATTENED
@@ -197,7 +200,7 @@ def call_node(operation: str, arguments: tuple[Node, ...], options: dict[str, No
         and first.arguments
     ):
         arguments = (*first.arguments, *arguments[1:])
-    return Call(operation, arguments, tuple(sorted(options.items())))
+    return Call(operation, arguments, tuple(sorted(options.items())) if options else ())
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ _FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "
 
 def with_fixed_now(node: Node) -> Node:
     """The tree with `r.now()` replaced by this moment: it is one moment for a whole query."""
-    if not any(isinstance(inner, Call) and inner.operation == "now" for inner in walk(node)):
+    if "now" not in node.rare:
         return node
     moment = Constant(OPERATIONS["now"].function())
     return rebuilt(
@@ -71,6 +71,17 @@ def value_function(node: Node, *, literals_allowed: bool = False) -> Callable[[A
     writer.line("except (KeyError, TypeError): pass")
     writer.line(f"return run({writer.bind(node, 'n')}, row)")
     return writer.function()
+
+
+def value_once(node: Node, *, literals_allowed: bool = False) -> Callable[[Any], Any]:
+    """As `value_function`, for who asks about one document: writing a function takes longer than walking the tree once.
+
+    Raises:
+        QueryError: The tree makes no sense for any document.
+    """
+    check_literals(node, literals_allowed)
+    fixed = with_fixed_now(node)
+    return lambda row: run(fixed, row)
 
 
 def truth_function(node: Node, default: bool | Node = False) -> Callable[[Any], bool]:
@@ -117,7 +128,7 @@ def _test_with_default(value: Callable[[Any], Any], otherwise: Callable[[Any], A
 
 def _can_generate(node: Node) -> bool:
     # Operations on groups are applied group by group, which only `evaluate` knows.
-    return not any(isinstance(inner, Call) and inner.operation == "group" for inner in walk(node))
+    return "group" not in node.rare
 
 
 @lru_cache(maxsize=4_096)

@@ -115,6 +115,8 @@ def check_literals(node: Node, allowed: bool = False) -> None:
         node: The tree.
         allowed: The tree's value will be merged, as in `update`.
     """
+    if "literal" not in node.rare:
+        return
     if isinstance(node, Call):
         if node.operation == "literal" and not allowed:
             raise QueryError(

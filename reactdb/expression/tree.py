@@ -27,16 +27,27 @@ from reactdb.errors import QueryError
 MAX_TREE_DEPTH: Final = 200
 """Levels of a tree. Evaluating one needs up to three Python frames a level, of the thousand that Python allows."""
 
+_PLAIN_INTEGERS: Final = 1 << 63
+_SHORT: Final = 4096
+
 _variable_ids = count(1)
 
 
-class Node:
-    """Any part of a tree. `depth` counts levels, `uses_row` is true where the document at hand is mentioned."""
+RARE: Final = frozenset(("group", "literal", "now"))
+"""Operations that whoever compiles or checks a tree has to look for; most trees have none of them."""
 
-    __slots__ = ("depth", "uses_row")
+_NOTHING_RARE: Final[frozenset[str]] = frozenset()
+
+
+class Node:
+    """Any part of a tree. `depth` counts levels, `uses_row` is true where the document at hand is mentioned, `rare` are the
+    operations of RARE in it."""
+
+    __slots__ = ("depth", "rare", "uses_row")
 
     depth: int
     uses_row: bool
+    rare: frozenset[str]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -51,6 +62,7 @@ class Constant(Node):
         self.value = value
         self.depth = 1
         self.uses_row = False
+        self.rare = _NOTHING_RARE
 
 
 class Row(Node):
@@ -59,6 +71,7 @@ class Row(Node):
     def __init__(self) -> None:
         self.depth = 1
         self.uses_row = True
+        self.rare = _NOTHING_RARE
 
 
 class Variable(Node):
@@ -68,6 +81,7 @@ class Variable(Node):
         self.id = id
         self.depth = 1
         self.uses_row = False
+        self.rare = _NOTHING_RARE
 
 
 class Function(Node):
@@ -76,8 +90,9 @@ class Function(Node):
     def __init__(self, parameters: tuple[int, ...], body: Node) -> None:
         self.parameters = parameters
         self.body = body
-        self.depth = _one_deeper((body,))
+        self.depth = _one_deeper(body.depth)
         self.uses_row = body.uses_row
+        self.rare = body.rare
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -94,8 +109,18 @@ class Call(Node):
         self.operation = operation
         self.arguments = arguments
         self.options = options
-        self.depth = _one_deeper(self.children)
-        self.uses_row = any(child.uses_row for child in self.children)
+        deepest, uses_row = 0, False
+        rare = frozenset((operation,)) if operation in RARE else _NOTHING_RARE
+        for child in self.children if options else arguments:
+            if child.depth > deepest:
+                deepest = child.depth
+            if child.uses_row:
+                uses_row = True
+            if child.rare:
+                rare |= child.rare
+        self.depth = _one_deeper(deepest)
+        self.uses_row = uses_row
+        self.rare = rare
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -104,11 +129,10 @@ class Call(Node):
         return (*self.arguments, *(node for _, node in self.options))
 
 
-def _one_deeper(children: tuple[Node, ...]) -> int:
-    depth = 1 + max((child.depth for child in children), default=0)
-    if depth > MAX_TREE_DEPTH:
+def _one_deeper(depth: int) -> int:
+    if depth >= MAX_TREE_DEPTH:
         raise QueryError(f"the expression is nested too deeply: more than {MAX_TREE_DEPTH} levels")
-    return depth
+    return depth + 1
 
 
 def constant(value: Any) -> Constant:
@@ -118,6 +142,12 @@ def constant(value: Any) -> Constant:
         InvalidDocument: It is not a value that a document may hold.
     """
     if value is None or value is True or value is False or value is minval or value is maxval:
+        return Constant(value)
+    kind = type(value)
+    if (kind is int and -_PLAIN_INTEGERS < value < _PLAIN_INTEGERS) or (
+        kind is str and len(value) < _SHORT and value.isascii()
+    ):
+        # These are what they are; only the others could be refused.
         return Constant(value)
     # Its own round trip is the check, the copy and the normal form at once.
     return Constant(freeze(decode_value(encode_value(value))))

@@ -15,7 +15,7 @@ from reactdb.codec import pretty
 from reactdb.errors import QueryError
 from reactdb.expression.build import Expression, expr
 from reactdb.expression.checks import kind
-from reactdb.expression.compile import value_function
+from reactdb.expression.compile import value_function, value_once
 from reactdb.expression.operations_object import merged
 from reactdb.expression.tree import Call
 
@@ -34,12 +34,13 @@ def merge_document(old: Document, patch: Any) -> Document:
     return result
 
 
-def as_patch(value: Any) -> Callable[[Document], Any]:
+def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], Any]:
     """What `update` was given, as a function from the old document to the patch for it.
 
     Args:
         value: An expression, a dict that may hold expressions, or a Python function of the document. What the function
             returns may hold expressions again.
+        is_for_one: It will be asked about one document.
 
     Raises:
         QueryError: It makes no sense for any document.
@@ -49,12 +50,12 @@ def as_patch(value: Any) -> Callable[[Document], Any]:
     node = expr(value).node
     # At the top there is nothing that a literal could be put into.
     is_literal = isinstance(node, Call) and node.operation == "literal"
-    return value_function(node, literals_allowed=not is_literal)
+    return (value_once if is_for_one else value_function)(node, literals_allowed=not is_literal)
 
 
 def _evaluating(function: Callable[[Document], Any]) -> Callable[[Document], Any]:
     def patch(document: Document) -> Any:
-        return as_patch(_not_callable(function(document)))(document)
+        return as_patch(_not_callable(function(document)), is_for_one=True)(document)
 
     return patch
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.request import Request
-from reactdb.feeds.view import Everywhere, OneKey, OneValue, Route, ValueRange
+from reactdb.feeds.view import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
 from reactdb.query import Filter
 
 
@@ -48,6 +48,10 @@ def routing_in_words(routes: Sequence[Route]) -> str:
         return f"hashed by the value of {first.axis} ({len(routes)})"
     if isinstance(first, ValueRange):
         return f"by a range of {'the primary key' if first.axis is None else first.axis}"
+    if isinstance(first, Horizon):
+        return (
+            f"by the part of {'the primary key' if first.axis is None else first.axis} up to the window's end"
+        )
     return "every change of the database" if isinstance(first, Everywhere) else "every change of the table"
 
 

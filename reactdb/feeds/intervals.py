@@ -19,11 +19,26 @@ _FEW = 32
 
 
 class Intervals(Generic[T]):
-    """Ranges with start <= value < stop, each with an item."""
+    """Ranges with start <= value < stop, each with an item.
 
-    __slots__ = ("_entries", "_items", "_next", "_recent", "_starts", "_tokens", "_tree", "_width")
+    Attributes:
+        lowest, highest: No range holds a value below the one, or from the other on.
+    """
+
+    __slots__ = (
+        "_entries",
+        "_next",
+        "_recent",
+        "_starts",
+        "_tokens",
+        "_tree",
+        "_width",
+        "highest",
+        "lowest",
+    )
 
     def __init__(self) -> None:
+        self.lowest = self.highest = b""
         self._entries: dict[int, tuple[bytes, bytes, T]] = {}
         self._next = 0
         self._recent: list[int] = []
@@ -40,12 +55,18 @@ class Intervals(Generic[T]):
         """Returns a token to remove it by."""
         token = self._next
         self._next += 1
+        if self._entries:
+            self.lowest, self.highest = min(start, self.lowest), max(stop, self.highest)
+        else:
+            self.lowest, self.highest = start, stop
         self._entries[token] = (start, stop, item)
         self._recent.append(token)
         return token
 
     def remove(self, token: int) -> None:
         self._entries.pop(token, None)
+        if not self._entries:
+            self.lowest = self.highest = b""
 
     def items(self) -> list[T]:
         """The items of all ranges, in no order."""
@@ -53,18 +74,22 @@ class Intervals(Generic[T]):
 
     def holding(self, value: bytes) -> list[T]:
         """The items of all ranges that hold the value, in no order."""
+        found: list[T] = []
+        self.find(value, found)
+        return found
+
+    def find(self, value: bytes, found: list[T]) -> None:
+        """Add them to `found`."""
         sorted_in = len(self._tokens)
         if len(self._recent) > _FEW + sorted_in // 16 or sorted_in > 2 * len(self._entries) + _FEW:
             self._sort()
         entries = self._entries
-        found = []
         for token in self._recent:
             entry = entries.get(token)
             if entry is not None and entry[0] <= value < entry[1]:
                 found.append(entry[2])
         if self._tokens:
             self._search(value, found)
-        return found
 
     def _search(self, value: bytes, found: list[T]) -> None:
         """Leaves before `end` start in time; go down only where some stop is late enough."""
@@ -93,6 +118,7 @@ class Intervals(Generic[T]):
         while width < len(self._tokens):
             width *= 2
         stops = [self._entries[token][1] for token in self._tokens]
+        self.lowest, self.highest = min(self._starts, default=b""), max(stops, default=b"")
         tree = [b""] * width + stops + [b""] * (width - len(stops))
         for node in range(width - 1, 0, -1):
             tree[node] = max(tree[2 * node], tree[2 * node + 1])

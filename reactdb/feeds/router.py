@@ -7,7 +7,9 @@
     everything                                                a list
 
 An axis is a field or an index. Both documents are looked up: a view must hear of what leaves it too. Documents are decoded only
-where some view of the table has an axis.
+where some view of the table has an axis, and that is not an index whose values the writer has noted.
+
+A range may move while it is registered (`Horizon`): with the end of a window.
 
 Rule of this file: it may find a view twice or in vain, never miss one. Not thread safe: the hub holds the publish lock.
 """
@@ -15,11 +17,12 @@ Rule of this file: it may find a view twice or in vain, never miss one. Not thre
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactdb.change import Change
 from reactdb.feeds.intervals import Intervals
-from reactdb.feeds.view import Axis, Everywhere, OneKey, OneValue, Route, ValueRange, WholeTable
+from reactdb.feeds.view import Axis, Everywhere, Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
 
 T = TypeVar("T", bound=Hashable)
 
@@ -27,40 +30,39 @@ T = TypeVar("T", bound=Hashable)
 class Bag(Generic[T]):
     """Items by key. One item alone needs no container: there may be 100,000 such keys."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, T | dict[T, None]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
+        self.held: dict[Hashable, T | dict[T, None]] = {}
 
     def add(self, key: Hashable, item: T) -> None:
-        held = self._found.get(key)
+        held = self.held.get(key)
         if held is None:
-            self._found[key] = item
+            self.held[key] = item
         elif type(held) is dict:
             held[item] = None
         elif held is not item:
-            self._found[key] = {held: None, item: None}  # type: ignore[dict-item]
+            self.held[key] = {held: None, item: None}  # type: ignore[dict-item]
 
     def remove(self, key: Hashable, item: T) -> None:
-        held = self._found.get(key)
+        held = self.held.get(key)
         if type(held) is dict:
             held.pop(item, None)
             if not held:
-                del self._found[key]
+                del self.held[key]
         elif held is item:
-            del self._found[key]
+            del self.held[key]
 
-    def get(self, key: Hashable) -> Sequence[T]:
-        held = self._found.get(key)
-        if held is None:
-            return ()
-        return list(held) if type(held) is dict else (held,)  # type: ignore[return-value]
+    def find(self, key: Hashable, found: list[T]) -> None:
+        """Add the items of the key to `found`."""
+        held = self.held.get(key)
+        if type(held) is dict:
+            found.extend(held)
+        elif held is not None:
+            found.append(held)  # type: ignore[arg-type]
 
     def everybody(self) -> Iterator[T]:
-        for held in self._found.values():
+        for held in self.held.values():
             if type(held) is dict:
                 yield from held
             else:
@@ -68,69 +70,64 @@ class Bag(Generic[T]):
 
 
 class Lane(Generic[T]):
-    """One axis of one table."""
+    """One axis of one table: who waits for a value of it, or for a range of values."""
 
-    __slots__ = ("axis", "ranges", "values")
+    __slots__ = ("ranges", "values")
 
-    def __init__(self, axis: Axis | None) -> None:
-        self.axis = axis
+    def __init__(self) -> None:
         self.values: Bag[T] = Bag()
         self.ranges: Intervals[T] = Intervals()
 
     @property
     def is_empty(self) -> bool:
-        return not self.values and not len(self.ranges)
+        return not self.values.held and not len(self.ranges)
 
     def everybody(self) -> list[T]:
         """Who waits for any value."""
         return [*self.values.everybody(), *self.ranges.items()]
 
-    def find(self, value: bytes, found: list[T]) -> None:
-        """Add to `found` who waits for the value."""
-        if self.values:
-            found.extend(self.values.get(value))
-        if len(self.ranges):
-            found.extend(self.ranges.holding(value))
+    def find(self, values: Sequence[bytes], found: list[T]) -> None:
+        """Add to `found` who waits for one of the values. Most changes concern nobody here: that is what has to be quick."""
+        bag, ranges = self.values, self.ranges
+        for value in values:
+            if bag.held:
+                bag.find(value, found)
+            if ranges.lowest <= value < ranges.highest:
+                ranges.find(value, found)
 
 
 class TableRoutes(Generic[T]):
     """The routes of one table."""
 
-    __slots__ = ("all", "keys", "lanes")
+    __slots__ = ("all", "lanes")
 
     def __init__(self) -> None:
         self.all: dict[T, None] = {}
-        self.keys: Lane[T] = Lane(None)
-        self.lanes: dict[Axis, Lane[T]] = {}
+        # None is the axis of the primary key.
+        self.lanes: dict[Axis | None, Lane[T]] = {}
 
     @property
     def is_empty(self) -> bool:
-        return not self.all and not self.lanes and self.keys.is_empty
+        return not self.all and not self.lanes
 
     def find(self, change: Change) -> list[T]:
-        found = list(self.all)
-        self.keys.find(change.key_bytes, found)
-        if self.lanes:
+        found = [*self.all]
+        for axis, lane in self.lanes.items():
             try:
-                old, new = change.old_val, change.new_val
+                values = (change.key_bytes,) if axis is None else axis.values(change)
             except Exception:
-                for lane in self.lanes.values():
-                    found.extend(lane.everybody())
-                return found
-            for axis, lane in self.lanes.items():
-                try:
-                    values: Sequence[bytes] = () if old is None else axis.values(old)
-                    if new is not None:
-                        now = axis.values(new)
-                        if now != values:
-                            values = list(dict.fromkeys((*values, *now)))
-                except Exception:
-                    # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
-                    found.extend(lane.everybody())
-                    continue
-                for value in values:
-                    lane.find(value, found)
+                # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
+                found += lane.everybody()
+                continue
+            lane.find(values, found)
         return found
+
+    def lane(self, axis: Axis | None) -> Lane[T]:
+        """The lane of an axis, made when it is first asked for."""
+        lane = self.lanes.get(axis)
+        if lane is None:
+            lane = self.lanes[axis] = Lane()
+        return lane
 
 
 class Router(Generic[T]):
@@ -161,12 +158,14 @@ class Router(Generic[T]):
             if isinstance(route, WholeTable):
                 table.all[item] = None
             elif isinstance(route, OneKey):
-                table.keys.values.add(route.key, item)
+                table.lane(None).values.add(route.key, item)
             elif isinstance(route, OneValue):
-                self._lane(table, route.axis).values.add(route.value, item)
+                table.lane(route.axis).values.add(route.value, item)
             else:
-                lane = table.keys if route.axis is None else self._lane(table, route.axis)
+                lane = table.lane(route.axis)
                 self._tokens[item, route] = lane.ranges.add(route.start, route.stop, item)
+                if isinstance(route, Horizon):
+                    route.on_move = partial(self._move, lane, item, route)
 
     def remove(self, item: T, routes: Sequence[Route]) -> None:
         """Undo `add` with the same routes."""
@@ -179,8 +178,6 @@ class Router(Generic[T]):
                 continue
             if isinstance(route, WholeTable):
                 table.all.pop(item, None)
-            elif isinstance(route, OneKey):
-                table.keys.values.remove(route.key, item)
             else:
                 self._remove_from_lane(table, item, route)
             if table.is_empty:
@@ -191,22 +188,26 @@ class Router(Generic[T]):
         """Nothing is registered, and nothing is left of what was."""
         return not self._everything and not self._tables and not self._tokens
 
-    @staticmethod
-    def _lane(table: TableRoutes[T], axis: Axis) -> Lane[T]:
+    def _move(self, lane: Lane[T], item: T, route: Horizon) -> None:
+        lane.ranges.remove(self._tokens[item, route])
+        self._tokens[item, route] = lane.ranges.add(route.start, route.stop, item)
+
+    def _remove_from_lane(
+        self, table: TableRoutes[T], item: T, route: OneKey | OneValue | ValueRange | Horizon
+    ) -> None:
+        axis = None if isinstance(route, OneKey) else route.axis
         lane = table.lanes.get(axis)
         if lane is None:
-            lane = table.lanes[axis] = Lane(axis)
-        return lane
-
-    def _remove_from_lane(self, table: TableRoutes[T], item: T, route: OneValue | ValueRange) -> None:
-        lane = table.keys if route.axis is None else table.lanes.get(route.axis)
-        if lane is None:
             return
-        if isinstance(route, OneValue):
+        if isinstance(route, OneKey):
+            lane.values.remove(route.key, item)
+        elif isinstance(route, OneValue):
             lane.values.remove(route.value, item)
         else:
+            if isinstance(route, Horizon):
+                route.on_move = None
             token = self._tokens.pop((item, route), None)
             if token is not None:
                 lane.ranges.remove(token)
-        if lane.is_empty and lane.axis is not None:
-            table.lanes.pop(lane.axis, None)
+        if lane.is_empty:
+            del table.lanes[axis]

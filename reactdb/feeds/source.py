@@ -20,6 +20,7 @@ from typing import Any
 
 from reactdb import collation
 from reactdb.access import WHOLE, Access
+from reactdb.change import Change
 from reactdb.expression import (
     Expression,
     Predicate,
@@ -30,7 +31,7 @@ from reactdb.expression import (
     routing_keys,
 )
 from reactdb.feeds.pipeline import turned
-from reactdb.feeds.view import OneKey, OneValue, Route, ValueRange, WholeTable
+from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
@@ -194,6 +195,20 @@ class Source:
             return [ValueRange(table_id, None, self.start, self.stop)]
         return [WholeTable(table_id)]
 
+    def horizon(self) -> Horizon | None:
+        """A route by where in the order a document is; None where that is not by a value or a key."""
+        if self._positions is not None:
+            return None
+        axis = None if self.index is None else IndexAxis(self.index)
+        return Horizon(self.table.id, axis, self.start, self.stop)
+
+    def values_until(self, place: bytes, key: bytes) -> tuple[bytes, bytes]:
+        """The range of values, or of keys, in which all places up to this one are; `key` is that of the document there."""
+        last = turned(place) if self.is_reversed else place
+        if self.index is not None:
+            last = last[: -len(key) - _NUMBER_BYTES]
+        return (last, self.stop) if self.is_reversed else (self.start, last + b"\x00")
+
     def describe(self) -> str:
         return self._access.reason
 
@@ -241,9 +256,12 @@ class FieldAxis:
 
     path: tuple[str, ...]
 
-    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
-        found = route_of(document, self.path)
-        return () if found is None else (found,)
+    def values(self, change: Change) -> Sequence[bytes]:
+        before = route_of(change.old_val, self.path)
+        after = route_of(change.new_val, self.path)
+        if before is None or before == after:
+            return () if after is None else (after,)
+        return (before,) if after is None else (before, after)
 
     def __str__(self) -> str:
         return ".".join(self.path)
@@ -258,14 +276,18 @@ class ExpressionAxis:
         self.expression = expression
         self._function = as_function(expression)
 
-    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
-        try:
-            return (collation.key_bytes(self._function(document)),)
-        except MemoryError:
-            raise
-        except Exception:
-            # A condition that cannot be computed is not met.
-            return ()
+    def values(self, change: Change) -> Sequence[bytes]:
+        found = []
+        for document in (change.old_val, change.new_val):
+            if document is not None:
+                try:
+                    found.append(collation.key_bytes(self._function(document)))
+                except MemoryError:
+                    raise
+                except Exception:
+                    # A condition that cannot be computed is not met.
+                    pass
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExpressionAxis) and other.expression.key == self.expression.key
@@ -285,8 +307,15 @@ class IndexAxis:
     def __init__(self, index: IndexInfo) -> None:
         self.index = index
 
-    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
-        return [value for value, _ in self.index.entries(document)]
+    def values(self, change: Change) -> Sequence[bytes]:
+        # As the writer found them: no document is decoded for it.
+        places = change.places
+        found = None if places is None else places.get(self.index.id)
+        if found is None:
+            documents = (change.old_val, change.new_val)
+            entries = [self.index.entries(document) for document in documents if document is not None]
+            found = [value for some in entries for value, _ in some]
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IndexAxis) and other.index.id == self.index.id

@@ -10,7 +10,7 @@ told of changes that do not concern it, and then reports nothing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -139,8 +139,8 @@ class StateReader(Protocol):
 class Axis(Protocol):
     """Something that documents can be told apart by: a field, an index. Equal axes are equal as dict keys."""
 
-    def values(self, document: dict[str, Any]) -> Sequence[bytes]:
-        """The key bytes that the document has on this axis."""
+    def values(self, change: Change) -> Sequence[bytes]:
+        """The key bytes that the document has on this axis before or after the change; one may come twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,32 @@ class ValueRange:
     stop: bytes
 
 
-Route = Everywhere | WholeTable | OneKey | OneValue | ValueRange
+class Horizon:
+    """Changes of documents with a value of an index, or with a key, up to where a view looks: a range that moves with it.
+
+    Attributes:
+        axis: An index; None is the primary key.
+        start, stop: start <= value < stop.
+        on_move: Called after they have changed; None while nobody routes by it.
+    """
+
+    __slots__ = ("axis", "on_move", "start", "stop", "table_id")
+
+    def __init__(self, table_id: int, axis: Axis | None, start: bytes, stop: bytes) -> None:
+        self.table_id = table_id
+        self.axis = axis
+        self.start = start
+        self.stop = stop
+        self.on_move: Callable[[], None] | None = None
+
+    def move(self, start: bytes, stop: bytes) -> None:
+        if (start, stop) != (self.start, self.stop):
+            self.start, self.stop = start, stop
+            if self.on_move is not None:
+                self.on_move()
+
+
+Route = Everywhere | WholeTable | OneKey | OneValue | ValueRange | Horizon
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ Rule of this file: a refill reads the documents as of the change being advanced,
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from typing import Any
 
@@ -22,7 +22,7 @@ from reactdb.change import Change
 from reactdb.feeds.edits import edits
 from reactdb.feeds.pipeline import Pipeline, Ranked, same_value
 from reactdb.feeds.source import Source
-from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader
+from reactdb.feeds.view import AnyDelta, Delta, Initial, OneKey, OneValue, Route, StateReader
 from reactdb.query import OrderBy
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
@@ -39,7 +39,8 @@ class Slot:
 
     __slots__ = ("_body", "_value", "identity")
 
-    def __init__(self, identity: Hashable, value: Any, body: bytes | None = None) -> None:
+    def __init__(self, identity: tuple[bytes, int], value: Any, body: bytes | None = None) -> None:
+        # The key of its document, and which of the document's places it is.
         self.identity = identity
         self._value = value
         self._body = body
@@ -74,6 +75,8 @@ class WindowView:
         self.bound: bytes | None = None
         self._spare = self._least_spare
         self._refilled_in = -1
+        # Only an order that the source gives is one of values that a change can be found by.
+        self._horizon = None if self.is_sorted_here or self.stop is None else source.horizon()
 
     # -----------------------------------------------------------------------------------------------------------
     # What it is
@@ -87,7 +90,12 @@ class WindowView:
 
     def routes(self) -> Sequence[Route]:
         # Nothing ever enters a window without room.
-        return () if self.stop == self.start else self.source.routes(self.pipeline.steps)
+        if self.stop == self.start:
+            return ()
+        found = self.source.routes(self.pipeline.steps)
+        if self._horizon is None or not found or isinstance(found[0], (OneKey, OneValue)):
+            return found
+        return (self._horizon,)
 
     @property
     def documents_held(self) -> int:
@@ -148,9 +156,21 @@ class WindowView:
         self.bound = None
         if capacity is not None and len(held) > capacity:
             del held[capacity:]
-            self.bound = held[-1][0] if held else b""
+            self.bound = held[-1][0]
         self.places = [place for place, _ in held]
         self.slots = [slot for _, slot in held]
+        self._look_until_bound()
+
+    def _look_until_bound(self) -> None:
+        """Hear only of changes before `bound`: a leaderboard is not asked about the rest of the table."""
+        horizon, source = self._horizon, self.source
+        if horizon is None:
+            return
+        if self.bound is None:
+            horizon.move(source.start, source.stop)
+        else:
+            key, _ = self.slots[-1].identity
+            horizon.move(*source.values_until(self.bound, key))
 
     def _found(self, snapshot: Snapshot, capacity: int | None) -> Iterator[tuple[bytes, Slot]]:
         """(place, element) of every document that passes; in order where the source is."""
@@ -282,6 +302,7 @@ class WindowView:
     def _cut(self, stop: int) -> None:
         del self.places[stop + self._spare :], self.slots[stop + self._spare :]
         self.bound = self.places[-1]
+        self._look_until_bound()
 
     def let_go(self) -> None:
         """Hold no more than is worth it where reading more is cheap."""

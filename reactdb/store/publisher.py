@@ -39,6 +39,9 @@ class CommitListener(Protocol):
     def drain(self) -> None:
         """Tell what was taken in. Called without any lock held, after every commit."""
 
+    def tidy(self) -> None:
+        """The lock was given back, and nothing is to be told: whoever let go of a feed meanwhile could not have it."""
+
     def close(self) -> None:
         """The database is closing."""
 
@@ -133,6 +136,8 @@ class Publisher:
                 found = True
         if found:
             self.drain()
+        else:
+            listener.tidy()
         return found
 
     def _what_was_dropped(self, catalogue: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:

@@ -294,13 +294,17 @@ class WriteTransaction:
         return int(row[0])
 
     def _index(self, table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None) -> None:
+        """Move the entries that differ, and note in the change where the document is and was."""
         old = None if old_body is None else codec.decode(old_body)
         new = None if body is None else codec.decode(body)
+        places: dict[int, Sequence[bytes]] = {}
         for index in table.indexes.values():
             before = [] if old is None else index.stored_entries(old)
             after = [] if new is None else index.stored_entries(new)
             if before == after:
+                places[index.id] = [value for index_id, value, _ in before if index_id > 0]
                 continue
+            places[index.id] = [value for index_id, value, _ in before + after if index_id > 0]
             for entry in before:
                 if entry not in after:
                     index_id, value, tag = entry
@@ -309,6 +313,8 @@ class WriteTransaction:
                 if entry not in before:
                     index_id, value, tag = entry
                     self.execute(ADD_ENTRY, (index_id, value, key, tag))
+        if self.changes is not None:
+            self.changes[-1].places = places
 
     # -----------------------------------------------------------------------------------------------------------
     # Tables and indexes

@@ -4,7 +4,8 @@
     requests     of one connection one after the other, in a small pool of threads: a query that takes long keeps neither
                  the loop nor the other connections. What touches one document is carried out at once, where a commit does
                  not wait for the disk: the way to a thread and back takes longer than it does
-    feeds        a commit wakes the session, which is polled where requests are carried out
+    feeds        a commit wakes the session, which is polled where requests are carried out. Of a commit that was made on the
+                 loop the others hear before the loop goes round: right after the answer to the one that made it
 
 A client that does not read is bounded twice: what its feeds have not told waits in their queues, which drop, and once its socket
 holds more than HIGH_WATER_BYTES nothing is carried out for it until it has read. What is not a frame gets an error and a closed
@@ -73,9 +74,24 @@ class Connection:
         """Any thread, perhaps inside a commit: only leave word."""
         if not self._is_wake_sent:
             self._is_wake_sent = True
+            if self._server.inline_thread == threading.get_ident():
+                self._server.woken.append(self)
+                return
             with contextlib.suppress(RuntimeError):
                 # The loop may be gone already.
                 self._loop.call_soon_threadsafe(self._woken.set)
+
+    def tell(self) -> None:
+        """On the loop, woken: send what there is to tell. Where the session is in use, or the client does not read, later."""
+        transport = self._writer.transport
+        if not self._is_idle or transport.is_closing() or transport.get_write_buffer_size():
+            self._woken.set()
+            return
+        self._is_wake_sent = False
+        self._write(self.session.poll())
+        if self.session.wait_s is not None:
+            # Something is to be told later: `_work` sleeps no longer than until then.
+            self._woken.set()
 
     async def run(self) -> None:
         """Until the client goes, or breaks the protocol."""
@@ -127,7 +143,7 @@ class Connection:
                 body = bytes(buffer[HEADER.size : end])
                 del buffer[:end]
                 if self._is_idle and self._requests.empty() and self._server.is_inline and is_quick(body):
-                    await self._send(self.session.receive(token, body))
+                    await self._carry_out(token, body)
                 else:
                     await self._requests.put((token, body))
                     self._woken.set()
@@ -156,23 +172,39 @@ class Connection:
                 request = self._requests.get_nowait()
                 assert request is not None
                 if self._server.is_inline and is_quick(request[1]):
-                    frames = session.receive(*request)
+                    await self._carry_out(*request)
                 else:
-                    frames = await self._in_pool(session.receive, *request)
-                await self._send(frames)
+                    await self._send(await self._in_pool(session.receive, *request))
                 if self._is_wake_sent:
                     self._is_wake_sent = False
                     await self._send(session.poll())
+
+    async def _carry_out(self, token: int, body: bytes) -> None:
+        """A quick request, here and now, and what others hear of it."""
+        server = self._server
+        server.inline_thread = threading.get_ident()
+        try:
+            frames = self.session.receive(token, body)
+        finally:
+            server.inline_thread = None
+            woken, server.woken = server.woken, []
+        self._write(frames)
+        for connection in woken:
+            connection.tell()
+        await self._writer.drain()
 
     async def _in_pool(self, function: Any, *arguments: Any) -> Any:
         return await self._loop.run_in_executor(self._server.pool, function, *arguments)
 
     async def _send(self, frames: list[Frame]) -> None:
-        if not frames:
-            return
-        self._writer.write(b"".join([frame.packed() for frame in frames]))
-        # Waits where the client does not read; its feeds drop meanwhile.
-        await self._writer.drain()
+        if frames:
+            self._write(frames)
+            # Waits where the client does not read; its feeds drop meanwhile.
+            await self._writer.drain()
+
+    def _write(self, frames: list[Frame]) -> None:
+        if frames:
+            self._writer.write(b"".join([frame.packed() for frame in frames]))
 
 
 class RethinkDBServer:
@@ -193,6 +225,9 @@ class RethinkDBServer:
         self.port = port
         self.pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="reactdb-rethinkdb")
         self.is_inline = database.path == ":memory:" or database._durability == "soft"
+        # The thread of the loop while a request is carried out there, and whom that has woken.
+        self.inline_thread: int | None = None
+        self.woken: list[Connection] = []
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
