@@ -86,9 +86,12 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 def wait_until_it_waits(cursor: Any) -> None:
     """Until the thread that reads the cursor waits in its condition."""
-    condition = cursor._consumer._condition
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
+        # Made by who waits first.
+        condition = cursor._consumer._condition
+        if condition is None:
+            continue
         with condition:
             if condition._waiters:
                 return
