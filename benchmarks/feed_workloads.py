@@ -319,7 +319,7 @@ def room_of_tables(bench: Bench) -> Figures:
 def room_of_cursors(bench: Bench) -> Figures:
     """Memory of 2,000 idle cursors of one table.
 
-    Answers: the same for who asks. Expect as much again for what it waits with.
+    Answers: the same for who asks. Expect little more: what it waits with is made when it waits.
     """
     return room(bench, lambda store, number: store.players.changes().cursor())
 

@@ -159,3 +159,16 @@ def test_initial_values_of_a_union_are_of_one_moment() -> None:
         thread.join()
 
         assert [{"id": 1, "a": 1}] * 2 == [event["new_val"] for event in told]
+
+
+def test_a_squashed_list_in_which_equal_values_changed_places_is_what_it_was(games: Any) -> None:
+    put(games, {"id": 1, "a": 1, "v": 5}, {"id": 2, "a": 2, "v": 5}, {"id": 3, "a": 3, "v": 6})
+    values = games.order_by("a").map(row["v"])
+    with values.changes(squash=True, include_offsets=True).cursor() as cursor:
+        put(games, {"id": 1, "a": 2.5, "v": 5})
+
+        assert [] == heard(cursor)
+
+        put(games, {"id": 1, "a": 4, "v": 5})
+
+        assert [{"old_val": 5, "new_val": 5, "old_offset": 1, "new_offset": 2}] == heard(cursor)

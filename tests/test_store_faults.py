@@ -81,6 +81,9 @@ class Listener:
     def abort(self, error: reactdb.FeedError) -> None:
         raise AssertionError(error)
 
+    def tidy(self) -> None:
+        pass
+
     def drain(self) -> None:
         pass
 

@@ -109,14 +109,17 @@ class PullConsumer(AskedConsumer):
 
     def __init__(self) -> None:
         super().__init__()
-        # Re-entrant, because a finalizer may close it while this very thread wakes it.
-        self._condition = threading.Condition()
+        # Made by who waits first: it takes more room than all the rest.
+        self._condition: threading.Condition | None = None
         self._is_signalled = False
 
     def wake(self, subscription: Subscription | None = None) -> None:
-        with self._condition:
-            self._is_signalled = True
-            self._condition.notify_all()
+        # In this order: who makes the condition after it was looked for here looks for the signal after making it.
+        self._is_signalled = True
+        condition = self._condition
+        if condition is not None:
+            with condition:
+                condition.notify_all()
 
     def close(self) -> None:
         super().close()
@@ -144,10 +147,15 @@ class PullConsumer(AskedConsumer):
 
     def _wait(self, left_s: float | None) -> None:
         due_s = self.wait_s
-        with self._condition:
+        condition = self._condition
+        if condition is None:
+            with self._turn:
+                # Re-entrant, because a finalizer may close the cursor while this very thread wakes it.
+                condition = self._condition = self._condition or threading.Condition()
+        with condition:
             if not self._is_signalled:
                 waits = [wait_s for wait_s in (left_s, due_s) if wait_s is not None]
-                self._condition.wait(min(waits, default=None))
+                condition.wait(min(waits, default=None))
             self._is_signalled = False
 
 

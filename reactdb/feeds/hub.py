@@ -363,6 +363,10 @@ class FeedHub:
         """After the last unsubscription: stop following other processes. Not from a finalizer."""
         self._mind_the_tail()
 
+    def tidy(self) -> None:
+        """Let those go that were forgotten while the lock was held."""
+        self._sweep_if_free()
+
     def _sweep_if_free(self) -> None:
         lock = self._lock
         while self._forgotten:

@@ -117,7 +117,7 @@ class TableRoutes(Generic[T]):
                 values = (change.key_bytes,) if axis is None else axis.values(change)
             except Exception:
                 # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
-                found.extend(lane.everybody())
+                found += lane.everybody()
                 continue
             lane.find(values, found)
         return found

@@ -40,6 +40,9 @@ class CommitListener(Protocol):
     def drain(self) -> None:
         """Tell what was taken in. Called without any lock held, after every commit."""
 
+    def tidy(self) -> None:
+        """The lock was given back, and nothing is to be told: whoever let go of a feed meanwhile could not have it."""
+
     def close(self) -> None:
         """The database is closing."""
 
@@ -138,6 +141,8 @@ class Publisher:
                 found = True
         if found:
             self.drain()
+        else:
+            listener.tidy()
         return found
 
     def _what_is_wrong(self, snapshot: Snapshot, head: int) -> ReactDBError | None:
