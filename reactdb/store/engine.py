@@ -125,7 +125,8 @@ class Engine:
         files.check_path(self.path, read_only=self.read_only)
         if not self._allow_network:
             guards.refuse_network(self.path)
-        guards.refuse_unfit(self.path, read_only=self.read_only)
+        guards.refuse_unfit(self.path)
+        forking.check_path(self.path)
         if self.read_only:
             return False
         is_new = files.make(self.path)

@@ -14,7 +14,7 @@ import logging
 import os
 import struct
 
-from reactdb.errors import CannotOpen, ForkedDatabase, StorageMoved
+from reactdb.errors import CannotOpen, StorageMoved
 from reactdb.store import sqlite
 
 try:
@@ -246,20 +246,14 @@ def find_descriptors(*paths: str) -> list[int | None]:
     return found
 
 
-# Files that this process cannot use (or not write) any more, by inode and device. A connection is left open on each of them, so
+# Files that this process cannot use any more, by inode and device. A connection is left open on each of them, so
 # that no other file gets that inode.
 _lost: set[tuple[int, int]] = set()
-_forked: set[tuple[int, int]] = set()
 
 
 def note_lost_log(path: str) -> None:
     """A connection that was not closed has a write-ahead log that is gone."""
     _note(path, _lost)
-
-
-def note_forked_in_transaction(path: str) -> None:
-    """In a forked child: the parent was writing at that moment, and SQLite takes that for a writer in this process."""
-    _note(path, _forked)
 
 
 def _note(path: str, noted: set[tuple[int, int]]) -> None:
@@ -270,14 +264,13 @@ def _note(path: str, noted: set[tuple[int, int]]) -> None:
     noted.add((status.st_ino, status.st_dev))
 
 
-def refuse_unfit(path: str, *, read_only: bool) -> None:
+def refuse_unfit(path: str) -> None:
     """What this process cannot do with the file for as long as it lives.
 
     Raises:
         StorageMoved: SQLite would go on with a log that is gone.
-        ForkedDatabase: SQLite would wait for a writer that did not come along.
     """
-    if not _lost and not _forked:
+    if not _lost:
         return
     try:
         status = os.stat(path)
@@ -288,11 +281,6 @@ def refuse_unfit(path: str, *, read_only: bool) -> None:
         raise StorageMoved(
             f"{path} cannot be opened again by this process, which had it open when its write-ahead log was taken away; "
             "start the program again"
-        )
-    if identity in _forked and not read_only:
-        raise ForkedDatabase(
-            f"{path} was being written when this process was forked, so that it can be opened here with read_only=True only; "
-            "fork outside of transactions, or spawn"
         )
 
 

@@ -66,7 +66,7 @@ def remove(path: str) -> None:
         for is_read_only in (False, True):
             if _identity(path, is_read_only) in opened:
                 raise DatabaseBusy(f"remove: {path} is open in this process; close it first")
-        guards.refuse_unfit(path, read_only=True)
+        guards.refuse_unfit(path)
         files.remove(path)
 
 

@@ -113,8 +113,6 @@ class Writer:
     def abandon(self) -> None:
         """In a forked child: the connection is the parent's, also in the middle of a transaction."""
         self._is_abandoned = True
-        if self.guard is not None and self.connection.in_transaction:
-            guards.note_forked_in_transaction(self.path)
         sqlite.leave_open(self.connection)
 
     def stop(self, timeout_s: float) -> Ticket | None:
