@@ -172,21 +172,27 @@ def _after_in_parent() -> None:
 
 def _after_in_child() -> None:
     global _alone
-    for pause in _paused if getattr(_is_mine, "value", False) else ():
-        pause.close_inherited()
-    for connection in list(sqlite.tracked):
-        if connection.is_open:
-            sqlite.leave_open(connection)
-            identity = None if connection.path is None else _identity(connection.path)
-            if identity is not None:
-                _closed_to_us.add(identity)
-    for engine in engines:
-        engine.abandon()
-    engines.clear()
-    _paused.clear()
-    _is_mine.value = _is_mine.opening = False
     _alone = threading.Lock()
     sqlite.opening = threading.Lock()
+    try:
+        for pause in _paused if getattr(_is_mine, "value", False) else ():
+            try:
+                pause.close_inherited()
+            except Exception:
+                logger.debug("what was inherited of %s stays open", pause.engine.path, exc_info=True)
+        for connection in list(sqlite.tracked):
+            if connection.is_open:
+                sqlite.leave_open(connection)
+                identity = None if connection.path is None else _identity(connection.path)
+                if identity is not None:
+                    _closed_to_us.add(identity)
+    finally:
+        # Whatever went wrong above: a handle that went on here would write into the parent's transaction.
+        for engine in list(engines):
+            engine.abandon()
+        engines.clear()
+        _paused.clear()
+        _is_mine.value = _is_mine.opening = False
 
 
 if hasattr(os, "register_at_fork"):
