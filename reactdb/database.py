@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from reactdb import codec
 from reactdb.change import Change
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
     from reactdb.feeds.feed import Feed
+    from reactdb.feeds.hub import FeedHub
     from reactdb.past import PastDatabase
 
 T = TypeVar("T")
@@ -415,6 +416,16 @@ class Database:
             except OSError:
                 found[name] = 0
         return found | {"checkpoint": engine.checkpoint_figures(), "oldest_read_s": oldest_read_s}
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """The subscriptions that this process has open on the file, by any handle: `table` (None: all), `kind`, `queued`,
+        `dropped`, `told`, `is_behind` (it reads on from the log) and `lag_seq`. What nobody disposed of shows here."""
+        listener = self._open_engine().listener
+        if listener is None:
+            return []
+        from reactdb.feeds.inspect import figures
+
+        return [figures(one) for one in cast("FeedHub", listener).subscriptions()]
 
     # -----------------------------------------------------------------------------------------------------------
     # For tables and selections

@@ -373,7 +373,7 @@ def test_ten_thousand_subscriptions_leave_nothing(db, games):
         handles.append(games.get(number).changes().subscribe(lambda _: None))
         handles.append(games.filter({"room": number}).changes().subscribe(lambda _: None))
         handles.append(games.between(number, number + 9).changes().subscribe(lambda _: None))
-    assert hub(db).subscription_count == 10_000
+    assert len(hub(db).subscriptions()) == 10_000
 
     for handle in handles:
         handle.dispose()
@@ -555,7 +555,7 @@ def test_equal_feeds_share_one_view(db, games):
         games.order_by("score").limit(3).changes().subscribe(lambda _: None)
 
     assert hub(db).node_count == 2
-    assert hub(db).subscription_count == 20
+    assert len(hub(db).subscriptions()) == 20
 
 
 def test_stats_say_how_far_behind_it_is(games):
@@ -571,3 +571,22 @@ def test_stats_say_how_far_behind_it_is(games):
             cursor.next(timeout=0)
         assert feed.stats()["lag_seq"] == 0
         assert feed.stats()["told"] == 4
+
+
+def test_a_database_lists_the_subscriptions_that_are_open(db, games):
+    assert db.subscriptions() == []
+
+    kept = games.changes().subscribe(lambda event: None)
+    with games.order_by("id").limit(2).changes().cursor():
+        games.insert({"id": 1})
+
+        listed = {one["kind"]: one for one in db.subscriptions()}
+
+    assert {"range", "limit"} == set(listed)
+    assert listed["limit"] == {
+        "table": "games", "kind": "limit", "queued": 1, "dropped": 0, "told": 0, "is_behind": False, "lag_seq": 1,
+    }  # fmt: skip
+    assert listed["range"]["told"] == 1
+    assert ["range"] == [one["kind"] for one in db.subscriptions()]
+    kept.dispose()
+    assert db.subscriptions() == []

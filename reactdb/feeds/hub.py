@@ -484,10 +484,10 @@ class FeedHub:
         """The file's epochs, as last seen where the database is closed."""
         return self._epochs.known()
 
-    @property
-    def subscription_count(self) -> int:
-        """Open subscriptions."""
-        return sum(len(node) for node in self._nodes.values()) + len(self._behind)
+    def subscriptions(self) -> list[Subscription]:
+        """Those that are open."""
+        with self._lock:
+            return [one for node in self._nodes.values() for one in node.subscriptions] + list(self._behind)
 
     @property
     def node_count(self) -> int:

@@ -10,8 +10,9 @@ from typing import Any
 
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.request import Request
+from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.view import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
-from reactdb.query import Filter
+from reactdb.query import ALL_TABLES, Filter
 
 
 def explain(request: Request) -> dict[str, Any]:
@@ -53,6 +54,22 @@ def routing_in_words(routes: Sequence[Route]) -> str:
             f"by the part of {'the primary key' if first.axis is None else first.axis} up to the window's end"
         )
     return "every change of the database" if isinstance(first, Everywhere) else "every change of the table"
+
+
+def figures(subscription: Subscription) -> dict[str, Any]:
+    """One open subscription in a list of all: what it watches, and whether it keeps up."""
+    request, node = subscription.request, subscription.node
+    view = node.view if node is not None else subscription.reader.plan.view if subscription.reader else None
+    table = request.query.table
+    return {
+        "table": None if table == ALL_TABLES else table,
+        "kind": None if view is None else view.kind,
+        "queued": subscription.queued,
+        "dropped": subscription.dropped,
+        "told": subscription.told,
+        "is_behind": subscription.is_behind,
+        "lag_seq": max(0, request.hub.engine.published - subscription.position),
+    }
 
 
 def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
