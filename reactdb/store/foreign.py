@@ -15,7 +15,8 @@ from reactdb.store.epochs import has_epoch
 from reactdb.store.sqlite import Connection
 
 UNFILED = (
-    "SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, l.key, l.seq FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
+    "SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, l.key, l.seq"
+    " FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
     " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
     " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
 )
