@@ -26,7 +26,6 @@ from reactdb.store.seals import are_entries_whole, are_whole, is_entry_whole, is
 from reactdb.store.sqlite import ADVICE, Connection
 
 HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
-EVERYTHING = (b"", b"\xff")
 # Rows that one read of the log fetches: about 1 MB of ordinary documents.
 PAGE_CHANGES = 1_000
 
