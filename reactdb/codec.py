@@ -1,4 +1,4 @@
-"""Documents and their bytes: the one place where a value is checked, packed and unpacked.
+"""Documents and their bytes: the one place where a value is checked and packed. What reads the bytes is `decoding`.
 
 A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of
 those, and Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read
@@ -11,7 +11,8 @@ What could not come back equal is refused by `InvalidDocument`, which says where
 text with lone surrogates, datetimes without a time zone, times with one, sets, other objects, and
 everything beyond the limits, here and in `scalars`.
 
-Rule of this file: bytes that were not written by `encode` raise `CorruptDatabase`, never something stranger.
+Rule of this file: what `encode` returns is what was given as it was at one moment, and `decode` reads it back; whatever else it
+is given raises `InvalidDocument`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from zlib import adler32
 
 import msgpack
 
-from reactdb.errors import CorruptDatabase, InvalidDocument, shown
-from reactdb.extension_types import EXTENSION_WRITERS, read_extension
+from reactdb.decoding import decode, decode_frozen, decode_value
+from reactdb.errors import CorruptDatabase, InvalidDocument, shown, type_in_words
+from reactdb.extension_types import EXTENSION_WRITERS
 from reactdb.frozen import FrozenDict, FrozenList, freeze, thaw
 from reactdb.printing import pretty
 from reactdb.scalars import MAX_DECIMAL_DIGITS, MAX_DECIMAL_EXPONENT, MAX_INT_BITS, Refused
@@ -110,7 +112,7 @@ def encode(document: dict[str, Any]) -> bytes:
             return _encode_carefully(document)
         return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
     if not isinstance(document, dict):
-        raise InvalidDocument(f"a document is a dict, not a value {_type_in_words(document)}")
+        raise InvalidDocument(f"a document is a dict, not a value {type_in_words(document)}")
     return encode_value(document)
 
 
@@ -318,7 +320,7 @@ def _normalise(value: Any, path: _Path) -> Any:
         normalised = {}
         for key, inner in contents or ():
             if not isinstance(key, str):
-                raise Refused(f"keys are str; {shown(key)} is {_type_in_words(key)}")
+                raise Refused(f"keys are str; {shown(key)} is {type_in_words(key)}")
             try:
                 name = _text(key)
             except Refused as refused:
@@ -341,7 +343,7 @@ def _normalise(value: Any, path: _Path) -> Any:
             except Refused:
                 raise
             except Exception as error:  # a method of the caller's class
-                raise Refused(f"a value {_type_in_words(value)} failed: {type(error).__name__}") from None
+                raise Refused(f"a value {type_in_words(value)} failed: {type(error).__name__}") from None
     raise Refused(_why_not(value))
 
 
@@ -369,12 +371,6 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] =
 )
 
 
-def _type_in_words(value: object) -> str:
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return f"of type {name}"
-
-
 def _why_not(value: object) -> str:
     # A class may bring its own sentence: the bounds of a range do.
     reason = getattr(type(value), "refused_as_value", None)
@@ -382,88 +378,7 @@ def _why_not(value: object) -> str:
         return reason
     if isinstance(value, (set, frozenset)):
         return "a set has no order that could be kept; make it a list"
-    return f"a value {_type_in_words(value)} cannot be stored"
-
-
-# -----------------------------------------------------------------------------------------------------------
-# Decoding
-
-
-def decode(data: bytes) -> dict[str, Any]:
-    """The document of these bytes: fresh dicts and lists, the caller's to change.
-
-    Raises:
-        CorruptDatabase: Not a document's bytes.
-    """
-    try:
-        document = _unpack(data, ext_hook=read_extension)
-    except _UNPACK_ERRORS as error:
-        raise _corrupt(error) from error
-    # What the unpacker lets pass and we do not: keys of bytes and MessagePack's own timestamps. Both show
-    # as one of these bytes, which other data has too, so the second look comes only after the quick one.
-    if 0xFF in data or 0xC4 in data or 0xC5 in data or 0xC6 in data:
-        _check_unpacked(document)
-    if type(document) is not dict:
-        raise CorruptDatabase(f"a document was expected, not a value {_type_in_words(document)}")
-    return document
-
-
-def decode_frozen(data: bytes) -> FrozenDict:
-    """The document of these bytes, to be shared: it refuses to be changed.
-
-    Raises:
-        CorruptDatabase: Not a document's bytes.
-    """
-    try:
-        document = _unpack(data, object_hook=FrozenDict, list_hook=FrozenList, ext_hook=read_extension)
-    except _UNPACK_ERRORS as error:
-        raise _corrupt(error) from error
-    if 0xFF in data or 0xC4 in data or 0xC5 in data or 0xC6 in data:
-        _check_unpacked(document)
-    if type(document) is not FrozenDict:
-        raise CorruptDatabase(f"a document was expected, not a value {_type_in_words(document)}")
-    return document
-
-
-def decode_value(data: bytes) -> Any:
-    """The value of these bytes, as `encode_value` wrote it.
-
-    Raises:
-        CorruptDatabase: Not a value's bytes.
-    """
-    try:
-        value = _unpack(data, ext_hook=read_extension)
-    except _UNPACK_ERRORS as error:
-        raise _corrupt(error) from error
-    if 0xFF in data or 0xC4 in data or 0xC5 in data or 0xC6 in data:
-        _check_unpacked(value)
-    return value
-
-
-_unpack = msgpack.unpackb
-# TypeError: a map whose key is a map. OverflowError, ArithmeticError: numbers inside an extension type.
-_UNPACK_ERRORS = (ValueError, TypeError, ArithmeticError, msgpack.UnpackException, RecursionError)
-
-
-def _corrupt(error: Exception) -> CorruptDatabase:
-    if isinstance(error, msgpack.ExtraData):
-        return CorruptDatabase("there are bytes behind the end of the value")
-    return CorruptDatabase(
-        f"these bytes are not a value: {error!s:.200}" if str(error) else "these bytes are not a value"
-    )
-
-
-def _check_unpacked(value: Any) -> None:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if type(key) is not str:
-                raise CorruptDatabase(f"a key is {_type_in_words(key)} instead of str")
-            _check_unpacked(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_unpacked(inner)
-    elif type(value) is msgpack.Timestamp:
-        raise CorruptDatabase("these bytes are not a value: unknown extension type -1")
+    return f"a value {type_in_words(value)} cannot be stored"
 
 
 # -----------------------------------------------------------------------------------------------------------

@@ -63,6 +63,13 @@ def is_one_of(value: object, words: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value in words
 
 
+def type_in_words(value: object) -> str:
+    """As a message names the type of a value that is none of ours."""
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"of type {name}"
+
+
 class ReactDBError(Exception):
     """Anything that reactdb raises on purpose."""
 

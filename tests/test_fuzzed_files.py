@@ -216,6 +216,13 @@ def test_a_feed_ends_with_an_error_where_another_process_wrote_what_is_no_entry(
     assert 7 == errors[0].seq
 
 
+def test_a_list_of_epochs_that_is_lost_is_damage(file: Path):
+    harm(file, "DELETE FROM epochs")
+
+    with reactdb.connect(file) as db, pytest.raises(reactdb.CorruptDatabase, match="epoch"):
+        db.table("people").insert({"id": 10})
+
+
 def harm(path: Path, statement: str) -> None:
     connection = sqlite3.connect(path)
     connection.execute(statement)

@@ -857,7 +857,7 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
     table_name, index_name, field, value, key = words
     prepared: list[str] = []
 
-    class Watched(reactdb.store.sqlite.sqlite3.Connection):  # type: ignore[name-defined,misc]
+    class Watched(reactdb.store.sqlite.Tracked):
         def execute(self, sql: str, *arguments: Any) -> Any:
             prepared.append(sql)
             return super().execute(sql, *arguments)
@@ -875,7 +875,7 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
         patch.setattr(
             reactdb.store.sqlite.sqlite3,
             "connect",
-            lambda *a, **options: connect(*a, factory=Watched, **options),
+            lambda *a, **options: connect(*a, **{**options, "factory": Watched}),
         )
         with reactdb.connect(":memory:", origin=value) as db:
             table = db.table_create(table_name, primary_key=field)

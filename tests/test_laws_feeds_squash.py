@@ -230,6 +230,22 @@ def test_a_squashed_feed_tells_the_same_in_no_more_events(
     check_net(data, kind, rows, steps)
 
 
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_value_that_goes_at_one_place_and_comes_at_another_is_not_told(times: int) -> None:
+    """A document pushes another with the same value out of the list, and one without a value comes before both."""
+    with little_room(), reactdb.connect(":memory:") as db:
+        prepare(db)
+        do(db, ("insert", [(1, {}), (3, {}), (4, {}), (5, {"a": 0})]))
+        ask = db.table("games").order_by(index="id").map(row["a"].default(None)).limit(5)
+        with ask.changes().cursor() as steps_of_it, ask.changes(squash=True).cursor() as squashed:
+            for _ in range(times):
+                act(db, [("put", "games", 0, {})])
+            act(db, [("put", "games", 2, {"a": 0})])
+
+            assert [] == heard(steps_of_it)
+            assert [] == heard(squashed)
+
+
 def check_times(
     kind: Kind,
     seconds: float,

@@ -1,7 +1,9 @@
-"""OrderedQueue: squashing for results with offsets.
+"""OrderedQueue: squashing for results that are lists.
 
 Offsets cannot be folded delta by delta: each counts in the list that the one before it left. So two lists are kept, the one that
 the reader was last told and the present one, and what is told is the way from the one to the other (law 4).
+
+Who asked for no offsets hears of values alone: what goes at one offset and comes at another is nothing to tell.
 
 It needs no bound of its own: both lists are as long as the result. Rule of this file: as for `queue`.
 """
@@ -16,6 +18,7 @@ from typing import Any
 from reactdb.change import Change
 from reactdb.feeds.edits import edits
 from reactdb.feeds.pipeline import same_value
+from reactdb.feeds.queue import net_sides, paired
 from reactdb.feeds.view import AnyDelta, Delta, Initial
 
 
@@ -37,17 +40,18 @@ class Place:
 class OrderedQueue:
     """The list last told and the list now."""
 
-    __slots__ = ("_away", "_first", "_last", "_lock", "_now", "_steps", "_told", "dropped")
+    __slots__ = ("_away", "_first", "_has_offsets", "_last", "_lock", "_now", "_steps", "_told", "dropped")
 
     is_squashed = True
 
-    def __init__(self, items: Iterable[Initial]) -> None:
+    def __init__(self, items: Iterable[Initial], *, has_offsets: bool) -> None:
         # Re-entrant, because a finalizer may look at the queue while this very thread adds to it.
         self._lock = threading.RLock()
         self._told = [Place(item.identity, item.value, object()) for item in items]
         self._now = list(self._told)
         # Name -> identity of what left the list since it was told: if it comes back, it was only away.
         self._away: dict[Hashable, Hashable] = {}
+        self._has_offsets = has_offsets
         self._first: Change | None = None
         self._last: Change | None = None
         self._steps = 0
@@ -98,13 +102,18 @@ class OrderedQueue:
             new_val = None if edit.entering is None else edit.entering.value
             # To who asked for no offsets, a null is no value: it comes and goes unseen.
             is_move = same_value(old_val, new_val)
-            if is_move and edit.old_offset == edit.new_offset:
-                # Another document, but to the reader the same.
+            if is_move and (not self._has_offsets or edit.old_offset == edit.new_offset):
+                # Another document, or another place, but to the reader the same.
                 continue
             identity = edit.entering.identity if edit.entering is not None else None
             found.append(
                 Delta(change, old_val, new_val, edit.old_offset, edit.new_offset, identity, is_move=is_move)
             )
+        if not self._has_offsets:
+            old, new = net_sides(found)
+            if max(len(old), len(new)) < len(found):
+                # As the last one moved up, say, where a null went and another came: the steps may have told of nothing.
+                found = deque(paired(old, new))
         return found or None
 
     @property

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Protocol
 
 from reactdb.change import Change
@@ -227,23 +228,33 @@ def counted(deltas: deque[AnyDelta]) -> deque[AnyDelta]:
     found: deque[AnyDelta] = deque()
     is_changed = False
     for members in groups.values():
-        gone = [(spelling(one.old_val), one) for one in members if one.old_val is not None]
-        come = [(spelling(one.new_val), one) for one in members if one.new_val is not None]
-        stays = Counter(name for name, _ in gone) & Counter(name for name, _ in come)
-        if not stays:
+        old, new = net_sides(members)
+        if len(old) + len(new) == sum(
+            (one.old_val is not None) + (one.new_val is not None) for one in members
+        ):
             found.extend(members)
-            continue
-        is_changed = True
-        old, new = _without(gone, stays), _without(come, stays)
-        for number in range(max(len(old), len(new))):
-            left = old[number] if number < len(old) else None
-            came = new[number] if number < len(new) else None
-            last = came or left
-            assert isinstance(last, Delta)
-            old_val = None if left is None else left.old_val
-            new_val = None if came is None else came.new_val
-            found.append(Delta(last.change, old_val, new_val, identity=last.identity, group=last.group))
+        else:
+            is_changed = True
+            found.extend(paired(old, new))
     return found if is_changed else deltas
+
+
+def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta]]:
+    """(those whose old value goes, those whose new value comes), without the values that go at one place and come at another."""
+    gone = [(spelling(one.old_val), one) for one in deltas if one.old_val is not None]
+    come = [(spelling(one.new_val), one) for one in deltas if one.new_val is not None]
+    stays = Counter(name for name, _ in gone) & Counter(name for name, _ in come)
+    return _without(gone, stays), _without(come, stays)
+
+
+def paired(old: Sequence[AnyDelta], new: Sequence[AnyDelta]) -> Iterator[Delta]:
+    """A value that goes with one that comes, as far as there are both; for who hears of no places."""
+    for left, came in zip_longest(old, new):
+        last = came or left
+        assert isinstance(last, Delta)
+        old_val = None if left is None else left.old_val
+        new_val = None if came is None else came.new_val
+        yield Delta(last.change, old_val, new_val, identity=last.identity, group=last.group)
 
 
 def _without(

@@ -165,7 +165,7 @@ class Subscription:
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
             self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
-            self._queue = squash_queue(options.queue_size, ordered)
+            self._queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
     def _begin_telling(self, results: Iterable[Initial] | None) -> Iterator[Event]:
         options, seq = self.request.options, self.since

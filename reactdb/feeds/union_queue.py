@@ -16,11 +16,11 @@ from reactdb.feeds.queue import Queue, SquashQueue
 from reactdb.feeds.view import AnyDelta, Delta, Order
 
 
-def squash_queue(limit: int, order: Order) -> Queue:
-    """The queue for a result with that order, or with none."""
+def squash_queue(limit: int, order: Order, *, has_offsets: bool) -> Queue:
+    """The queue for a result with that order, or with none; `has_offsets` is whether the reader is told places in it."""
     if isinstance(order, tuple):
-        return UnionQueue([squash_queue(limit, member) for member in order])
-    return SquashQueue(limit) if order is None else OrderedQueue(order)
+        return UnionQueue([squash_queue(limit, member, has_offsets=has_offsets) for member in order])
+    return SquashQueue(limit) if order is None else OrderedQueue(order, has_offsets=has_offsets)
 
 
 class UnionQueue:

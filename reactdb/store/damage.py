@@ -63,9 +63,19 @@ def corrupt(trouble: str, table: str, key: Any, seq: Any) -> CorruptDatabase:
     )
 
 
-def gap(since: int, expected: int, found: int) -> CorruptDatabase:
-    """The log does not have every seq."""
+def missing_entry(seq: int) -> CorruptDatabase:
+    """The log has no such entry, and should have."""
     return CorruptDatabase(
-        f"the log has {found:,} of {expected:,} entries past seq {since}: some are missing. {ADVICE}",
-        seq=since,
+        f"log entry {seq} is missing: another program has changed the file, or it is damaged. {ADVICE}",
+        seq=seq,
+    )
+
+
+def unfiled_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
+    """The newest entry is not what its key has led to."""
+    return corrupt(
+        f"log entry {seq} is not filed under its key: another program has changed the file, or it is damaged",
+        table,
+        key,
+        seq,
     )

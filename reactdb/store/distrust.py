@@ -13,15 +13,21 @@ from reactdb.store.sqlite import Connection, SQLiteError
 class Distrust:
     """See the head of this file."""
 
-    __slots__ = ("_connection", "_damage")
+    __slots__ = ("_connection", "_damage", "_excused")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._damage: CorruptDatabase | None = None
+        self._excused: CorruptDatabase | None = None
+
+    def excused(self, error: CorruptDatabase) -> CorruptDatabase:
+        """Damage that is looked for before each write, so that it need not be remembered: whoever did it may take it back."""
+        self._excused = error
+        return error
 
     def note(self, error: BaseException) -> None:
         """A write has failed. The first damage that it stumbles over is what is told from then on."""
-        if isinstance(error, CorruptDatabase) and self._damage is None:
+        if isinstance(error, CorruptDatabase) and self._damage is None and error is not self._excused:
             self._damage = error
 
     def check(self) -> None:

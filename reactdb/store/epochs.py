@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from reactdb.store.sqlite import Connection
+from reactdb.errors import CorruptDatabase
+from reactdb.store.sqlite import ADVICE, Connection
 
 
 class Epoch(NamedTuple):
@@ -32,13 +33,22 @@ def epoch_at(connection: Connection, seq: int) -> str:
     row = connection.execute(
         "SELECT epoch FROM epochs WHERE since <= ? ORDER BY position DESC LIMIT 1", (seq,)
     ).fetchone()
+    if row is None:
+        raise CorruptDatabase(f"the list of epochs has none for seq {seq}. {ADVICE}", seq=seq)
     return str(row[0])
 
 
 def start_epoch(connection: Connection, since: int) -> str:
-    """Begin another one after the change `since`, and its name. A process does, before its first commit and as a part of it."""
+    """Begin another one after the change `since`, and its name. A process does, before its first commit and as a part of it.
+
+    Raises:
+        CorruptDatabase: The list is damaged.
+    """
     name = os.urandom(6).hex()
     (position,) = connection.execute("SELECT max(position) FROM epochs").fetchone()
+    if not isinstance(position, int):
+        # There is one from the beginning.
+        raise CorruptDatabase(f"the newest epoch is number {position}. {ADVICE}")
     connection.execute(
         "INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)", (name, since, position + 1)
     )

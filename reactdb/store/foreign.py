@@ -10,12 +10,13 @@ Rule of this file: it reads, and says what is wrong. The caller holds a transact
 from __future__ import annotations
 
 from reactdb.errors import CorruptDatabase
+from reactdb.store.damage import unfiled_entry
 from reactdb.store.epochs import has_epoch
-from reactdb.store.snapshot import SEE_DOCTOR
 from reactdb.store.sqlite import Connection
 
 UNFILED = (
-    "SELECT l.seq FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
+    "SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, l.key, l.seq"
+    " FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
     " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
     " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
 )
@@ -29,12 +30,10 @@ def other_history(connection: Connection, head: int, known_seq: int, epoch: str 
     return "another history is in the file now, as if a backup had been restored over it"
 
 
-def check_end(connection: Connection) -> None:
-    """That the newest log entry is the newest of its key.
-
-    Raises:
-        CorruptDatabase: It is not.
-    """
+def unfiled_end(connection: Connection) -> CorruptDatabase | None:
+    """The error that says that the newest log entry is not the newest of its key; None where it is."""
     row = connection.execute(UNFILED).fetchone()
-    if row is not None:
-        raise CorruptDatabase(f"log entry {row[0]} is not filed under its key: {SEE_DOCTOR}")
+    if row is None:
+        return None
+    name, table_id, key, seq = row
+    return unfiled_entry(f"#{table_id}" if name is None else name, key, seq)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from reactdb.change import Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
-from reactdb.store.foreign import check_end, other_history
+from reactdb.store.foreign import other_history, unfiled_end
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
 
@@ -150,11 +150,7 @@ class Publisher:
         trouble = other_history(snapshot.connection, head, self.published)
         if trouble:
             return self._engine.moved(f"{self._engine.path}: {trouble}")
-        try:
-            check_end(snapshot.connection)
-        except CorruptDatabase as error:
-            return error
-        return None
+        return unfiled_end(snapshot.connection)
 
     def end_feeds(self, error: ReactDBError) -> None:
         """No commit can be told any more, for a reason that no commit tells."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby, repeat
+from itertools import count, groupby, repeat
 from operator import sub
 from typing import Any, NamedTuple
 
@@ -20,13 +20,12 @@ from reactdb import codec
 from reactdb.change import INSERT, Change
 from reactdb.errors import CorruptDatabase, HistoryLost
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
-from reactdb.store.damage import corrupt, damaged_document, damaged_entry, first_damaged, gap
+from reactdb.store.damage import corrupt, damaged_document, damaged_entry, first_damaged, missing_entry
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import are_entries_whole, are_whole, is_entry_whole, is_whole
 from reactdb.store.sqlite import ADVICE, Connection
 
 HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
-EVERYTHING = (b"", b"\xff")
 # Rows that one read of the log fetches: about 1 MB of ordinary documents.
 PAGE_CHANGES = 1_000
 
@@ -74,7 +73,6 @@ TABLE_CHANGES = (
     " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
     " ORDER BY m.block, l.seq LIMIT ?6"
 )
-SEE_DOCTOR = "another program has changed the file, or it is damaged; `reactdb doctor` says where"
 ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq = ?"
 
 
@@ -226,7 +224,8 @@ class Snapshot:
             # Past the low-water mark there is every seq.
             last = rows[-1][0] if rows else since
             if last - since != len(rows) or (last < top and len(rows) < limit):
-                raise gap(since, min(top - since, limit), len(rows))
+                present = {row[0] for row in rows}
+                raise missing_entry(next(seq for seq in count(since + 1) if seq not in present))
         return found
 
     def entry(self, seq: int) -> Change | None:
@@ -246,7 +245,7 @@ class Snapshot:
             change = self.entry(seq)
             if change is None:
                 if seq > low_water(self.connection):
-                    raise gap(seq - 1, 1, 0)
+                    raise missing_entry(seq)
                 return
             yield change
             seq = change.prev

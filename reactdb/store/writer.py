@@ -25,7 +25,7 @@ from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.distrust import Distrust
 from reactdb.store.epochs import start_epoch
-from reactdb.store.foreign import check_end, other_history
+from reactdb.store.foreign import other_history, unfiled_end
 from reactdb.store.reflush import Flushes
 from reactdb.store.savepoints import savepoint
 from reactdb.store.snapshot import head_seq
@@ -385,7 +385,9 @@ class Writer:
         trouble = other_history(connection, head, self.last_seq, self._epoch if self.has_own_epoch else "")
         if trouble:
             raise self._engine.moved(f"{self.path}: {trouble}")
-        check_end(connection)
+        damage = unfiled_end(connection)
+        if damage is not None:
+            raise self.distrust.excused(damage)
         self.last_seq = head
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
