@@ -118,7 +118,7 @@ def test_the_log_stays_small_where_many_write_and_read(path, size, monkeypatch):
             done.set()
             for thread in readers:
                 thread.join(30)
-    # Without checkpoints, it has 11 MiB in the end.
+    # Without checkpoints, it has 8 MiB in the end.
     assert MIB // 2 < most < 4 * MIB
 
 
