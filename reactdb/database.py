@@ -363,9 +363,7 @@ class Database:
         engine = self._open_engine()
         kept = Retention.of(keep) or engine.retention or Retention(changes=0)
         removed = engine.compact(kept, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
-        with engine.snapshot() as snapshot:
-            oldest = low_water(snapshot.connection)
-        return {"entries": removed.entries, "tables": removed.tables, "oldest": oldest}
+        return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 
     def changes(
         self,

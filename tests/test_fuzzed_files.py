@@ -163,9 +163,9 @@ def test_a_write_that_meets_damage_is_the_last(file: Path, way: str):
                 people.insert({"id": 2}, conflict="update")
         seq = db.seq
 
-        with pytest.raises(reactdb.CorruptDatabase, match=r"nothing is written any more.*key 2"):
+        with pytest.raises(reactdb.CorruptDatabase, match=r"^insert: nothing is written any more.*key 2"):
             people.insert({"id": 11})
-        with pytest.raises(reactdb.CorruptDatabase, match="nothing is written any more"):
+        with pytest.raises(reactdb.CorruptDatabase, match=r"^compact: nothing is written any more"):
             db.compact(keep=0)
 
         assert seq == db.seq

@@ -256,10 +256,10 @@ class TestFlushes:
             os.rename(path + "-wal", path + "-kept")
             Path(path + "-wal").write_bytes(b"another's")
 
-            with pytest.raises(reactdb.StorageError, match="is another file now"):
-                flushes.make_sure()
+            with pytest.raises(reactdb.StorageError, match=r"^insert: .*is another file now"):
+                flushes.make_sure("insert")
             os.rename(path + "-kept", path + "-wal")
-            flushes.make_sure()
+            flushes.make_sure("insert")
             assert not flushes.is_doubtful
 
 

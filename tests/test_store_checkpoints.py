@@ -1,7 +1,11 @@
-"""Checkpoints: what shows, and what is refused, while the write-ahead log cannot be emptied."""
+"""Checkpoints: the write-ahead log is emptied without anybody having to wait for it, and never without the write lock; what
+shows, and what is refused, while it cannot be emptied."""
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,18 +15,23 @@ import pytest
 
 import reactdb
 from reactdb.store import checkpoints, sqlite
+from reactdb.store.engine import Engine
 from reactdb.store.sqlite import Connection
+from reactdb.store.writer import Writer
+
+MIB = 1 << 20
 
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of a file; the log is due at 64 KiB and warned of at 256."""
+    """Of a file; the log is due at 64 KiB and warned of at 256, and readers are not waited for long."""
     for name, value in {
         "CHECKPOINT_BYTES": 65_536,
         "RETRY_BYTES": 65_536,
         "WARN_BYTES": 262_144,
         "SMALL_BYTES": 8_192,
         "RETRY_S": 0.0,
+        "MOST_WAIT_S": 0.02,
     }.items():
         monkeypatch.setattr(checkpoints, name, value)
     return tmp_path / "a.db"
@@ -34,6 +43,8 @@ def reader(path: Path) -> Iterator[Connection]:
     reactdb.connect(path).close()
     with closing(sqlite.connect(str(path), mode="rw", busy_timeout_s=0)) as connection:
         yield connection
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def begin_to_read(connection: Connection) -> None:
@@ -45,6 +56,70 @@ def insert(db: reactdb.Database, count: int) -> None:
     """20 kB a document."""
     for _ in range(count):
         db.table("games").insert({"text": "x" * 20_000})
+
+
+def fill(db: reactdb.Database, count: int) -> None:
+    """1 kB a document, in one commit."""
+    db.table("games").insert([{"text": "x" * 1000} for _ in range(count)])
+
+
+def writer_of(db: reactdb.Database) -> Writer:
+    writer = db._engine.writer
+    assert writer is not None
+    return writer
+
+
+def wal_bytes(path: Path) -> int:
+    return os.stat(f"{path}-wal").st_size
+
+
+def manual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints only where a test asks for one."""
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 1 << 40)
+
+
+def test_the_log_is_emptied_where_nobody_is_in_the_way(path, monkeypatch):
+    manual(monkeypatch)
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games")
+        fill(db, 5000)
+        assert wal_bytes(path) > 5 * MIB
+        writer = writer_of(db)
+
+        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert wal_bytes(path) < 64 * 1024
+        assert 5000 == db.table("games").count().run()
+
+
+@pytest.mark.parametrize("size", [1, 40])
+def test_the_log_stays_small_where_many_write_and_read(path, size, monkeypatch):
+    """Readers come and go all the time; there is always a moment in which the log can begin anew."""
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", MIB)
+    monkeypatch.setattr(checkpoints, "MOST_WAIT_S", 0.5)
+    with reactdb.connect(path, durability="soft") as db:
+        games = db.table_create("games")
+        fill(db, size)
+        done = threading.Event()
+
+        def read() -> None:
+            while not done.is_set():
+                games.run()
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for thread in readers:
+            thread.start()
+        try:
+            most = 0
+            for _ in range(80):
+                fill(db, 40)
+                games.limit(40).delete()
+                most = max(most, wal_bytes(path))
+        finally:
+            done.set()
+            for thread in readers:
+                thread.join(30)
+    # Without checkpoints, it has 8 MiB in the end.
+    assert MIB // 2 < most < 4 * MIB
 
 
 def test_a_log_that_is_emptied_is_healthy(path):
@@ -77,8 +152,15 @@ def test_a_reader_that_does_not_end_is_warned_of_once_and_not_waited_for(path, r
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
         begin_to_read(reader)
-        insert(db, 40)
+        slowest = 0.0
+        for _ in range(40):
+            started = time.monotonic()
+            insert(db, 1)
+            slowest = max(slowest, time.monotonic() - started)
         figures = db.stats()
+
+        assert slowest < 5.0
+        assert figures["wal_bytes"] > 40 * 20_000
 
         assert not figures["checkpoint"]["is_healthy"]
         assert "a reader of another program keeps" in figures["checkpoint"]["error"]
@@ -91,6 +173,28 @@ def test_a_reader_that_does_not_end_is_warned_of_once_and_not_waited_for(path, r
         assert db.stats()["checkpoint"]["is_healthy"]
         assert db.stats()["wal_bytes"] < 131_072
         assert "succeed again" in caplog.text
+
+
+def test_a_reader_keeps_what_it_saw_while_the_log_is_copied_under_it(path, reader):
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games")
+        insert(db, 1)
+        begin_to_read(reader)
+        before = reader.execute("SELECT seq FROM log").fetchall()
+        insert(db, 40)
+
+        assert before == reader.execute("SELECT seq FROM log").fetchall()
+
+
+def test_a_read_of_this_process_is_told_from_one_of_another_program(path):
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games")
+        with db._engine.snapshot() as snapshot:
+            assert 0 == snapshot.seq
+            insert(db, 6)
+            error = db.stats()["checkpoint"]["error"]
+
+    assert "a read of this process that began" in error
 
 
 def test_that_it_is_over_is_noticed_by_a_small_write_too(path, reader, monkeypatch):
@@ -144,8 +248,6 @@ def test_a_limit_is_a_number_of_bytes(path, limit: Any):
 
 def test_checkpoints_lose_nothing_between_two_writers(path):
     """Each empties the log that the other writes to."""
-    from reactdb.store.engine import Engine
-
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
         other = reactdb.Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
@@ -176,3 +278,144 @@ def test_an_error_begins_with_what_was_being_done(path, operation, act):
         with pytest.raises(reactdb.DiskFull, match=f"^{operation}: "):
             act(db)
         assert 100 == db.table("games").count().run()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The write lock
+
+
+def test_another_writer_can_write_while_a_reader_keeps_the_log_from_being_emptied(path, reader, monkeypatch):
+    """A checkpoint that waited for the reader with the write lock in hand would lock everybody out."""
+    manual(monkeypatch)
+    monkeypatch.setattr(checkpoints, "MOST_WAIT_S", 0.5)
+    monkeypatch.setattr(checkpoints, "WAIT_S", 2.5)
+    with (
+        reactdb.connect(path, durability="soft") as db,
+        closing(sqlite.connect(str(path), mode="rw", busy_timeout_s=0)) as other,
+    ):
+        db.table_create("games")
+        fill(db, 100)
+        begin_to_read(reader)
+        fill(db, 100)
+        writer = writer_of(db)
+        taken: list[float] = []
+        is_looking, done = threading.Event(), threading.Event()
+
+        def write() -> None:
+            while not done.is_set():
+                try:
+                    other.execute("BEGIN IMMEDIATE")
+                    other.execute("ROLLBACK")
+                    taken.append(time.monotonic())
+                except sqlite.SQLiteError:
+                    pass
+                is_looking.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            assert is_looking.wait(30)
+            began = time.monotonic()
+            assert not writer.in_turn(writer.upkeep.checkpoint)
+            ended = time.monotonic()
+        finally:
+            done.set()
+            thread.join(30)
+
+    assert ended - began > 0.3
+    assert any(began < moment < ended for moment in taken)
+
+
+def test_without_the_write_lock_nothing_is_copied(path, reader, monkeypatch):
+    """SQLite itself would go on without the lock, which can damage the file (before 3.51.3)."""
+    manual(monkeypatch)
+    monkeypatch.setattr(checkpoints, "LOCK_WAIT_S", 0.05)
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games")
+        fill(db, 1000)
+        writer = writer_of(db)
+        reader.execute("BEGIN IMMEDIATE")
+        before = os.stat(path).st_size
+
+        assert not writer.in_turn(writer.upkeep.checkpoint)
+        assert before == os.stat(path).st_size
+        reader.execute("ROLLBACK")
+        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert os.stat(path).st_size > before + MIB
+
+
+def test_while_the_log_is_copied_nobody_can_write(path, reader, monkeypatch):
+    manual(monkeypatch)
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games")
+        fill(db, 1000)
+        writer = writer_of(db)
+        seen: list[str] = []
+        refused: list[str] = []
+        real = writer.another_connection
+
+        def another_connection() -> Connection:
+            copier = real()
+
+            def trace(statement: str) -> None:
+                if "wal_checkpoint" in statement:
+                    seen.append(statement)
+                    try:
+                        reader.execute("BEGIN IMMEDIATE")
+                    except sqlite.SQLiteError as error:
+                        refused.append(str(error))
+
+            copier.set_trace_callback(trace)
+            return copier
+
+        monkeypatch.setattr(writer, "another_connection", another_connection)
+        assert writer.in_turn(writer.upkeep.checkpoint)
+
+    assert ["PRAGMA wal_checkpoint(PASSIVE)"] == seen
+    assert ["database is locked"] == refused
+
+
+def test_after_a_checkpoint_writes_wait_for_others_as_long_as_before(path, reader, monkeypatch):
+    monkeypatch.setattr(checkpoints, "LOCK_WAIT_S", 0.05)
+    with reactdb.connect(path, durability="soft", busy_timeout=0.6) as db:
+        db.table_create("games")
+        fill(db, 10)
+        writer = writer_of(db)
+        assert writer.in_turn(writer.upkeep.checkpoint)
+        reader.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+
+        with pytest.raises(reactdb.DatabaseBusy, match=r"^insert: "):
+            fill(db, 10)
+        assert time.monotonic() - started > 0.55
+
+
+def test_a_checkpoint_waits_for_the_lock_its_own_time_whatever_the_last_write_waited(
+    path, reader, monkeypatch
+):
+    """Also where an earlier flush is in doubt, and the log has to be written again first."""
+    monkeypatch.setattr(checkpoints, "LOCK_WAIT_S", 0.05)
+    with reactdb.connect(path, durability="soft", busy_timeout=0.6) as db:
+        db.table_create("games")
+        writer = writer_of(db)
+        writer.waiting.at_most(60.0, in_one_piece=True)
+        writer.flushes.is_doubtful = True
+        reader.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+
+        assert not writer.in_turn(writer.upkeep.checkpoint)
+        assert time.monotonic() - started < 30
+        reader.execute("ROLLBACK")
+        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert not writer.flushes.is_doubtful
+
+
+def test_vacuum_gives_the_room_back_also_of_the_log(path):
+    with reactdb.connect(path, durability="soft") as db:
+        games = db.table_create("games")
+        fill(db, 3000)
+        games.delete()
+        db.compact(keep=0, vacuum=True)
+
+        assert os.stat(path).st_size < MIB
+        assert wal_bytes(path) < 64 * 1024

@@ -19,7 +19,7 @@ from reactdb import desc, row
 from reactdb.database import Database
 from reactdb.errors import DiskFull
 from reactdb.feeds.position import read_position
-from reactdb.store import upkeep
+from reactdb.store import schema, sqlite, upkeep
 from reactdb.store.engine import Engine
 from reactdb.store.turns import Ticket, Turns
 
@@ -370,6 +370,39 @@ class TestUpkeep:
 
             assert db.stats()["oldest"] >= db.seq - 1100
             assert 11 * 500 == sum(document["n"] for document in games)
+
+    def test_compaction_needs_no_reader_to_say_what_it_did(self, path, monkeypatch):
+        """A reader may be impossible to open, when everything is done already."""
+        with reactdb.connect(path) as db:
+            db.table_create("games").insert([{"id": 1}, {"id": 1}], conflict="replace")
+            db.table("games").get(1).update({"n": 1})
+
+            def no_reader() -> None:
+                raise reactdb.CannotOpen(str(path), "too many open files")
+
+            monkeypatch.setattr(db._engine, "_take_reader", no_reader)
+            compacted = db.compact()
+            monkeypatch.undo()
+
+            assert compacted["oldest"] == db.seq == db.stats()["oldest"]
+            assert compacted == {**db.compact(), "entries": compacted["entries"]}
+
+    def test_a_write_of_nothing_that_fails_keeps_the_write_lock_from_nobody(self, path, monkeypatch):
+        """Nothing was changed, but it must be flushed, and the transaction for that cannot write."""
+        with reactdb.connect(path, durability="soft") as db, another_process(path) as other:
+            games = db.table_create("games")
+            games.insert({"id": 1})
+
+            def fail(connection: Any) -> None:
+                raise sqlite.sqlite3.OperationalError("disk I/O error")
+
+            monkeypatch.setattr(schema, "touch", fail)
+            with pytest.raises(reactdb.StorageError, match=r"^update: "):
+                games.get(1).update({"id": 1}, durability="hard")
+            monkeypatch.undo()
+            other.table("games").insert({"id": 2})
+
+            assert 2 == games.count().run()
 
     def test_a_write_is_not_blamed_for_what_goes_wrong_after_it(self, path, monkeypatch, caplog):
         def fail(*arguments: Any) -> Any:

@@ -74,6 +74,7 @@ class Checkpoints:
         # Monotonic times: the wall clock may be set back.
         self._failing_since: float | None = None
         self._tried_at = 0.0
+        self._began_at = 0.0
 
     def after_commit(self, wal_bytes: int) -> None:
         """A checkpoint, where the log has grown enough for one. Raises nothing."""
@@ -147,10 +148,13 @@ class Checkpoints:
         writer = self._writer
         assert writer.guard is not None
         wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES)
-        end = time.monotonic() + min(MOST_WAIT_S, wait_s)
+        self._began_at = time.monotonic()
+        end = self._began_at + min(MOST_WAIT_S, wait_s)
         pause_s = 0.0
         try:
-            writer.flushes.settle(writer.connection)
+            # Whatever the last write was to wait. The next one says for itself.
+            writer.waiting.at_most(LOCK_WAIT_S, in_one_piece=True)
+            writer.flushes.settle(writer.connection, "checkpoint")
             while True:
                 reason = self._copy_log()
                 if pause_s:
@@ -167,7 +171,8 @@ class Checkpoints:
             writer.doubt(error)
             return str(writer.translated(error, "checkpoint"))
         except ReactDBError as error:
-            return f"checkpoint: {error}"
+            said = str(error)
+            return said if said.startswith("checkpoint: ") else f"checkpoint: {said}"
         return f"checkpoint: {reason}"
 
     def _copy_log(self) -> str:
@@ -180,8 +185,6 @@ class Checkpoints:
             if trouble:
                 # It would copy another file's.
                 return trouble
-            copier.execute("PRAGMA fullfsync=ON")
-            writer.waiting.at_most(LOCK_WAIT_S, in_one_piece=True)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -224,8 +227,9 @@ class Checkpoints:
             raise
 
     def _reader(self) -> str:
+        """Who is in the way: a read of this process only if it was there before the checkpoint began. Others come and go."""
         age = self._writer.oldest_read_s()
-        if age >= MOST_WAIT_S:
+        if age >= time.monotonic() - self._began_at:
             return f"a read of this process that began {age:.1f} s ago"
         return "a reader of another program"
 

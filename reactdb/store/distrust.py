@@ -30,10 +30,12 @@ class Distrust:
         if isinstance(error, CorruptDatabase) and self._damage is None and error is not self._excused:
             self._damage = error
 
-    def check(self) -> None:
-        """Raises: CorruptDatabase, after a write has met damage."""
+    def check(self, operation: str) -> None:
+        """Raises: CorruptDatabase, after a write has met damage. It begins with the `operation` that is refused."""
         if self._damage is not None and not self._has_passed():
-            raise CorruptDatabase(f"nothing is written any more since damage was found: {self._damage}")
+            raise CorruptDatabase(
+                f"{operation}: nothing is written any more since damage was found: {self._damage}"
+            )
 
     def _has_passed(self) -> bool:
         """Of a disk that could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""

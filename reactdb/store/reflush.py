@@ -47,13 +47,13 @@ class Flushes:
         self.is_doubtful = True
         return True
 
-    def make_sure(self) -> None:
+    def make_sure(self, operation: str) -> None:
         """If the log is doubtful, write it again. The caller holds the write lock, so that nobody else writes to it.
 
         SQLite has no locks on the log itself (they are on the file, and in shared memory), so it can be opened and closed here.
 
         Raises:
-            StorageError: It fails again.
+            StorageError: It fails again. The message begins with the `operation` that cannot go on without.
         """
         self.is_complete = False
         if not self.is_doubtful or self._guard is None:
@@ -61,7 +61,7 @@ class Flushes:
         trouble = self._guard.look()[1]
         if trouble:
             # Whatever is at the path now, it is not ours to write to.
-            raise StorageError(f"flush: an earlier flush of {self._path} has failed, and now {trouble}")
+            raise StorageError(f"{operation}: an earlier flush of {self._path} has failed, and now {trouble}")
         try:
             log = os.open(self._path + "-wal", os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
             try:
@@ -71,24 +71,24 @@ class Flushes:
                 os.close(log)
         except OSError as error:
             raise StorageError(
-                f"flush: {self._path}-wal: {error.strerror}: an earlier flush has failed, and what it was to make sure of"
+                f"{operation}: {self._path}-wal: {error.strerror}: an earlier flush has failed, and what it was to make sure of"
                 " still cannot be written; nothing was written now"
             ) from error
         self.is_doubtful = False
 
-    def settle(self, connection: Connection) -> None:
+    def settle(self, connection: Connection, operation: str) -> None:
         """As `make_sure`, outside of a transaction: before a checkpoint. Raises: StorageError, or SQLite's."""
         if self.is_doubtful:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                self.make_sure()
+                self.make_sure(operation)
             finally:
                 connection.execute("ROLLBACK")
 
     def close(self, connection: Connection) -> None:
         """Close the writer's connection: the last one empties the log into the file. In doubt, leave the log for others."""
         try:
-            self.settle(connection)
+            self.settle(connection, "close")
         except (ReactDBError, SQLiteError) as error:
             logger.warning("%s: its write-ahead log is left as it is: %s", self._path, error)
             sqlite.leave_open(connection)

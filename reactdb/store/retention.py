@@ -81,10 +81,11 @@ def newest_older_than(connection: Connection, low: int, head: int, time_ms: int)
 
 @dataclass(slots=True)
 class Compacted:
-    """What a compaction removed."""
+    """What a compaction removed, and the position from which the log can be read since."""
 
     entries: int = 0
     tables: int = 0
+    oldest: int = 0
 
 
 def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES) -> tuple[bool, Compacted]:
@@ -95,7 +96,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     """
     low = low_water(connection)
     goal = min(target, low + most)
-    removed = Compacted()
+    removed = Compacted(oldest=max(goal, low))
     if goal > low:
         window = (low, goal)
         removed.entries += connection.execute(

@@ -4,7 +4,7 @@
 of SQLite on one file in one process drop each other's locks, so every connection of reactdb comes from here.
 
 Checkpoints are never SQLite's own: before 3.51.3 a checkpoint by one connection can corrupt a write-ahead log that another
-is committing to, unless nobody can commit meanwhile. `Upkeep.checkpoint` sees to that.
+is committing to, unless nobody can commit meanwhile. `checkpoints` sees to that.
 https://sqlite.org/wal.html, section "The WAL-Reset Bug".
 """
 

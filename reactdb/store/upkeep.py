@@ -83,7 +83,6 @@ class Upkeep:
         writer = self._writer
         waits_s = writer.busy_timeout_s if busy_timeout_s is None else busy_timeout_s
         writer.check_writable()
-        writer.distrust.check()
         if writer.current is not None:
             raise UsageError("compact() cannot be part of a transaction")
         removed = Compacted()
@@ -103,14 +102,12 @@ class Upkeep:
             writer.in_turn(lambda: self._vacuum(waits_s), waits_s)
         return removed
 
-    def _step(
-        self, target: int, removed: Compacted, most: int = CHUNK_CHANGES, waits_s: float | None = None
-    ) -> bool:
+    def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
         try:
-            writer.begin_upkeep("compact", writer.busy_timeout_s if waits_s is None else waits_s)
+            writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
             writer.has_own_epoch = True
@@ -124,6 +121,7 @@ class Upkeep:
             raise
         removed.entries += step.entries
         removed.tables += step.tables
+        removed.oldest = step.oldest
         if step.tables:
             writer.adopt(load(connection))
         self.checkpoints.after_commit(writer.check_same_file())
@@ -159,4 +157,4 @@ class Upkeep:
         self._retained = writer.last_seq
         target, low = self._target(retention)
         if target > low:
-            self._step(target, Compacted(), max(CHUNK_CHANGES, 2 * written))
+            self._step(target, Compacted(), max(CHUNK_CHANGES, 2 * written), writer.busy_timeout_s)

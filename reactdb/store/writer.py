@@ -53,6 +53,8 @@ class Writer:
         catalogue: Tables and indexes as this connection knows them: never older, nor newer, than what it writes to.
         has_own_epoch: This process has begun an epoch.
         guard: Notices that the file was moved; None in memory.
+        waiting: How long the connection waits for another process's lock.
+        distrust: Whether anything may be written, after damage was met.
         flushes: What of the write-ahead log is on the disk.
         upkeep: Checkpoints, compaction, retention.
     """
@@ -324,7 +326,7 @@ class Writer:
         self, left_s: float, is_hard: bool, origin: str | None, collect: bool, operation: str
     ) -> WriteTransaction:
         self._engine.check_usable()
-        self.distrust.check()
+        self.distrust.check(operation)
         connection = self.connection
         execute = connection.execute
         try:
@@ -344,7 +346,7 @@ class Writer:
             if version != self._seen_version:
                 if self._seen_version is not None:
                     guards.wal_reset.another_wrote(self.path)
-                self._look_again(connection)
+                self._look_again(connection, operation)
                 self._seen_version = version
             if not self.has_own_epoch and not self._engine.is_memory:
                 self._epoch = start_epoch(connection, self.last_seq)
@@ -377,10 +379,10 @@ class Writer:
         if self.flushes.notice(error):
             self._seen_version = None
 
-    def _look_again(self, connection: Connection) -> None:
+    def _look_again(self, connection: Connection, operation: str) -> None:
         """Another process has written (or this is the first write): ask the file for what the writer remembers."""
         self._memory.forget()
-        self.flushes.make_sure()
+        self.flushes.make_sure(operation)
         head = head_seq(connection)
         trouble = other_history(connection, head, self.last_seq, self._epoch if self.has_own_epoch else "")
         if trouble:
@@ -431,7 +433,9 @@ class Writer:
             try:
                 schema.touch(connection)
             except SQLiteError as error:
-                raise self._engine.translated(error, "commit") from error
+                # Not left to the next in turn: until then nobody else could write.
+                self.roll_back()
+                raise self._engine.translated(error, operation) from error
         with self._engine.publisher.committing:
             wal_bytes = self._commit_and_publish(connection, transactions, operation)
         self.upkeep.after_commit(wal_bytes)

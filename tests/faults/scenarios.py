@@ -95,7 +95,7 @@ def changed(thing: Any, **values: Any) -> Iterator[None]:
 
 
 def small_log() -> Any:
-    """As if memory were dear: a checkpoint every 64 KiB, a warning at 256, and no time between two tries."""
+    """As if memory were dear: a checkpoint every 64 KiB, a warning at 256, no time between two tries, and little waiting."""
     return changed(
         checkpoints,
         CHECKPOINT_BYTES=65_536,
@@ -103,6 +103,7 @@ def small_log() -> Any:
         WARN_BYTES=262_144,
         SMALL_BYTES=8_192,
         RETRY_S=0.0,
+        MOST_WAIT_S=0.02,
     )
 
 
@@ -383,7 +384,8 @@ def files_that_cannot_be_opened(folder: Path, faults: Faults) -> None:
                 check(str(path) in str(error) and "too many open files" in str(error), f"it says {error}")
                 refusals += 1
                 os.close(held.pop())
-        check(refusals > 3, f"it opened with only {refusals} files to open")
+        # The file, its log, and their shared memory.
+        check(refusals >= 3, f"it opened with only {refusals} files to open")
     finally:
         for file in held:
             os.close(file)
