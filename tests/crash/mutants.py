@@ -1,5 +1,8 @@
 """Mutants: what could be wrong with the store, put into a program that is about to be recorded. The images must show each.
 
+`tests/mutants` is another thing: texts that are changed in a copy of the project, to show that the ordinary tests notice. And
+`broken.py` breaks stores that are going to be killed, which forgets other things than a power cut does.
+
 Rule of this file: a mutant changes the store in its own process, and nothing in the files of the package.
 """
 
