@@ -267,9 +267,38 @@ class TestFlushes:
                     games.insert({"id": 2})
             games.insert({"id": 3})
 
-            assert before is not None and database.token is not None
-            assert before.rpartition(".")[0] != database.token.rpartition(".")[0]
+            assert str(before).rpartition(".")[0] != str(database.token).rpartition(".")[0]
             assert [1, 2] == [change.seq for change in database.log()]
+
+    def test_a_log_that_is_being_copied_into_the_file_is_not_written_to(self, path, monkeypatch):
+        """Before SQLite 3.51.3, a commit just then could be lost."""
+        seen: list[str] = []
+        with reactdb.connect(path) as database:
+            other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
+            database.table_create("games").insert({"id": 1})
+            engine_writer = database._engine._writer
+            assert engine_writer is not None
+            another = engine_writer.another_connection
+
+            def copier() -> Any:
+                connection = another()
+                connection.set_trace_callback(look)
+                return connection
+
+            def look(statement: str) -> None:
+                if "wal_checkpoint" in statement:
+                    try:
+                        other.execute("BEGIN IMMEDIATE")
+                        other.execute("ROLLBACK")
+                        seen.append("written to")
+                    except sqlite.SQLiteError as error:
+                        seen.append(str(error))
+
+            monkeypatch.setattr(engine_writer, "another_connection", copier)
+            assert engine_writer.in_turn(engine_writer.upkeep.checkpoint)
+            other.close()
+
+        assert ["database is locked"] == seen
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:

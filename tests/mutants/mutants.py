@@ -79,7 +79,9 @@ MUTANTS = [
         "store/checkpoints.py",
         ('            connection.execute("BEGIN IMMEDIATE")\n            try:\n                busy'),
         ('            connection.execute("BEGIN")\n            try:\n                busy'),
-        ("tests/test_checkpoints.py::test_while_the_log_is_copied_nobody_can_write",),
+        (
+            "tests/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
+        ),
     ),
     Mutant(
         "a log over its limit refuses nobody",
