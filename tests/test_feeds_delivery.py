@@ -24,6 +24,7 @@ import reactdb
 from reactdb import row
 from reactdb.feeds.hub import hub_of
 from reactdb.feeds.timers import timers
+from reactdb.store import sqlite
 
 
 def listen(feed: Any, **options: Any) -> list[Any]:
@@ -154,6 +155,38 @@ def test_a_rolled_back_transaction_is_not_told(db, games):
         raise RuntimeError
 
     assert heard == []
+
+
+def test_a_write_that_fails_inside_a_transaction_is_not_told(db, games):
+    heard = listen(games.changes())
+
+    with db.transaction():
+        games.insert({"id": 1})
+        with pytest.raises(ZeroDivisionError), db.transaction():
+            games.insert({"id": 2})
+            raise ZeroDivisionError
+        games.insert({"id": 3})
+
+    assert [1, 3] == [change["new_val"]["id"] for change in heard]
+
+
+def test_a_commit_that_fails_is_told_to_nobody(db, games, monkeypatch):
+    heard = listen(games.changes())
+    connection = db._engine.writer.connection
+    execute = connection.execute
+
+    def fail(statement: str, *parameters: Any) -> Any:
+        if statement == "COMMIT":
+            raise sqlite.sqlite3.OperationalError("database or disk is full")
+        return execute(statement, *parameters)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "execute", fail)
+        with pytest.raises(reactdb.DiskFull):
+            games.insert({"id": 1})
+    games.insert({"id": 2})
+
+    assert [2] == [change["new_val"]["id"] for change in heard]
 
 
 def test_many_threads_write_and_each_feed_hears_the_log(db, games):

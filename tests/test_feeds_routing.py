@@ -86,6 +86,18 @@ def test_a_window_that_runs_short_looks_further_afterwards(games, advanced):
     assert heard[-1]["new_val"]["id"] == 97
 
 
+def test_a_window_that_holds_all_that_is_left_hears_of_whatever_comes(games):
+    heard = listen(games.order_by(index=desc("score")).limit(2))
+
+    games.between(1, 200).delete()
+    heard.clear()
+    games.insert({"id": -1, "score": -1})
+    games.insert({"id": -2, "score": -2})
+    games.get(0).delete()
+
+    assert [-1, -2] == [change["new_val"]["id"] for change in heard]
+
+
 def test_a_count_of_a_window_and_a_union_of_windows_move_with_them(games):
     top = games.order_by(index=desc("score")).limit(2)
     total, both = listen(top.sum("score")), listen(top.union(games.order_by(index="score").limit(2)))

@@ -71,6 +71,10 @@ class TestImages:
         # And without the mutant, the same run is right.
         assert [] == power.cut(shop, scenario, 20, seed=seed).failures
 
+    def test_hard_commits_outlive_every_cut(self, shop):
+        """The shortest form of the above, for whoever changes how commits are flushed."""
+        assert [] == power.cut(shop, "writes", 60, seed=1).failures
+
     @pytest.mark.parametrize("operation", [Operation.SYNC, Operation.SYNC_FOLDER])
     def test_a_disk_that_does_not_flush_is_found_out(self, shop, monkeypatch, operation):
         real = Disk.advance
@@ -240,6 +244,61 @@ class TestFlushes:
         assert wal_bytes(path) > 0
         with reactdb.connect(path, read_only=True) as after:
             assert 2 == after.table("games").count().run()
+
+    def test_after_a_commit_that_may_be_there_or_not_another_epoch_begins(self, path, monkeypatch):
+        """Should a power cut bring it back, its position is not the one that is given out next."""
+        with reactdb.connect(path) as database:
+            games = database.table_create("games")
+            games.insert({"id": 1})
+            before = database.token
+            engine_writer = database._engine._writer
+            assert engine_writer is not None
+            connection = engine_writer.connection
+            execute, failures = connection.execute, [flush_error()]
+
+            def fail(statement: str, *parameters: Any) -> Any:
+                if statement == "COMMIT" and failures:
+                    raise failures.pop()
+                return execute(statement, *parameters)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(connection, "execute", fail)
+                with pytest.raises(reactdb.OutcomeUnknown):
+                    games.insert({"id": 2})
+            games.insert({"id": 3})
+
+            assert str(before).rpartition(".")[0] != str(database.token).rpartition(".")[0]
+            assert [1, 2] == [change.seq for change in database.log()]
+
+    def test_a_log_that_is_being_copied_into_the_file_is_not_written_to(self, path, monkeypatch):
+        """Before SQLite 3.51.3, a commit just then could be lost."""
+        seen: list[str] = []
+        with reactdb.connect(path) as database:
+            other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
+            database.table_create("games").insert({"id": 1})
+            engine_writer = database._engine._writer
+            assert engine_writer is not None
+            another = engine_writer.another_connection
+
+            def copier() -> Any:
+                connection = another()
+                connection.set_trace_callback(look)
+                return connection
+
+            def look(statement: str) -> None:
+                if "wal_checkpoint" in statement:
+                    try:
+                        other.execute("BEGIN IMMEDIATE")
+                        other.execute("ROLLBACK")
+                        seen.append("written to")
+                    except sqlite.SQLiteError as error:
+                        seen.append(str(error))
+
+            monkeypatch.setattr(engine_writer, "another_connection", copier)
+            assert engine_writer.in_turn(engine_writer.upkeep.checkpoint)
+            other.close()
+
+        assert ["database is locked"] == seen
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:

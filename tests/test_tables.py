@@ -485,6 +485,15 @@ class TestTransactions:
 
         assert [{"id": 1}] == games.run()
 
+    def test_what_is_taken_back_leaves_nothing_in_the_writers_memory(self, db, games):
+        """It knows which parts of the log have a table's changes: this one has them no more, and then again."""
+        with pytest.raises(ZeroDivisionError), db.transaction():
+            games.insert({"id": 1})
+            raise ZeroDivisionError
+        games.insert({"id": 2})
+
+        assert [2] == [change.key for change in db.log(table="games")]
+
     def test_origin_is_kept_with_the_changes(self, db, games):
         with db.transaction(origin="importer"):
             games.insert({"id": 1})
@@ -505,6 +514,14 @@ class TestLogAndTime:
         assert [None, {"id": 1, "a": 1}, {"id": 1, "a": 2}, {"id": 1}] == [entry.old_val for entry in entries]
         assert [{"id": 1, "a": 1}, {"id": 1, "a": 2}, {"id": 1}, None] == [entry.new_val for entry in entries]
         assert {1} == {entry.key for entry in entries}
+
+    def test_times_in_the_log_never_go_back_though_the_clock_does(self, db, games, monkeypatch):
+        for seconds in (5_000_000_000, 4_000_000_000, 6_000_000_000):
+            monkeypatch.setattr("reactdb.store.writer.time.time_ns", lambda now=seconds: now * 10**9)
+            games.insert({"id": seconds})
+
+        times = [change.time for change in db.log()]
+        assert times[0] == times[1] < times[2]
 
     def test_a_range_of_one_tables_log(self, db, games):
         other = db.table_create("other")

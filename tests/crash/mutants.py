@@ -1,13 +1,14 @@
 """Mutants: what could be wrong with the store, put into a program that is about to be recorded. The images must show each.
 
+`tests/mutants` is another thing: texts that are changed in a copy of the project, to show that the ordinary tests notice. And
+`broken.py` breaks stores that are going to be killed, which forgets other things than a power cut does.
+
 Rule of this file: a mutant changes the store in its own process, and nothing in the files of the package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 from reactdb.store import reflush, schema, sqlite, transaction, writer
@@ -15,23 +16,20 @@ from reactdb.store import reflush, schema, sqlite, transaction, writer
 
 def synchronous_off() -> None:
     """Nothing is ever flushed."""
-    real = sqlite.sqlite3
 
-    class WithoutFlushes(real.Connection):  # type: ignore[misc]
+    class WithoutFlushes(sqlite.Tracked):
         def execute(self, statement: str, *arguments: Any) -> Any:
             return super().execute(statement.replace("synchronous=FULL", "synchronous=OFF"), *arguments)
 
-    sqlite.sqlite3 = SimpleNamespace(
-        connect=partial(real.connect, factory=WithoutFlushes), sqlite_version=real.sqlite_version
-    )
+    sqlite.Tracked = WithoutFlushes  # type: ignore[misc]
 
 
 def soft_for_hard() -> None:
     """Every commit is soft, whatever was asked for: what the images then hold is judged as hard."""
     real = writer.Writer._begin
 
-    def begin(self: Any, is_hard: bool, *arguments: Any, **named: Any) -> Any:
-        return real(self, False, *arguments, **named)
+    def begin(self: Any, left_s: float, is_hard: bool, *arguments: Any) -> Any:
+        return real(self, left_s, False, *arguments)
 
     writer.Writer._begin = begin  # type: ignore[method-assign]
 

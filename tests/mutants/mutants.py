@@ -1,6 +1,11 @@
 """The mutants: small wrongs that somebody could do to the store or the feeds, each with the tests that must notice.
 
-Rule of this file: a mutant is one exchange of text in one file, and still runs: a syntax error proves nothing.
+These are texts, put into a copy of the project: what a slip of the pen could do, and whether the ordinary tests notice it.
+`tests/crash/broken.py`, `tests/crash/mutants.py` and `tests/faults/mutants.py` are another thing: there a program about to be
+killed, recorded or made to fail breaks its own store while it runs, to show that those tests can tell a wrong store at all.
+
+Rule of this file: a mutant is one exchange of text in one file, and still runs: a syntax error proves nothing. Its tests are the
+fewest that notice, so that all mutants take minutes.
 """
 
 from __future__ import annotations
@@ -33,46 +38,134 @@ MUTANTS = [
         "store/writer.py",
         "'FULL' if is_hard else 'NORMAL'",
         "'OFF' if is_hard else 'NORMAL'",
-        ("tests/test_crash_power.py",),
+        ("tests/test_power_cuts.py::TestImages::test_hard_commits_outlive_every_cut",),
     ),
     Mutant(
         "a hard commit is as soft as the others",
         "store/writer.py",
         "'FULL' if is_hard else 'NORMAL'",
         "'NORMAL' if is_hard else 'NORMAL'",
-        ("tests/test_crash_power.py",),
+        ("tests/test_power_cuts.py::TestImages::test_hard_commits_outlive_every_cut",),
+    ),
+    Mutant(
+        "a failed flush is forgotten",
+        "store/reflush.py",
+        "        self.is_doubtful = True\n",
+        "",
+        (
+            "tests/test_power_cuts.py::TestFlushes::test_after_a_failed_flush_the_log_is_written_again_before_the_next_transaction",
+        ),
+    ),
+    Mutant(
+        "a hard write that changes nothing flushes nothing",
+        "store/writer.py",
+        "            if not self._is_synchronous or self.flushes.is_complete or self.guard is None:",
+        "            if True:",
+        (
+            "tests/test_power_cuts.py::TestFlushes::test_a_hard_write_that_changes_nothing_flushes_what_it_rests_on_once",
+        ),
+    ),
+    Mutant(
+        "what another process has written counts as flushed",
+        "store/reflush.py",
+        ("        self.is_complete = False\n        if not self.is_doubtful or"),
+        "        if not self.is_doubtful or",
+        (
+            "tests/test_power_cuts.py::TestFlushes::test_what_another_process_has_written_counts_as_not_flushed",
+        ),
+    ),
+    Mutant(
+        "a checkpoint does not have the write lock",
+        "store/checkpoints.py",
+        ('            connection.execute("BEGIN IMMEDIATE")\n            try:\n                busy'),
+        ('            connection.execute("BEGIN")\n            try:\n                busy'),
+        (
+            "tests/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
+        ),
+    ),
+    Mutant(
+        "a log over its limit refuses nobody",
+        "store/checkpoints.py",
+        "            self.is_over = True",
+        "            self.is_over = False",
+        (
+            "tests/test_store_checkpoints.py::test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied",
+        ),
     ),
     # ----- one transaction
     Mutant(
         "a head is moved in a later transaction than the one of its log entry",
         "store/transaction.py",
         "            self.execute(MOVE_HEAD, (seq, table.id, key))",
-        "            self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
-        "            for move in self.memory.__class__.late:\n"
-        "                self.execute(MOVE_HEAD, move)\n"
-        "            self.memory.__class__.late = [(seq, table.id, key)]",
-        ("tests/test_laws_store.py",),
+        (
+            "            self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
+            "            for move in self.memory.__class__.late:\n"
+            "                self.execute(MOVE_HEAD, move)\n"
+            "            self.memory.__class__.late = [(seq, table.id, key)]"
+        ),
+        ("tests/test_tables.py::TestUpdateReplaceDelete::test_update_merges",),
     ),
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
         "            self.execute(DROP_HEAD, (table.id, key))",
         "            pass",
-        ("tests/test_laws_store.py",),
+        ("tests/test_tables.py::TestUpdateReplaceDelete::test_delete_of_a_selection",),
     ),
     Mutant(
         "a write that fails inside a transaction leaves its changes to be told",
-        "store/writer.py",
-        "                    del transaction.changes[transaction.count :]",
-        "                    pass",
-        ("tests/test_store_faults.py", "tests/test_feeds_regressions.py", "tests/test_laws_feeds.py"),
+        "store/savepoints.py",
+        "                del transaction.changes[transaction.count :]",
+        "                pass",
+        ("tests/test_feeds_delivery.py::test_a_write_that_fails_inside_a_transaction_is_not_told",),
+    ),
+    Mutant(
+        "a write that fails inside a transaction is not taken back",
+        "store/savepoints.py",
+        '        connection.execute(f"ROLLBACK TO write{depth}")\n',
+        "",
+        ("tests/test_tables.py::TestTransactions::test_a_failed_write_inside_is_taken_back_alone",),
     ),
     Mutant(
         "after a rollback the writer believes what it remembered",
         "store/writer.py",
-        "            return\n        self._memory.forget()\n        try:\n            if connection.in_transaction:",
-        "            return\n        try:\n            if connection.in_transaction:",
-        ("tests/test_laws_store.py", "tests/test_store_faults.py", "tests/test_tables.py"),
+        (
+            "            return\n"
+            "        self._memory.forget()\n"
+            "        try:\n"
+            "            if connection.in_transaction:"
+        ),
+        ("            return\n        try:\n            if connection.in_transaction:"),
+        (
+            "tests/test_tables.py::TestTransactions::test_what_is_taken_back_leaves_nothing_in_the_writers_memory",
+        ),
+    ),
+    Mutant(
+        "the file is migrated outside of a transaction",
+        "store/schema.py",
+        (
+            '    connection.execute("BEGIN IMMEDIATE")\n'
+            "    try:\n"
+            "        # Looked at again under the lock: another process may have made the tables since.\n"
+            "        if identify(connection, path) < FORMAT_VERSION:\n"
+            "            database = Database(connection, recursive_triggers=False, execute_plugins=False)\n"
+            "            apply(database)\n"
+            '            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")\n'
+            '            connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")\n'
+            '        connection.execute("COMMIT")\n'
+        ),
+        (
+            "    try:\n"
+            "        # Looked at again under the lock: another process may have made the tables since.\n"
+            "        if identify(connection, path) < FORMAT_VERSION:\n"
+            "            database = Database(connection, recursive_triggers=False, execute_plugins=False)\n"
+            "            apply(database)\n"
+            '            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")\n'
+            '            connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")\n'
+            "        if connection.in_transaction:\n"
+            '            connection.execute("COMMIT")\n'
+        ),
+        ("tests/test_format.py::test_a_migration_that_fails_anywhere_leaves_the_old_format_whole",),
     ),
     # ----- the log
     Mutant(
@@ -80,21 +173,56 @@ MUTANTS = [
         "store/transaction.py",
         "        seq = self._append(table, key, kind, prev, old_body, body, meta)",
         "        seq = self._append(table, key, kind, None, old_body, body, meta)",
-        ("tests/test_laws_store.py",),
+        ("tests/test_tables.py::TestLogAndTime::test_history_goes_through_a_deletion",),
     ),
     Mutant(
         "compaction does not raise the low-water mark",
         "store/retention.py",
         'set_fact(connection, "low_water",',
         'set_fact(connection, "low_water_",',
-        ("tests/test_laws_store.py", "tests/test_tables.py"),
+        ("tests/test_tables.py::TestCompaction",),
     ),
     Mutant(
         "the clock may go back along the log",
         "store/writer.py",
         "        if now < self._last_time:",
         "        if False:",
-        ("tests/test_store_faults.py", "tests/test_laws_store.py", "tests/test_tables.py"),
+        ("tests/test_tables.py::TestLogAndTime::test_times_in_the_log_never_go_back_though_the_clock_does",),
+    ),
+    Mutant(
+        "a document is read with no look at its checksum",
+        "store/engine.py",
+        "                if not is_whole(table.id, key, body, seal):",
+        "                if False:",
+        ("tests/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
+    ),
+    Mutant(
+        "documents are read with no look at their checksums",
+        "store/snapshot.py",
+        "        if not are_whole(table.id, keys, bodies, seals):",
+        "        if False:",
+        ("tests/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
+    ),
+    Mutant(
+        "the log is read with no look at its checksums",
+        "store/snapshot.py",
+        "        if not are_entries_whole(columns):",
+        "        if False:",
+        ("tests/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
+    ),
+    Mutant(
+        "a document is written over with no look at its checksum",
+        "store/transaction.py",
+        "        if not is_whole(table.id, key, body, seal):",
+        "        if False:",
+        ("tests/test_fuzzed_files.py::test_a_write_that_meets_damage_is_the_last",),
+    ),
+    Mutant(
+        "the lists of tables and indexes are read with no look at their checksum",
+        "store/catalogue.py",
+        "        check_catalogue(connection)",
+        "        pass",
+        ("tests/test_fuzzed_files.py::test_a_change_to_the_lists_of_tables_indexes_and_facts_is_told",),
     ),
     # ----- indexes
     Mutant(
@@ -102,75 +230,145 @@ MUTANTS = [
         "store/transaction.py",
         "            self._index(table, key, old_body, body)",
         "            pass",
-        ("tests/test_index_laws.py",),
+        ("tests/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     Mutant(
         "an index keeps the entry of the value that was",
         "store/transaction.py",
         "                    self.execute(DROP_ENTRY, (index_id, value, key, tag))",
         "                    pass",
-        ("tests/test_index_laws.py",),
+        ("tests/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
-    # ----- the file
+    # ----- the file, and its locks
+    Mutant(
+        "a commit does not look whether the file is still the file",
+        "store/writer.py",
+        "        wal_bytes = self.check_same_file()",
+        "        wal_bytes = 0",
+        ("tests/test_storage_moved.py::test_a_write_is_refused",),
+    ),
     Mutant(
         "nobody looks whether the file is still the file",
         "store/moved.py",
         "        if _identity(file) != self._file:",
         "        if False:",
-        ("tests/test_store_faults.py",),
+        ("tests/test_storage_moved.py::test_a_write_is_refused",),
     ),
     Mutant(
         "nobody looks whether the write-ahead log is still there",
         "store/moved.py",
         "            if self._wal is not None:",
         "            if False:",
-        ("tests/test_store_faults.py",),
+        ("tests/test_storage_moved.py::test_a_write_is_refused",),
+    ),
+    Mutant(
+        "a child of fork() goes on with what it has inherited",
+        "store/forking.py",
+        "        engine.abandon()",
+        "        pass",
+        (
+            "tests/test_processes.py::TestFork::test_a_child_that_opens_the_file_again_outlives_its_parents_handle",
+        ),
+    ),
+    Mutant(
+        "nobody looks whether locks have an effect",
+        "store/engine.py",
+        "        guards.make_sure_of_locks(self.path)",
+        "        pass",
+        ("tests/test_guards.py::TestLocksWithoutEffect::test_a_file_whose_locks_have_no_effect_is_refused",),
+    ),
+    Mutant(
+        "a network file system is taken for a disk",
+        "store/guards.py",
+        "    if is_network(kind):",
+        "    if False:",
+        (
+            "tests/test_guards.py::TestNetworkFileSystems::test_a_file_on_one_is_refused_unless_the_caller_insists",
+        ),
     ),
     # ----- telling
     Mutant(
         "feeds are told before the commit",
         "store/writer.py",
-        "        first.is_committing = True\n        try:\n",
-        "        first.is_committing = True\n"
-        "        self._engine.publisher.publish(\n"
-        "            transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
-        "        )\n"
-        "        try:\n",
-        ("tests/test_store_faults.py",),
+        ("        first.is_committing = True\n        try:\n"),
+        (
+            "        first.is_committing = True\n"
+            "        self._engine.publisher.publish(\n"
+            "            transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
+            "        )\n"
+            "        try:\n"
+        ),
+        ("tests/test_feeds_delivery.py::test_a_commit_that_fails_is_told_to_nobody",),
     ),
     Mutant(
         "a feed that joins misses what is committed meanwhile",
         "feeds/hub.py",
-        "                    if node.seq >= seq:",
-        "                    if node.seq + 1 >= seq:",
-        ("tests/test_laws_feeds.py",),
+        "                if node.seq >= seq:",
+        "                if node.seq + 1 >= seq:",
+        (
+            "tests/test_feeds_delivery.py::test_subscribing_among_writers_loses_and_doubles_nothing",
+            "tests/test_feeds_routing.py",
+        ),
     ),
     Mutant(
         "a feed is told once more what its snapshot had",
         "feeds/hub.py",
-        "                    if node.seq >= seq:",
-        "                    if False:",
-        ("tests/test_laws_feeds.py", "tests/test_laws_feeds_threads.py"),
+        "                if node.seq >= seq:",
+        "                if False:",
+        ("tests/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
     ),
     Mutant(
         "a queue forgets to count what it dropped",
         "feeds/queue.py",
-        "                return\n            self.dropped += 1",
+        ("                return\n            self.dropped += 1"),
         "                return",
-        ("tests/test_laws_feeds_overflow.py",),
+        ("tests/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
     ),
     Mutant(
         "a queue takes one more than it may",
         "feeds/queue.py",
         "        while len(queue) > self._limit:",
         "        while len(queue) > self._limit + 1:",
-        ("tests/test_laws_feeds_overflow.py",),
+        ("tests/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
+    ),
+    Mutant(
+        "a squashing queue forgets what was last told",
+        "feeds/queue.py",
+        "            pending[identity] = (entry[0], delta)",
+        "            pending[identity] = (delta, delta)",
+        ("tests/test_feeds_complaints.py::test_the_old_value_of_a_squashed_feed_is_what_was_last_told",),
+    ),
+    Mutant(
+        "a squashing queue forgets to count what it dropped",
+        "feeds/queue.py",
+        ("                del pending[next(iter(pending))]\n                self.dropped += 1"),
+        "                del pending[next(iter(pending))]",
+        (
+            "tests/test_laws_feeds_squash.py::test_a_squashing_feed_overflows_when_there_are_too_many_documents",
+        ),
+    ),
+    Mutant(
+        "a window's route stays where it was, when all is held",
+        "feeds/window.py",
+        "            horizon.move(source.start, source.stop)",
+        "            pass",
+        ("tests/test_feeds_routing.py::test_a_window_that_holds_all_that_is_left_hears_of_whatever_comes",),
     ),
     Mutant(
         "a window does not look further after it ran short",
         "feeds/window.py",
-        "        if self.bound is None:\n            horizon.move(source.start, source.stop)\n        else:",
-        "        if self.bound is None:\n            pass\n        elif not self.slots:",
+        "            horizon.move(*source.values_until(self.bound, key))",
+        (
+            "            if (horizon.start, horizon.stop) == (source.start, source.stop):\n"
+            "                horizon.move(*source.values_until(self.bound, key))"
+        ),
+        ("tests/test_feeds_routing.py::test_a_window_that_runs_short_looks_further_afterwards",),
+    ),
+    Mutant(
+        "a route that moved is not found where it is",
+        "feeds/view.py",
+        ("            if self.on_move is not None:\n                self.on_move()"),
+        "            pass",
         ("tests/test_feeds_routing.py",),
     ),
     Mutant(
@@ -178,14 +376,22 @@ MUTANTS = [
         "feeds/source.py",
         "        return (before,) if after is None else (before, after)",
         "        return () if after is None else (after,)",
-        ("tests/test_laws_feeds.py",),
+        (
+            "tests/test_feeds_complaints.py::test_a_document_that_leaves_one_filter_and_enters_another_is_told_to_both",
+        ),
     ),
     Mutant(
         "a subscriber that raises stops those after it",
-        "feeds/hub.py",
-        "                    try:\n                        told.run()\n                    except BaseException:",
-        "                    try:\n                        told.run()\n                    except GeneratorExit:",
-        ("tests/test_feeds_delivery.py", "tests/test_feeds_lifecycle.py", "tests/test_feeds_complaints.py"),
+        "feeds/consumer.py",
+        (
+            "            except Exception as error:\n"
+            "                return self._broken(error, is_observers=True)"
+        ),
+        (
+            "            except GeneratorExit as error:\n"
+            "                return self._broken(error, is_observers=True)"
+        ),
+        ("tests/test_feeds_delivery.py::test_a_subscriber_that_raises_ends_its_own_feed_only",),
     ),
     # ----- resuming
     Mutant(
@@ -193,6 +399,35 @@ MUTANTS = [
         "store/writer.py",
         "            if not self.has_own_epoch and not self._engine.is_memory:",
         "            if False:",
-        ("tests/test_store_faults.py", "tests/test_feeds_resume.py", "tests/test_tables.py"),
+        (
+            "tests/test_feeds_resume.py::test_a_position_of_a_future_that_was_lost",
+            "tests/test_store_faults.py::TestTokens",
+        ),
+    ),
+    Mutant(
+        "after a commit that may be there or not, the epoch goes on",
+        "store/writer.py",
+        "                self.has_own_epoch = False\n",
+        "",
+        (
+            "tests/test_power_cuts.py::TestFlushes::test_after_a_commit_that_may_be_there_or_not_another_epoch_begins",
+        ),
+    ),
+    # ----- the server
+    Mutant(
+        "a wrong password is as good as the right one",
+        "servers/rethinkdb/handshake.py",
+        "        if not (is_right and self._is_known and",
+        "        if not (self._is_known and",
+        (
+            "tests/test_security.py::test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work",
+        ),
+    ),
+    Mutant(
+        "a user who is not known may come in with the password",
+        "servers/rethinkdb/handshake.py",
+        "        if not (is_right and self._is_known and",
+        "        if not (is_right and",
+        ("tests/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",),
     ),
 ]
