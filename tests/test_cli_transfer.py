@@ -311,7 +311,9 @@ def test_a_table_is_made_only_when_asked(tmp_path, people):
 
 
 def test_a_missing_table_is_an_error(file, people):
-    assert "Table `nobody` does not exist." == error_of(run("import", file, "nobody", people))
+    assert "Table `nobody` does not exist. With --create the import makes it." == error_of(
+        run("import", file, "nobody", people)
+    )
 
 
 def test_a_missing_source_makes_no_file(tmp_path):

@@ -62,7 +62,8 @@ class Commands(click.Group):
             result = run(*args, standalone_mode=False, **options)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "reactdb"
-            fail(f"{error.format_message()} Try `{where} --help`.", error.exit_code)
+            message = error.format_message()
+            fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try `{where} --help`.", error.exit_code)
         except click.ClickException as error:
             fail(error.format_message(), error.exit_code)
         except click.Abort:
@@ -70,7 +71,7 @@ class Commands(click.Group):
         except ReactDBError as error:
             fail(str(error))
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+            fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error))
         # `--help` and `--version` end with the exit code as the result.
         sys.exit(result if isinstance(result, int) and not isinstance(result, bool) else 0)
 
@@ -92,7 +93,9 @@ def print_version(context: click.Context, parameter: click.Parameter, is_asked: 
     context.exit()
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -114,6 +117,8 @@ def main(context: click.Context) -> None:
         # A terminal that cannot show a character gets its number, not a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 __all__ = ["main"]

@@ -65,7 +65,7 @@ def open_database(file: str, *, write: bool = False, create: bool = False) -> Da
     import reactdb
 
     if write and not create and not os.path.exists(file):
-        raise CannotOpen(file, "it does not exist")
+        raise CannotOpen(os.path.abspath(file), "it does not exist")
     return reactdb.connect(file, read_only=not write)
 
 

@@ -206,7 +206,7 @@ def import_(
         if create and (primary_key is not None or not exists):
             database.table_create(table, primary_key or "id", exist_ok=True)
         elif not exists:
-            raise TableNotFound(table)
+            raise click.ClickException(f"{TableNotFound(table)} With --create the import makes it.")
         name = name_of(source)
         start = position_to_resume(database, table, name) if resume else None
         lines = Lines(stream, start)
