@@ -204,15 +204,13 @@ class Tailer:
             watched.close_inherited()
 
     def forget_all(self) -> None:
-        """In a forked child: no thread came along, and the connections are the parent's."""
+        """In a forked child: no thread came along, and what `forking` has not closed, it has left open for good."""
         self._lock = threading.Lock()
-        inherited.extend(self._watched.values())
         self._watched, self._paused = {}, {}
         self._thread = None
         self._wake = threading.Event()
 
 
-inherited: list[object] = []
 tailer = Tailer()
 watch = tailer.watch
 unwatch = tailer.unwatch
