@@ -53,8 +53,6 @@ class Writer:
         catalogue: Tables and indexes as this connection knows them: never older, nor newer, than what it writes to.
         has_own_epoch: This process has begun an epoch.
         guard: Notices that the file was moved; None in memory.
-        waiting: How long the connection waits for another process's lock.
-        distrust: Whether anything may be written, after damage was met.
         flushes: What of the write-ahead log is on the disk.
         upkeep: Checkpoints, compaction, retention.
     """
@@ -433,8 +431,7 @@ class Writer:
             try:
                 schema.touch(connection)
             except SQLiteError as error:
-                # Not left to the next in turn: until then nobody else could write.
-                self.roll_back()
+                self.roll_back()  # Not left to the next in turn: until then nobody else could write.
                 raise self._engine.translated(error, operation) from error
         with self._engine.publisher.committing:
             wal_bytes = self._commit_and_publish(connection, transactions, operation)
