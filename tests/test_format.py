@@ -142,6 +142,8 @@ class Failing(sqlite3.Connection):  # type: ignore[misc]
 @every_file_of_format_1
 def test_a_migration_that_fails_anywhere_leaves_the_old_format_whole(name: str, tmp_path: Path):
     path = unpack(name, tmp_path)
+    (tmp_path / "before").mkdir()
+    before = everything(unpack(name, tmp_path / "before"))
     failures = 0
     for fail_at in range(1, 100):
         copy = tmp_path / f"copy{fail_at}.db"
@@ -157,6 +159,7 @@ def test_a_migration_that_fails_anywhere_leaves_the_old_format_whole(name: str, 
             break
         finally:
             connection.close()
+        assert before == everything(copy)
         assert 1 == version_of(copy)
         assert contents(copy) == expected(name)
         copy.unlink()
@@ -165,6 +168,15 @@ def test_a_migration_that_fails_anywhere_leaves_the_old_format_whole(name: str, 
     assert path.exists()
     assert contents(copy) == expected(name)
     assert schema.FORMAT_VERSION == version_of(copy)
+
+
+def everything(path: Path) -> list[str]:
+    """A file's tables, their rows, and the list of migrations that were made: as statements that make them."""
+    connection = sqlite3.connect(path)
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
 
 
 class TestNewerFormats:

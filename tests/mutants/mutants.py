@@ -266,9 +266,7 @@ MUTANTS = [
         "store/forking.py",
         "        engine.abandon()",
         "        pass",
-        (
-            "tests/test_processes.py::TestFork::test_a_child_that_opens_the_file_again_outlives_its_parents_handle",
-        ),
+        ("tests/test_store_faults.py::TestFork::test_a_fork_inside_a_transaction_leaves_it_to_the_parent",),
     ),
     Mutant(
         "nobody looks whether locks have an effect",
