@@ -450,3 +450,15 @@ def test_plurals():
         terminal.plural(*pair)
         for pair in [(1, "entry"), (2, "entry"), (0, "change"), (1000, "table"), (2, "index")]
     ]
+
+
+def test_the_command_alone_shows_its_help():
+    result = run()
+    assert (0, True) == (result.exit_code, result.stdout.startswith("Usage: "))
+    assert "doctor" in result.stdout
+
+
+def test_a_mistake_in_the_command_line_is_a_sentence_with_an_end(file):
+    assert error_of(run("rows", file, "games", "--where", "score>")).endswith(
+        "found the end. Try `main rows --help`."
+    )

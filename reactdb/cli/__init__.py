@@ -63,7 +63,10 @@ class Commands(click.Group):
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "reactdb"
             message = error.format_message()
-            fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try `{where} --help`.", error.exit_code)
+            fail(
+                f"{message}{'' if message.endswith(('.', '?')) else '.'} Try `{where} --help`.",
+                error.exit_code,
+            )
         except click.ClickException as error:
             fail(error.format_message(), error.exit_code)
         except click.Abort:
@@ -71,7 +74,11 @@ class Commands(click.Group):
         except ReactDBError as error:
             fail(str(error))
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error))
+            fail(
+                f"{error.filename}: {error.strerror}"
+                if error.filename and error.strerror
+                else error.strerror or str(error)
+            )
         # `--help` and `--version` end with the exit code as the result.
         sys.exit(result if isinstance(result, int) and not isinstance(result, bool) else 0)
 
@@ -94,7 +101,10 @@ def print_version(context: click.Context, parameter: click.Parameter, is_asked: 
 
 
 @click.command(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
 )
 @click.option(
     "--version",
