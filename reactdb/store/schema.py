@@ -127,7 +127,8 @@ def identify(connection: Connection, path: str) -> int:
         return 0
     if version > FORMAT_VERSION:
         raise IncompatibleFormat(
-            f"{path} has format {version}, written by a newer reactdb; this one reads formats up to {FORMAT_VERSION}"
+            f"{path} has format {version}, written by a newer reactdb; this one reads formats up to {FORMAT_VERSION}: "
+            "upgrade reactdb"
         )
     return int(version)
 
