@@ -88,11 +88,12 @@ class Lane(Generic[T]):
 
     def find(self, values: Sequence[bytes], found: list[T]) -> None:
         """Add to `found` who waits for one of the values. Most changes concern nobody here: that is what has to be quick."""
-        bag, ranges = self.values, self.ranges
+        ranges = self.ranges
+        held, lowest, highest = self.values.held, ranges.lowest, ranges.highest
         for value in values:
-            if bag.held:
-                bag.find(value, found)
-            if ranges.lowest <= value < ranges.highest:
+            if held:
+                self.values.find(value, found)
+            if lowest <= value < highest:
                 ranges.find(value, found)
 
 

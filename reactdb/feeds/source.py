@@ -302,15 +302,16 @@ class ExpressionAxis:
 class IndexAxis:
     """The places of a document in an index."""
 
-    __slots__ = ("index",)
+    __slots__ = ("_id", "index")
 
     def __init__(self, index: IndexInfo) -> None:
         self.index = index
+        self._id = index.id
 
     def values(self, change: Change) -> Sequence[bytes]:
         # As the writer found them: no document is decoded for it.
         places = change.places
-        found = None if places is None else places.get(self.index.id)
+        found = None if places is None else places.get(self._id)
         if found is None:
             documents = (change.old_val, change.new_val)
             entries = [self.index.entries(document) for document in documents if document is not None]
