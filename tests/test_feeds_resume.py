@@ -236,6 +236,15 @@ def test_the_newest_changes_stay_and_the_rest_is_counted(games, size):
     assert [event["new_val"]["id"] for event in found[1:]] == list(range(10 - size, 11))
 
 
+def test_documents_that_a_squashing_queue_has_no_room_for_are_counted_too(games):
+    with games.changes(squash=True, changefeed_queue_size=3).cursor() as cursor:
+        games.insert([{"id": number} for number in range(10)])
+        found = rest(cursor)
+
+    assert found[0] == {"error": "Changefeed cache over array size limit, skipped 7 elements."}
+    assert [event["new_val"]["id"] for event in found[1:]] == [7, 8, 9]
+
+
 def test_a_queue_that_is_just_full_drops_nothing(games):
     with games.changes(changefeed_queue_size=5).cursor() as cursor:
         games.insert([{"id": number} for number in range(5)])

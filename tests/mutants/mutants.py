@@ -342,7 +342,7 @@ MUTANTS = [
         ("                del pending[next(iter(pending))]\n                self.dropped += 1"),
         "                del pending[next(iter(pending))]",
         (
-            "tests/test_laws_feeds_squash.py::test_a_squashing_feed_overflows_when_there_are_too_many_documents",
+            "tests/test_feeds_resume.py::test_documents_that_a_squashing_queue_has_no_room_for_are_counted_too",
         ),
     ),
     Mutant(
@@ -381,14 +381,8 @@ MUTANTS = [
     Mutant(
         "a subscriber that raises stops those after it",
         "feeds/consumer.py",
-        (
-            "            except Exception as error:\n"
-            "                return self._broken(error, is_observers=True)"
-        ),
-        (
-            "            except GeneratorExit as error:\n"
-            "                return self._broken(error, is_observers=True)"
-        ),
+        "        except Exception as error:\n            return self._broken(error, is_observers=not member.path)",
+        "        except GeneratorExit as error:\n            return self._broken(error, is_observers=not member.path)",
         ("tests/test_feeds_delivery.py::test_a_subscriber_that_raises_ends_its_own_feed_only",),
     ),
     # ----- resuming
