@@ -21,7 +21,7 @@ settings.register_profile(
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-# A shell that starts these tests in the background lets them, and every process that they start, ignore Ctrl-C; some are about it.
+# A shell that starts these tests in the background lets them, and what they start, ignore Ctrl-C; some are about it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
