@@ -255,6 +255,21 @@ except reactdb.ReactDBError as error:
     print(type(error).__name__, error)
 """
 
+COMMAND_OF_ANOTHER_USER = """
+import os, sys
+from click.testing import CliRunner
+import reactdb
+from reactdb.cli import main
+arguments = sys.argv[1:]
+# As above: imported before, and by what is done: here to no file.
+for command in ("doctor", "inspect"):
+    CliRunner().invoke(main, [command, "no such file"])
+CliRunner().invoke(main, ["export", "--salvage", "no such file"])
+reactdb.connect(":memory:").table_create("games").count().run()
+os.setgroups([]); os.setgid({nobody}); os.setuid({nobody})
+print(CliRunner().invoke(main, arguments).stderr)
+"""
+
 
 class TestPermissions:
     """Root may do everything, so another user tries, in another process."""
@@ -296,6 +311,28 @@ class TestPermissions:
             f"CannotOpen cannot open {folder / 'a.db'}: it, or its folder {folder}, may not"
         )
         assert told.endswith("copy it to a folder where they can be made")
+
+    @pytest.mark.parametrize("command", ["doctor", "inspect"])
+    def test_the_command_line_says_what_helps_in_a_read_only_folder(self, folder, command):
+        told = self.commanded(folder, command, folder / "a.db")
+
+        assert told.startswith(f"reactdb: cannot open {folder / 'a.db'}: it, or its folder {folder}, may not")
+        assert told.endswith("copy it to a folder where they can be made")
+
+    def test_a_salvage_in_a_read_only_folder_says_that_there_can_be_a_target(self, folder):
+        told = self.commanded(folder, "export", "--salvage", folder / "a.db")
+
+        assert told == (
+            f"reactdb: {folder / 'a.db'}.salvaged: Permission denied; name a TABLE and a TARGET elsewhere to write to: "
+            "reactdb export --salvage FILE TABLE TARGET"
+        )
+
+    @staticmethod
+    def commanded(folder: Path, *arguments: object) -> str:
+        with reactdb.connect(folder / "a.db") as db:
+            db.table_create("games").insert({"id": 1})
+        folder.chmod(0o555)
+        return in_process(COMMAND_OF_ANOTHER_USER.format(nobody=NOBODY), *arguments)
 
     def test_a_file_in_a_read_only_folder_can_be_read_while_a_writer_has_it_open(self, folder):
         with reactdb.connect(folder / "a.db") as db:

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import reactdb
 from reactdb import cli, row
 from reactdb.cli import changelines, files, main, rows, terminal
+from reactdb.store.upkeep import MAKE_ROOM
 
 
 def run(*arguments, **options):
@@ -416,6 +417,29 @@ def test_vacuum_makes_the_file_smaller(file):
 
     assert 0 == result.exit_code, result.output
     assert file.stat().st_size < before / 5
+
+
+@pytest.mark.parametrize("arguments", [("compact", "--keep", 0), ("rows", "games"), ("import", "games")])
+def test_an_empty_file_is_not_made_a_database(tmp_path, arguments):
+    path = tmp_path / "empty.db"
+    path.touch()
+    command, *rest = arguments
+
+    assert "it is empty: no database" in error_of(run(command, path, *rest))
+    assert 0 == path.stat().st_size
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_compact_without_room_advises_its_own_option(file, monkeypatch):
+    def refuse(*arguments, **options):
+        raise reactdb.DiskFull(f"compact: no room left: {MAKE_ROOM}")
+
+    monkeypatch.setattr(reactdb.Database, "compact", refuse)
+    error = error_of(run("compact", file, "--keep", 0))
+
+    assert "vacuum=" in MAKE_ROOM
+    assert "vacuum=" not in error
+    assert "with --vacuum when there is room" in error
 
 
 def test_compact_wants_one_of_the_two(file):

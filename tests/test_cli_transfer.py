@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import codec
-from reactdb.cli import importing, jsonform, main
+from reactdb.cli import exporting, importing, jsonform, main
 
 EVERY_TYPE = {
     "id": 1,
@@ -587,3 +588,27 @@ def test_ctrl_c_keeps_whole_batches(file):
         b"reactdb: interrupted; 4 documents of the lines before are stored"
     )
     assert 4 == len(documents(file))
+
+
+def test_a_missing_file_is_told_how_to_be_made(tmp_path):
+    error = error_of(run("import", tmp_path / "none.db", "people", input='{"id": 1}\n'))
+
+    assert error.endswith("none.db: it does not exist; --create makes one, and the table in it")
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is full")
+def test_an_export_to_a_full_disk_names_its_target(file):
+    result = run("export", file, "people", "/dev/full")
+
+    assert 1 == result.exit_code
+    assert "/dev/full: No space left on device" == error_of(result)
+
+
+def test_an_export_to_a_file_on_a_full_disk_names_it_and_leaves_nothing(tmp_path):
+    target = tmp_path / "people.jsonl"
+    with pytest.raises(OSError, match="No space left") as caught, exporting.opened(str(target)):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    assert str(target) == caught.value.filename
+    assert [] == list(tmp_path.iterdir())

@@ -700,3 +700,10 @@ def test_ctrl_c_ends_with_a_summary(monkeypatch):
     assert "stopped    by you" in outcome.output
     assert "boards and counters equal a fresh read" in outcome.output
     assert before == signal.getsignal(signal.SIGINT)
+
+
+def test_data_that_is_not_there_is_told_in_words(tmp_path):
+    result = CliRunner().invoke(demo, ["--data", str(tmp_path / "nope")])
+
+    assert 1 == result.exit_code
+    assert f"Error: {tmp_path / 'nope'}: No such file or directory\n" == result.stderr

@@ -623,3 +623,40 @@ def test_a_database_lists_the_subscriptions_that_are_open(db, games):
     assert ["range"] == [one["kind"] for one in db.subscriptions()]
     kept.dispose()
     assert db.subscriptions() == []
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a subscriber may be, and what a feed says of itself
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "words"),
+    [
+        ((5,), "on_next is a callable, an observer or None, not 5"),
+        ((print, "x"), "on_error is a callable or None, not 'x'"),
+        ((print, None, 0), "on_completed is a callable or None, not 0"),
+    ],
+)
+def test_what_cannot_be_called_is_refused(db: Any, callbacks: Any, words: str) -> None:
+    feed = db.table_create("called").changes()
+    with pytest.raises(reactdb.InvalidOption, match=f"^{words}$"):
+        feed.subscribe(*callbacks)
+
+    assert [] == db.subscriptions()
+
+
+def test_a_feed_says_what_it_is_also_when_the_database_is_closed(db: Any) -> None:
+    games = db.table_create("shown")
+    games.index_create("score")
+    feeds = [games.changes(), games.get(1).changes(), games.order_by(index="score").limit(3).changes()]
+
+    assert [
+        "<Feed range of table 'shown'>",
+        "<Feed point of table 'shown'>",
+        "<Feed limit of table 'shown'>",
+    ] == [repr(feed) for feed in feeds]
+    assert "<Feed all tables>" == repr(db.changes())
+    united = feeds[1].union(db.changes())
+    assert "<Feed union of 2: point of table 'shown', all tables>" == repr(united)
+    db.close()
+    assert "<Feed table 'shown'>" == repr(feeds[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -253,6 +254,44 @@ class TestTheSwitchToWal:
 
         with pytest.raises(reactdb.CannotOpen, match="cannot keep a write-ahead log"):
             reactdb.connect(path)
+
+
+def make_other(path: Path, kind: str) -> None:
+    """Something with a name that is no regular file."""
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+    else:
+        path.symlink_to(os.devnull)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
+@pytest.mark.parametrize("kind", ["fifo", "socket", "device"])
+class TestWhatIsNoRegularFile:
+    @pytest.fixture
+    def path(self) -> Iterator[Path]:
+        # The name of a socket must be short.
+        with tempfile.TemporaryDirectory(prefix="reactdb-") as folder:
+            yield Path(folder) / "a.db"
+
+    @pytest.mark.parametrize("read_only", [False, True])
+    def test_it_is_refused_and_nothing_is_left_beside_it(self, path, kind, read_only):
+        make_other(path, kind)
+        with pytest.raises(reactdb.CannotOpen, match=r"it is not a regular file$"):
+            reactdb.connect(path, read_only=read_only)
+
+        assert ["a.db"] == files_of(path)
+        assert not any(os.path.lexists(os.devnull + suffix) for suffix in SUFFIXES[1:])
+
+    def test_it_is_not_removed(self, path, kind):
+        make_other(path, kind)
+        with pytest.raises(reactdb.CannotOpen, match=r"it is not a regular file$"):
+            reactdb.remove(path)
+
+        assert ["a.db"] == files_of(path)
+        assert os.path.exists(os.devnull)
 
 
 FOREIGN_READER = """

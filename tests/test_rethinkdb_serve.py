@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,15 @@ def test_what_would_be_unsafe_or_unclear_is_refused(
 
     assert 2 == server.returncode
     assert words in errors
+
+
+def test_a_port_in_use_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = command(str(tmp_path / "arena.db"), "--rethinkdb", "--port", str(port))
+        output, errors = server.communicate(timeout=20)
+
+    assert (1, "") == (server.returncode, output)
+    assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --port\n" == errors

@@ -9,6 +9,7 @@ import click
 
 from reactdb.cli.files import file_argument, json_option, open_database
 from reactdb.cli.terminal import plural, size
+from reactdb.errors import DiskFull
 
 
 @click.command()
@@ -40,7 +41,11 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
     kept = keep if keep_days is None else timedelta(days=keep_days)
     with open_database(file, write=True) as database:
         before = measure(file)
-        removed = database.compact(kept, vacuum=vacuum)
+        try:
+            removed = database.compact(kept, vacuum=vacuum)
+        except DiskFull as error:
+            # Its advice is for Python.
+            raise DiskFull(str(error).replace("vacuum=True", "--vacuum")) from error
         after = measure(file)
     if as_json:
         write_line({"removed": removed, "before": asdict(before), "after": asdict(after)})

@@ -72,8 +72,11 @@ def demo(
     try:
         steps = flights.day_steps(flights.parse_day(day), data)
         result = _replay(steps, speed, file, with_board)
-    except (reactdb.ReactDBError, OSError) as error:
+    except reactdb.ReactDBError as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        told = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        raise click.ClickException(told) from error
 
     if as_json:
         click.echo(json.dumps(figures(result), indent=2))

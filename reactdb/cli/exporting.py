@@ -124,7 +124,23 @@ def export(
 
 @contextmanager
 def opened(target: str) -> Iterator[BinaryIO]:
-    """Where to write: standard output for `-`; otherwise a new file that takes the name when it is complete."""
+    """Where to write: standard output for `-`; otherwise a new file that takes the name when it is complete.
+
+    Raises:
+        OSError: With the target's name, also where a write fails, as on a full disk.
+    """
+    try:
+        with _stream(target) as stream:
+            yield stream
+    except OSError as error:
+        # A failed write knows no name.
+        if error.filename is None and error.strerror:
+            error.filename = "standard output" if target == "-" else target
+        raise
+
+
+@contextmanager
+def _stream(target: str) -> Iterator[BinaryIO]:
     if target == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -56,16 +56,24 @@ def json_option(words: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=words)
 
 
-def open_database(file: str, *, write: bool = False, create: bool = False) -> Database:
-    """Open an existing file, to read only unless `write`; a missing one is made only where `create`.
+def open_database(file: str, *, write: bool = False, create: bool = False, advice: str = "") -> Database:
+    """Open an existing file, to read only unless `write`; a missing or empty one is made a database only where `create`.
+
+    Args:
+        advice: What to do where there is no database, for the end of the sentence that says so.
 
     Raises:
-        CannotOpen: It does not exist, or what `reactdb.connect` says.
+        CannotOpen: There is no database, or what `reactdb.connect` says.
     """
     import reactdb
+    from reactdb.store.sqlite import file_bytes
 
     if write and not create and not os.path.exists(file):
-        raise CannotOpen(os.path.abspath(file), "it does not exist")
+        raise CannotOpen(os.path.abspath(file), f"it does not exist{advice}")
+    # One with a write-ahead log has lost something, which `connect` says.
+    path = os.path.realpath(file)
+    if not create and os.path.isfile(path) and not file_bytes(path) and not file_bytes(path + "-wal"):
+        raise CannotOpen(path, f"it is empty: no database{advice}")
     return reactdb.connect(file, read_only=not write)
 
 

@@ -201,7 +201,11 @@ def import_(
     declared = declared_types(types)
     if source != "-":
         refuse_database(file, source)
-    with opened(source) as (stream, total), open_database(file, write=True, create=create) as database:
+    advice = "; --create makes one, and the table in it"
+    with (
+        opened(source) as (stream, total),
+        open_database(file, write=True, create=create, advice=advice) as database,
+    ):
         exists = table in database.table_list()
         if create and (primary_key is not None or not exists):
             database.table_create(table, primary_key or "id", exist_ok=True)

@@ -36,7 +36,7 @@ def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
     with Progress("documents") as progress:
         for one in chosen:
             if table is None:
-                os.makedirs(folder, exist_ok=True)
+                make_folder(folder)
                 # Names have letters, digits and _.- only, unless they are damaged as well.
                 name = (
                     one.name
@@ -55,6 +55,17 @@ def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
         for line in lines(found, chosen, targets):
             click.echo(one_line(line), err=True)
     sys.exit(0 if is_whole else 1)
+
+
+def make_folder(folder: str) -> None:
+    """Raises: ClickException: It cannot be made; what to do instead."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(
+            f"{folder}: {error.strerror}; name a TABLE and a TARGET elsewhere to write to: "
+            "reactdb export --salvage FILE TABLE TARGET"
+        ) from error
 
 
 def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) -> None:

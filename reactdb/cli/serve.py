@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,14 @@ def serve(
             message_s=3 * timeout,
             streams=max_streams,
         )
-        asyncio.run(_serve(file, host, port, Credentials(user, password), limits, durability))
+        try:
+            asyncio.run(_serve(file, host, port, Credentials(user, password), limits, durability))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise click.ClickException(
+                f"port {port} on {host} is in use; choose another with --port"
+            ) from error
 
 
 async def _serve(

@@ -22,12 +22,12 @@ from typing import Any, cast
 import reactivex
 from reactivex import abc
 
-from reactdb.errors import QueryError, ReactDBError, UsageError
+from reactdb.errors import InvalidOption, QueryError, ReactDBError, UsageError, shown
 from reactdb.feeds import terms
 from reactdb.feeds.consumer import BaseConsumer, Flow, PushConsumer
 from reactdb.feeds.cursors import AsyncConsumer, PullConsumer
 from reactdb.feeds.hub import FeedHub
-from reactdb.feeds.inspect import explain, stats
+from reactdb.feeds.inspect import explain, in_words, stats
 from reactdb.feeds.options import check_timeout
 from reactdb.feeds.request import Request
 from reactdb.feeds.terms import Term
@@ -93,11 +93,17 @@ class Feed(Stays, reactivex.Observable[Event]):
             What ends it: `dispose()`. A subscription that nobody disposes lives as long as the database.
 
         Raises:
+            InvalidOption: There is something that cannot be called.
             Whatever keeps it from beginning, where there is no `on_error` to tell it to.
         """
         if hasattr(on_next, "on_next"):
             observer = cast(abc.ObserverBase[Event], on_next)
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
+        if on_next is not None and not callable(on_next):
+            raise InvalidOption(f"on_next is a callable, an observer or None, not {shown(on_next)}")
+        for name, callback in (("on_error", on_error), ("on_completed", on_completed)):
+            if callback is not None and not callable(callback):
+                raise InvalidOption(f"{name} is a callable or None, not {shown(callback)}")
         consumer = PushConsumer(
             on_next,
             on_error,
@@ -230,6 +236,12 @@ class Feed(Stays, reactivex.Observable[Event]):
             and not self._flow.terms
             and request.options.include_initial
             and request.options.include_offsets
+        )
+
+    def __repr__(self) -> str:
+        found = [in_words(request) for request in self._flow.requests()]
+        return (
+            f"<Feed {found[0]}>" if len(found) == 1 else f"<Feed union of {len(found)}: {', '.join(found)}>"
         )
 
     def explain(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reactdb.errors import ReactDBError
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
@@ -36,6 +37,18 @@ def explain(request: Request) -> dict[str, Any]:
         "on_overflow": options.on_overflow,
         "callables": callables,
     }
+
+
+def in_words(request: Request) -> str:
+    """The kind of feed and its table; only the table where nobody can look any more."""
+    table = request.query.table
+    if table == ALL_TABLES:
+        return "all tables"
+    words = f"table {table!r}"
+    try:
+        return f"{request.fresh_plan().view.kind} of {words}"
+    except ReactDBError:
+        return words
 
 
 def routing_in_words(routes: Sequence[Route]) -> str:

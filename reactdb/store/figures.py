@@ -29,7 +29,7 @@ def opened(path: str) -> Iterator[Connection]:
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy: It cannot even be asked.
     """
     path = os.path.realpath(path)
-    if os.path.isdir(path) or not os.path.exists(path):
+    if not os.path.isfile(path):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
     connection = sqlite.connect(path, mode="ro", busy_timeout_s=BUSY_TIMEOUT_S)
     try:

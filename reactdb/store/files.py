@@ -23,12 +23,15 @@ SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 def check_path(path: str, *, read_only: bool) -> None:
-    """Raises: CannotOpen: There is no file here and none can be made, or only the write-ahead log of one."""
+    """Raises: CannotOpen: There is no file here and none can be made, or only the write-ahead log of one; or what is here is a
+    folder, a device, a pipe or a socket."""
     folder = os.path.dirname(path)
     if os.path.isdir(path) or not os.path.isdir(folder):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
     is_there = os.path.exists(path)
-    if not is_there and (read_only or not os.access(folder, os.W_OK)):
+    # Looked at, never opened: a pipe would wait for its other end.
+    is_fit = os.path.isfile(path) if is_there else not read_only and os.access(folder, os.W_OK)
+    if not is_fit:
         raise CannotOpen(path, sqlite.reason_not_opened(path))
     wal = path + "-wal"
     if size(wal) and not size(path):
@@ -67,11 +70,12 @@ def remove(path: str) -> None:
     """Remove a database: all of its files. The caller has made sure that this process does not have it open.
 
     Raises:
-        CannotOpen: There is nothing to remove, or it cannot be opened to see whose it is.
+        CannotOpen: There is nothing to remove, or no regular file, or it cannot be opened to see whose it is.
         DatabaseBusy: Another process has it open.
         NotADatabase: It is not a reactdb database.
     """
-    if os.path.isdir(path) or not any(os.path.lexists(path + suffix) for suffix in SUFFIXES):
+    is_other = os.path.exists(path) and not os.path.isfile(path)
+    if is_other or not any(os.path.lexists(path + suffix) for suffix in SUFFIXES):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
     if size(path):
         _check_nobody_has_it(path)

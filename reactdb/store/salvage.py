@@ -70,7 +70,7 @@ class Salvage:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)
-        if os.path.isdir(self.path) or not os.path.exists(self.path):
+        if not os.path.isfile(self.path):
             raise CannotOpen(self.path, sqlite.reason_not_opened(self.path))
         self.tables: dict[int, SavedTable] = {}
         self.troubles: list[str] = []

@@ -224,7 +224,7 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     if (
         name.startswith("SQLITE_CANTOPEN")
         or "unable to open" in text
-        or (is_read_only and operation == "open")
+        or (is_read_only and operation in ("open", "read"))
     ):
         return CannotOpen(path, reason_not_opened(path))
     if name == "SQLITE_PROTOCOL" or "locking protocol" in text:
@@ -278,6 +278,8 @@ def reason_not_opened(path: str) -> str:
         )
     if not os.path.exists(path):
         return "it does not exist" if os.access(folder, os.W_OK) else f"the folder {folder} cannot be written"
+    if not os.path.isfile(path):
+        return "it is not a regular file"
     if not os.access(path, os.R_OK):
         return "it may not be read (permission denied)"
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
