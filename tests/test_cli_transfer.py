@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import codec
-from reactdb.cli import exporting, importing, jsonform, main
+from reactdb.cli import importing, jsonform, main
 
 EVERY_TYPE = {
     "id": 1,
@@ -233,7 +232,7 @@ def test_csv_has_no_form_for_changes(file, options):
     )
 
 
-def test_a_failed_export_leaves_the_old_file_alone(file, tmp_path, monkeypatch):
+def test_a_failed_export_names_its_target_and_leaves_the_old_file_alone(file, tmp_path, monkeypatch):
     fill(file, [{"id": 1}])
     target = tmp_path / "out.jsonl"
     target.write_text("precious")
@@ -244,7 +243,7 @@ def test_a_failed_export_leaves_the_old_file_alone(file, tmp_path, monkeypatch):
     monkeypatch.setattr(jsonform, "dumps", fails)
     result = run("export", file, "people", target)
 
-    assert (1, "No space left on device") == (result.exit_code, error_of(result))
+    assert (1, f"{target}: No space left on device") == (result.exit_code, error_of(result))
     assert "precious" == target.read_text()
     assert not list(tmp_path.glob("*.part"))
 
@@ -599,16 +598,8 @@ def test_a_missing_file_is_told_how_to_be_made(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is full")
 def test_an_export_to_a_full_disk_names_its_target(file):
+    fill(file, [{"id": 1}])
     result = run("export", file, "people", "/dev/full")
 
     assert 1 == result.exit_code
     assert "/dev/full: No space left on device" == error_of(result)
-
-
-def test_an_export_to_a_file_on_a_full_disk_names_it_and_leaves_nothing(tmp_path):
-    target = tmp_path / "people.jsonl"
-    with pytest.raises(OSError, match="No space left") as caught, exporting.opened(str(target)):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    assert str(target) == caught.value.filename
-    assert [] == list(tmp_path.iterdir())
