@@ -155,8 +155,9 @@ class Workshop:
         futures: list[Future[Verdicts]] = [self._judges.submit(judge_chunk, path, chunk) for chunk in chunks]
         yield from (future.result() for future in futures)
 
-    def image_of(self, run: Run, spec: Spec) -> tuple[dict[str, bytes], Run] | None:
-        """An image, and the run with what is known of a database that goes on from there; None where it is not as it must be."""
+    def image_of(self, run: Run, spec: Spec) -> tuple[list[str], tuple[dict[str, bytes], Run] | None]:
+        """(what is wrong with an image, the image and the run with what is known of a database that goes on from there). None
+        for the second, where the image holds a write that failed in COMMIT: as legal, but the run does not know of it."""
         disk = Disk(run.recording)
         for event in run.recording.events[: spec.place]:
             disk.advance(event)
@@ -165,11 +166,11 @@ class Workshop:
         expectation = history.expectation(run.recording.marks, spec.place)
         complaints, held = judge(files, expectation, self._folder / "image")
         if complaints or held is None or held.commits > len(run.order) or held.log is not expectation.log:
-            return None
+            return complaints, None
         kept = tuple(one.token for one in expectation.tokens if one.commits <= held.commits)
         lost = tuple(one.token for one in expectation.tokens if one.seq > held.picture.seq)
         model = history.model(held.commits)
-        return files, replace(run, base=model, kept=kept, lost=lost)
+        return complaints, (files, replace(run, base=model, kept=kept, lost=lost))
 
 
 @lru_cache(maxsize=2)
@@ -246,11 +247,9 @@ def cut_twice(shop: Workshop, images: int, *, seed: int) -> Result:
         first = shop.record(name, seed * 1_000 + 500 + number)
         number += 1
         spec = Spec(random.randrange(len(first.recording.events)), random.randrange(KINDS), 0)
-        found = shop.image_of(first, spec)
+        complaints, found = shop.image_of(first, spec)
+        result.failures += [f"{name}, seed {first.seed}, {spec}, to recover: {what}" for what in complaints]
         if found is None:
-            result.failures.append(
-                f"{name}, seed {first.seed}, {spec}: the image to recover is not as it must be"
-            )
             continue
         files, base = found
         steps = scenario_of(name).steps(Random(f"{name}/{first.seed}"))
