@@ -112,6 +112,7 @@ class Engine:
                 self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
                 self._writer = Writer(self, connection)
+                self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
         except sqlite.READ_ERRORS as error:
             connection.close()
             raise sqlite.translate(error, "open", self.path) from error
@@ -183,6 +184,7 @@ class Engine:
         if self._unusable is None:
             self._unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
+        self.readers.settle()
         self.readers.close_idle()
         if writer is not None:
             writer.close()

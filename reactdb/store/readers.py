@@ -12,9 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.sqlite import Connection
+
+if TYPE_CHECKING:
+    from reactdb.store.walk import Walk
 
 # Reader connections that are kept open.
 IDLE_READERS = 8
@@ -45,11 +49,13 @@ class Readers:
     Attributes:
         idle: Those that nobody uses just now.
         reading: Those that are inside of a read, and since when (monotonic).
+        walks: What reads for as long as somebody takes.
     """
 
     def __init__(self) -> None:
         self.idle: deque[Reader] = deque()
         self.reading: dict[Reader, float] = {}
+        self.walks: set[Walk] = set()
         self._open: set[Reader] = set()
         self._gate = Lock()
         self._shut = Shut()
@@ -76,6 +82,11 @@ class Readers:
         with self._gate:
             self._open.discard(reader)
             reader.connection.close()
+
+    def settle(self) -> None:
+        """Let no walk keep a reader any longer."""
+        for walk in list(self.walks):
+            walk.settle()
 
     def close_idle(self) -> None:
         """Those that nobody uses just now. The others are closed when they are given back."""

@@ -149,7 +149,7 @@ class Snapshot:
         cursor = self.connection.execute(
             ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, -1)
         )
-        return self._whole(table, cursor.fetchall())[1]
+        return self.whole(table, cursor.fetchall())[1]
 
     def entries(
         self,
@@ -251,9 +251,9 @@ class Snapshot:
             seq = change.prev
 
     def _whole_rows(self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]) -> list[Row]:
-        return list(map(tuple.__new__, repeat(Row), zip(*self._whole(table, rows), strict=True)))
+        return list(map(tuple.__new__, repeat(Row), zip(*self.whole(table, rows), strict=True)))
 
-    def _whole(
+    def whole(
         self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The keys and documents of rows with seals, all of them as they were written."""
