@@ -113,6 +113,7 @@ class Engine:
             else:
                 self._writer = Writer(self, connection)
                 self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
+                self._writer.upkeep.before_removal = self.readers.pages.complete
         except sqlite.READ_ERRORS as error:
             connection.close()
             raise sqlite.translate(error, "open", self.path) from error
@@ -182,6 +183,7 @@ class Engine:
         if listener is not None:
             listener.close()
         if self._unusable is None:
+            self.readers.pages.complete()
             self._unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
         self.readers.settle()

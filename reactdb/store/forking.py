@@ -74,6 +74,7 @@ class Pause:
             if self._turn is None:
                 return
         engine.readers.settle()
+        engine.readers.pages.complete()
         if not engine.readers.pause(end):
             return
         for follower in followers:

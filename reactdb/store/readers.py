@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from reactdb.store.catalogue import Catalogue
+from reactdb.store.log_pages import KnownPages
 from reactdb.store.sqlite import Connection
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Readers:
     Attributes:
         idle: Those that nobody uses just now.
         reading: Those that are inside of a read, and since when (monotonic).
+        pages: Pages of the log that may have to read in it again.
         walks: What reads for as long as somebody takes.
     """
 
@@ -56,6 +58,7 @@ class Readers:
         self.idle: deque[Reader] = deque()
         self.reading: dict[Reader, float] = {}
         self.walks: set[Walk] = set()
+        self.pages = KnownPages()
         self._open: set[Reader] = set()
         self._gate = Lock()
         self._shut = Shut()
