@@ -40,6 +40,7 @@ from reactdb.store.walk import Page, pages
 NO_PLACES: Sequence[bytes] = ()
 # Bytes of a number in a place: entries of one document, or keys of one get_all.
 _NUMBER_BYTES = 4
+_FIRST = bytes(_NUMBER_BYTES)
 # Every array's key bytes are below these.
 LAST_ARRAY = collation.key_bytes([collation.maxval])
 
@@ -126,6 +127,29 @@ class Source:
             return NO_PLACES
         place = value + key + _number(tag)
         return (turned(place) if self.is_reversed else place,)
+
+    def known_places(self, change: Change) -> tuple[bytes | None, bytes | None] | None:
+        """The place before and after the change, as the writer has found them: no document is decoded for it. None where it
+        has not, or where a document may have several."""
+        index, places = self.index, change.places
+        if index is None or places is None or index.multi or self._positions is not None:
+            return None
+        values = places.get(index.id, NO_PLACES)
+        if len(values) == 2:
+            old, new = values
+            return self._known_place(old, change.key_bytes), self._known_place(new, change.key_bytes)
+        if len(values) == 1 and change.old_bytes is None:
+            return None, self._known_place(values[0], change.key_bytes)
+        if len(values) == 1 and change.new_bytes is None:
+            return self._known_place(values[0], change.key_bytes), None
+        # The same before and after, or not in the index either before or after.
+        return None
+
+    def _known_place(self, value: bytes, key: bytes) -> bytes | None:
+        if not self.start <= value < self.stop:
+            return None
+        place = value + key + _FIRST
+        return turned(place) if self.is_reversed else place
 
     # -----------------------------------------------------------------------------------------------------------
     # A snapshot
