@@ -171,6 +171,9 @@ class SquashQueue:
 
     def _fold(self, deltas: Sequence[AnyDelta]) -> None:
         for delta in deltas:
+            if type(delta) is Change:
+                self._fold_one((delta.table_id, delta.key_bytes), delta)
+                continue
             if type(delta) is Delta and delta.group is not None:
                 self._has_groups = True
             if type(delta) is Delta and delta.leaving is not None:
