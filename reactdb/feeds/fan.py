@@ -33,6 +33,9 @@ CHANGES_IN_A_TURN = 1_000
 # Rolls that are kept before it is looked which of them are still of use.
 ROLLS = 8
 
+# The queue of a fan that has told nothing yet. One of its own takes more room than all the rest of an idle fan.
+NOTHING_QUEUED: deque[tuple[AnyDelta, Roll]] = deque(maxlen=0)
+
 OnEvent = Callable[[Event], object]
 
 
@@ -127,11 +130,11 @@ class Fan:
         self._roll: Roll | None = None
         # All that somebody may still be told by.
         self._rolls: list[Roll] = []
-        self._queue: deque[tuple[AnyDelta, Roll]] = deque()
+        self._queue = NOTHING_QUEUED
         # Held by who takes from the left: the teller, and the publisher where there are too many.
         self._lock = threading.Lock()
         # How many were dropped that were to be told by that roll.
-        self._skipped: deque[tuple[int, Roll]] = deque()
+        self._skipped: list[tuple[int, Roll]] = []
         self._telling: Telling | None = None
         self._is_awake = False
         # Shared by all who came at the same time.
@@ -163,6 +166,8 @@ class Fan:
         """Queue what one change does."""
         roll = self._roll or self._new_roll()
         queue = self._queue
+        if queue is NOTHING_QUEUED:
+            queue = self._queue = deque()
         for delta in deltas:
             queue.append((delta, roll))
         self.added += len(deltas)
