@@ -76,7 +76,7 @@ def test_a_workload_with_feeds_runs_and_tells_its_cost_and_that_of_opening_one(t
     assert ended.returncode == 0, ended.stderr
     [workload] = json.loads(file.read_text())["workloads"]
 
-    assert {"raw+log", "reactdb"} == workload["peers"].keys()
+    assert {"raw+log", "reactdb"} <= workload["peers"].keys()
     assert {"cpu", "wall", "subscribe"} == workload["peers"]["reactdb"].keys()
 
 
