@@ -42,6 +42,8 @@ Figures = dict[str, float]
 the CPU that a feed adds to an operation; and in microseconds "p50" and "p99" of wall, "subscribe", the CPU of opening one
 feed, and "first", wall until its first document."""
 
+KEPT_S: Final = 4 * 3_600
+
 Fill = Callable[[Store], object]
 
 
@@ -83,7 +85,10 @@ class Bench:
     Attributes:
         peer: Who runs it.
         scale: 1.0 in earnest; less for a quick look.
+        latest: The folder of the database that was made or copied last.
     """
+
+    latest: Path
 
     def __init__(self, peer: Peer, scale: float, folder: Path) -> None:
         self.peer = peer
@@ -133,7 +138,7 @@ class Bench:
         minute to make. To be read from, never written to.
 
         It lies in the folder for temporary files, under a name with a digest of the code that makes it: who changes the
-        code gets a new one, and the old ones are removed.
+        code gets a new one, and the old ones are removed when they have not been used for hours.
         """
         folder = kept_folder() / f"{self.peer.name}-{name}-{self.scale:g}"
         if not folder.exists():
@@ -169,7 +174,7 @@ class Bench:
 
     def _new_folder(self, *, make: bool = True) -> Path:
         self._runs += 1
-        folder = self._folder / f"run-{self._runs}"
+        folder = self.latest = self._folder / f"run-{self._runs}"
         if make:
             folder.mkdir(parents=True)
         return folder
@@ -184,9 +189,12 @@ def kept_folder() -> Path:
     digest.update((ROOT / "benchmarks/documents.py").read_bytes())
     above = Path(tempfile.gettempdir()) / "reactdb-benchmarks-kept"
     folder = above / digest.hexdigest()[:16]
-    if not folder.exists():
-        shutil.rmtree(above, ignore_errors=True)
-        folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.touch()
+    for other in above.iterdir():
+        # Not at once: somebody may run another version meanwhile.
+        if time.time() - other.stat().st_mtime > KEPT_S:
+            shutil.rmtree(other, ignore_errors=True)
     return folder
 
 

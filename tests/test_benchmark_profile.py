@@ -26,7 +26,7 @@ def spend(sampler: Sampler) -> None:
     sampler.stop()
 
 
-@pytest.fixture()
+@pytest.fixture
 def sampled() -> Sampled:
     try:
         sampler = Sampler()
