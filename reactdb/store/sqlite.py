@@ -1,7 +1,8 @@
 """The one SQLite module of the process, connections to it, and its errors in our words.
 
-`sqlite_utils.utils.sqlite3` is pysqlite3 where that is installed and the standard library's module elsewhere. Two copies
-of SQLite on one file in one process drop each other's locks, so every connection of reactdb comes from here.
+That module is pysqlite3 where it is installed and the standard library's elsewhere: the one that `sqlite_utils.utils` chooses,
+chosen here in the same way, because importing that takes longer than opening a file. Two copies of SQLite on one file in one
+process drop each other's locks, so every connection of reactdb comes from here.
 
 Checkpoints are never SQLite's own: before 3.51.3 a checkpoint by one connection can corrupt a write-ahead log that another
 is committing to, unless nobody can commit meanwhile. `checkpoints` sees to that.
@@ -15,10 +16,9 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-
-from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]
 
 from reactdb.errors import (
     CannotOpen,
@@ -32,6 +32,15 @@ from reactdb.errors import (
     ReadOnlyDatabase,
     StorageError,
 )
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        sqlite3 = import_module("pysqlite3")
+        import_module("pysqlite3.dbapi2")
+    except ImportError:
+        sqlite3 = import_module("sqlite3")
 
 Connection = Any  # sqlite3.Connection of whichever module was found
 SQLiteError: type[Exception] = sqlite3.Error
