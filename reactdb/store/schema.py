@@ -118,7 +118,7 @@ def make(connection: Connection, version: int = FORMAT_VERSION) -> None:
         if number <= version:
             step(connection)
             connection.execute(
-                'INSERT INTO "_sqlite_migrations" (migration_set, name, applied_at) VALUES (\'reactdb\', ?, ?)',
+                "INSERT INTO \"_sqlite_migrations\" (migration_set, name, applied_at) VALUES ('reactdb', ?, ?)",
                 (name, str(datetime.now(UTC))),
             )
 

@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from reactdb.errors import (
     CannotOpen,
@@ -70,6 +69,10 @@ SIGNS_OF_DAMAGE = (
 ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
 
 
+# What a URI may have as it is. (Importing urllib for it would take longer than opening a file.)
+PLAIN = frozenset(b"/._-~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
 class Tracked(sqlite3.Connection):
     """A connection that can be found by `forking`.
 
@@ -112,7 +115,7 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
             "`pip install reactdb[sqlite]` brings one"
         )
     # By bytes: a file's name need not be UTF-8.
-    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quote(os.fsencode(path))}?mode={mode}"
+    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quoted(path)}?mode={mode}"
     try:
         with opening:
             connection = sqlite3.connect(
@@ -133,6 +136,11 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
     except SQLiteError as error:
         raise translate(error, "open", path) from error
     return connection
+
+
+def quoted(path: str) -> str:
+    """A path as SQLite's URIs have it."""
+    return "".join([chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in os.fsencode(path)])
 
 
 def configure(connection: Connection, *, reader: bool) -> None:
