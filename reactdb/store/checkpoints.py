@@ -60,6 +60,7 @@ class Checkpoints:
     Attributes:
         limit_bytes: Size of the log beyond which writes are refused while checkpoints fail.
         is_over: They are.
+        due_bytes: Size of the log that starts the next one.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -67,7 +68,7 @@ class Checkpoints:
         self.limit_bytes = LIMIT_BYTES
         self.is_over = False
         self._is_large = False
-        self._due_bytes = CHECKPOINT_BYTES
+        self.due_bytes = CHECKPOINT_BYTES
         self._wal_bytes = 0
         self._error = ""
         self._failed = 0
@@ -78,14 +79,14 @@ class Checkpoints:
 
     def after_commit(self, wal_bytes: int) -> None:
         """A checkpoint, where the log has grown enough for one. Raises nothing."""
-        if wal_bytes <= self._due_bytes and (
+        if wal_bytes <= self.due_bytes and (
             self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S
         ):
             return
         self._wal_bytes = wal_bytes
         if self.run():
             return
-        self._due_bytes = wal_bytes + RETRY_BYTES
+        self.due_bytes = wal_bytes + RETRY_BYTES
         if wal_bytes > self.limit_bytes:
             self.is_over = True
             logger.error(
@@ -129,7 +130,7 @@ class Checkpoints:
             logger.warning("checkpoints of %s succeed again, after %.1f s", self._writer.path, seconds)
         self._failing_since = None
         self._error, self._failed = "", 0
-        self._due_bytes, self._is_large, self.is_over = CHECKPOINT_BYTES, False, False
+        self.due_bytes, self._is_large, self.is_over = CHECKPOINT_BYTES, False, False
         return True
 
     def _has_failed(self, reason: str) -> None:

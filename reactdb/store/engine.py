@@ -62,6 +62,7 @@ class Engine:
         publisher: Who hears of commits.
         readers: The connections that read.
         guard: Notices that the file was moved; None in memory.
+        unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Engine:
         self.is_memory = path == ":memory:"
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
         self.readers = Readers()
-        self._unusable: Callable[[], ReactDBError] | None = None
+        self.unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
         self._catalogue_lock = Lock()
@@ -175,13 +176,13 @@ class Engine:
 
     def close(self) -> None:
         """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
-        if self._unusable is not None and self._writer is None and not self.readers.idle:
+        if self.unusable is not None and self._writer is None and not self.readers.idle:
             return
         listener = self.publisher.listener
         if listener is not None:
             listener.close()
-        if self._unusable is None:
-            self._unusable = lambda: DatabaseClosed(self.path)
+        if self.unusable is None:
+            self.unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
         self.readers.close_idle()
         if writer is not None:
@@ -201,25 +202,25 @@ class Engine:
     @property
     def is_usable(self) -> bool:
         """Neither closed, nor moved, nor inherited through fork()."""
-        return self._unusable is None
+        return self.unusable is None
 
     def check_usable(self) -> None:
         """Raises: DatabaseClosed, ForkedDatabase, or StorageMoved, whichever is the matter."""
-        if self._unusable is not None:
-            raise self._unusable()
+        if self.unusable is not None:
+            raise self.unusable()
 
     def moved(self, trouble: str) -> StorageMoved:
         """The error that says so. From now on every use raises it."""
         message = (
             f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
         )
-        self._unusable = lambda: StorageMoved(message)
+        self.unusable = lambda: StorageMoved(message)
         return StorageMoved(message)
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours. Whatever it says, a file that was moved is the reason."""
         # Of a database that was closed, the log is gone as it should.
-        trouble = "" if self.guard is None or self._unusable is not None else self.guard.look()[1]
+        trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
         return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
 
     @property
@@ -234,7 +235,7 @@ class Engine:
         if self._writer is not None:
             self._writer.abandon()
         self._writer = None
-        self._unusable = lambda: ForkedDatabase(
+        self.unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
         )
         self.publisher.abandon()
@@ -334,8 +335,8 @@ class Engine:
         return time.monotonic() - min(began) if began else 0.0
 
     def _take_reader(self) -> Reader:
-        if self._unusable is not None:
-            raise self._unusable()
+        if self.unusable is not None:
+            raise self.unusable()
         try:
             return self.readers.idle.pop()
         except IndexError:
@@ -363,9 +364,9 @@ class Engine:
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers
-        if self._unusable is None and len(readers.idle) < IDLE_READERS:
+        if self.unusable is None and len(readers.idle) < IDLE_READERS:
             readers.idle.append(reader)
-            if self._unusable is not None:
+            if self.unusable is not None:
                 # Closed in between, and perhaps after the others were.
                 readers.close_idle()
         else:
@@ -399,7 +400,8 @@ class Engine:
 
     def current_transaction(self) -> WriteTransaction | None:
         """The transaction that this thread is inside of, or None."""
-        return None if self._writer is None else self._writer.current
+        writer = self._writer
+        return None if writer is None or writer.inside is None else writer.current
 
     def write(
         self,
@@ -412,7 +414,7 @@ class Engine:
         operation: str = "write",
     ) -> T:
         """One write, as a part of this thread's transaction or as a commit of its own. See `Writer.write`."""
-        return self._writable().write(
+        return (self._writer or self._writable()).write(
             work,
             durability=durability,
             busy_timeout_s=busy_timeout_s,
@@ -488,4 +490,4 @@ class Engine:
 
     def catch_up(self) -> bool:
         """Tell the listener what other processes have committed. Whether there was anything."""
-        return self._unusable is None and self.publisher.catch_up()
+        return self.unusable is None and self.publisher.catch_up()
