@@ -113,8 +113,8 @@ class Tailer:
         self._wake = threading.Event()
 
     def watch(self, engine: Engine) -> None:
-        """Begin to follow the file of `engine`. Nothing to do for a database in memory, which nobody else can write."""
-        if engine.is_memory:
+        """Begin to follow the file of `engine`. Nothing to do where nobody else can write."""
+        if engine.is_alone:
             return
         connection = sqlite.connect(
             engine.path, mode="ro" if engine.read_only else "rw", busy_timeout_s=engine.busy_timeout_s
