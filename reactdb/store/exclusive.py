@@ -38,33 +38,23 @@ RETRY_MS = 20
 class ExclusiveTurns(Turns):
     """Turns that know whose they are."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._owner: tuple[int, Ticket] | None = None
-
     @property
     def is_mine(self) -> bool:
         """Whether it is this thread's turn."""
-        owner = self._owner
+        try:
+            first = self._queue[0]
+        except IndexError:
+            return False
         # A ticket that is not held is one that Ctrl-C has left behind.
-        return owner is not None and owner[0] == get_ident() and owner[1].held.locked()
+        return first.owner == get_ident() and first.held.locked()
 
-    def take(self, ticket: Ticket, timeout_s: float) -> bool:
-        if self.is_mine:
+    def _wait(self, ticket: Ticket, timeout_s: float) -> bool:
+        if self.is_mine and self._queue[0] is not ticket:
             raise DatabaseBusy(
                 f"{ticket.operation}: this thread is inside of a read of a database that was opened with exclusive=True, where "
                 "one thing is done at a time; nothing was written"
             )
-        is_ours = super().take(ticket, timeout_s)
-        if is_ours:
-            self._owner = (get_ident(), ticket)
-        return is_ours
-
-    def release(self, ticket: Ticket) -> None:
-        owner = self._owner
-        if owner is not None and owner[1] is ticket:
-            self._owner = None
-        super().release(ticket)
+        return super()._wait(ticket, timeout_s)
 
 
 class ExclusiveWriter(Writer):

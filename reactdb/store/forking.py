@@ -123,8 +123,8 @@ def check_path(path: str) -> None:
     """Raises: ForkedDatabase, where this process was forked while its parent was in the middle of something with the file."""
     if _closed_to_us and _identity(path) in _closed_to_us:
         raise ForkedDatabase(
-            f"{path} was being used, in a transaction, by another thread or with exclusive=True, while this process was forked: "
-            "it cannot be opened here; fork at another moment, or start processes with the method `spawn`"
+            f"{path} was being used, in a transaction or by another thread, while this process was forked, or was open with "
+            "exclusive=True: it cannot be opened here; fork at another moment, or start processes with the method `spawn`"
         )
 
 

@@ -88,8 +88,6 @@ class Watched:
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version == self.version:
             return False
-        if self.version != -1:
-            self.has_others = True
         self.version = version
         return True
 
@@ -269,6 +267,8 @@ class Tailer:
                 return False
             found = watched.has_news() and engine.catch_up()
             watched.failures = 0
+            # Not the version says so, which changes with this process's commits, too.
+            watched.has_others |= found
             return found
         except (ReactDBError, sqlite.SQLiteError) as error:
             # Closed in between, or the file is in trouble: whoever reads next hears of it, the other files go on.

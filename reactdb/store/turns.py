@@ -37,6 +37,7 @@ class Ticket:
     Attributes:
         operation: What the user calls it, for messages.
         held: Held by its thread from before it queues until it has nothing more to do with the queue.
+        owner: The number of its thread.
         is_taken: Another thread carries out the work, within its own commit.
         is_done: It did, with `result` or `error`.
         waited_s: What waiting has taken of the busy timeout: nothing, if it was less than `NOTED_S`.
@@ -49,6 +50,7 @@ class Ticket:
         "is_done",
         "is_taken",
         "operation",
+        "owner",
         "result",
         "waited_s",
         "work",
@@ -58,6 +60,7 @@ class Ticket:
         self.work = work
         self.operation = operation
         self.held = threading.Lock()
+        self.owner = threading.get_ident()
         self.is_taken = False
         self.is_done = False
         self.result: Any = None
