@@ -129,7 +129,9 @@ def main() -> None:
     if options.json:
         print(json.dumps(found, indent=2))
         return
-    print("pace ms  commits  p50 µs  p99 µs  after its return: p50  p99  writer's CPU µs  idle listener's CPU %")
+    print(
+        "pace ms  commits  p50 µs  p99 µs  after its return: p50  p99  writer's CPU µs  idle listener's CPU %"
+    )
     for one in found:
         print(
             f"{one['pace_ms']:7g} {one['commits']:8} {one['p50_us']:7.0f} {one['p99_us']:7.0f} {one['after_p50_us']:22.0f}"
