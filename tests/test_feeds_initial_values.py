@@ -203,6 +203,17 @@ def test_a_transaction_sees_what_is_committed(db):
             assert not is_read(db)
 
 
+@pytest.mark.parametrize("options", [{"path": ":memory:"}, {"exclusive": True}])
+def test_where_reads_and_commits_take_turns_nobody_has_to_wait(tmp_path, options):
+    with reactdb.connect(**({"path": tmp_path / "b.db"} | options)) as db:
+        games = db.table_create("games")
+        games.insert([{"id": number} for number in range(COUNT)])
+        with games.changes(include_initial=True).cursor() as cursor:
+            take(cursor, 1)
+            games.insert({"id": 100})
+            assert [*range(1, COUNT), 100] == ids(take(cursor, COUNT))
+
+
 def test_what_comes_before_a_damaged_document_is_told(db):
     games = db.table("games")
     with sqlite3.connect(db.path) as other:

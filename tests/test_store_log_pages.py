@@ -17,7 +17,7 @@ from reactdb.store import log_pages
 COUNT = 10
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "exclusive"])
 def db(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[reactdb.Database]:
@@ -26,7 +26,7 @@ def db(
     monkeypatch.setattr(log_pages, "PICKED", 2)
     monkeypatch.setattr(log_pages, "PICK_OLD", log_pages.PICK_OLD.split("(")[0] + "(?, ?)")
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
-    with reactdb.connect(path, durability="soft") as db:
+    with reactdb.connect(path, durability="soft", exclusive=request.param == "exclusive") as db:
         games = db.table_create("games")
         games.insert([{"id": number, "score": number} for number in range(COUNT)])
         for number in range(COUNT):
@@ -42,6 +42,11 @@ EXPECTED = [
     {"id": 3, "score": -4},
     None,
 ]
+
+
+def keep_out_where_nobody_else_can_be(db: reactdb.Database) -> None:
+    if db._open_engine().is_alone:
+        pytest.skip("nobody else has it")
 
 
 def before(changes: list[Change]) -> list[object]:
@@ -118,9 +123,8 @@ def test_those_of_one_table_are_the_same(db):
     assert [None] * 5 + [{"id": number} for number in range(5)] == before(list(db.log(table="others")))
 
 
-def test_one_that_another_process_compacted_away_is_history_lost(tmp_path, db):
-    if db.path == ":memory:":
-        pytest.skip("nobody else has it")
+def test_one_that_another_process_compacted_away_is_history_lost(db):
+    keep_out_where_nobody_else_can_be(db)
     change = next(db.log(since=COUNT))
     with sqlite3.connect(db.path) as other:
         other.execute("DELETE FROM log WHERE seq <= ?", (COUNT,))
@@ -140,8 +144,7 @@ def test_one_that_another_process_compacted_away_is_history_lost(tmp_path, db):
     ],
 )
 def test_a_damaged_one_is_not_told(db, damage):
-    if db.path == ":memory:":
-        pytest.skip("nobody else has it")
+    keep_out_where_nobody_else_can_be(db)
     first, second = list(db.log(since=COUNT))[:2]
     with sqlite3.connect(db.path) as other:
         other.execute(damage)
@@ -152,8 +155,7 @@ def test_a_damaged_one_is_not_told(db, damage):
 
 
 def test_a_damaged_entry_is_not_told(db):
-    if db.path == ":memory:":
-        pytest.skip("nobody else has it")
+    keep_out_where_nobody_else_can_be(db)
     with sqlite3.connect(db.path) as other:
         other.execute("UPDATE log SET time = time + 1 WHERE seq = 7")
     other.close()

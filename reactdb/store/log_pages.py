@@ -238,8 +238,7 @@ class LogPage:
         self.is_asked = True
         if change.prev is None and change.kind_code == INSERT:
             return None
-        with self._lock:
-            found = self._look_up()
+        found = self._look_up()
         old, seal = (None, 0) if change.prev is None else found.get(change.prev, (None, 0))
         if old is None and change.kind_code != INSERT:
             with self._engine.fresh_snapshot() as snapshot:
@@ -253,25 +252,31 @@ class LogPage:
 
     def complete(self) -> None:
         """Look up what is not yet. Raises nothing: what cannot be read is tried again when it is asked for."""
-        with self._lock:
-            try:
-                self._look_up()
-            except ReactDBError:
-                logger.debug("documents before changes could not be read", exc_info=True)
+        try:
+            self._look_up()
+        except ReactDBError:
+            logger.debug("documents before changes could not be read", exc_info=True)
 
     def _look_up(self) -> dict[int, tuple[bytes | None, int]]:
         found = self._found
         if found is None:
-            found = {}
-            wanted = [prev for prev in self._prevs if prev is not None]
-            with self._engine.fresh_snapshot() as snapshot:
-                for place in range(0, len(wanted), PICKED):
-                    some = wanted[place : place + PICKED]
-                    seqs = chain(some, repeat(None, PICKED - len(some)))
-                    for seq, body, seal in snapshot.connection.execute(PICK_OLD, tuple(seqs)):
-                        found[seq] = body, seal
-            self._found, self._prevs = found, ()
+            # The lock after the snapshot, as where the page is read: some reads wait for their turn.
+            with self._engine.fresh_snapshot() as snapshot, self._lock:
+                found = self._found
+                if found is None:
+                    found = self._found = self._read_before(snapshot.connection)
+                    self._prevs = ()
             self._engine.readers.pages.discard(self)
+        return found
+
+    def _read_before(self, connection: Connection) -> dict[int, tuple[bytes | None, int]]:
+        found: dict[int, tuple[bytes | None, int]] = {}
+        wanted = [prev for prev in self._prevs if prev is not None]
+        for place in range(0, len(wanted), PICKED):
+            some = wanted[place : place + PICKED]
+            seqs = chain(some, repeat(None, PICKED - len(some)))
+            for seq, body, seal in connection.execute(PICK_OLD, tuple(seqs)):
+                found[seq] = body, seal
         return found
 
 
