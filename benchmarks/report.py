@@ -13,7 +13,7 @@ from benchmarks.harness import BASE, BASES, LOGGED, Outcome, Summary
 from benchmarks.machine import Machine, line
 from benchmarks.marks import OURS, Verdict
 
-METRICS = ("cpu", "wall", "added", "p50", "p99", "subscribe", "first", "size")
+METRICS = ("cpu", "wall", "added", "p50", "p99", "bare", "subscribe", "first", "size")
 
 
 def text(

@@ -57,7 +57,6 @@ class Subscription(Standing):
         node: The shared view that offers; None while it reads on from the log, and after its end.
         end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
-        may_share: What it is told, and how, others may be told alike.
         is_woken: The consumer has been told that there is something.
     """
 
@@ -67,13 +66,11 @@ class Subscription(Standing):
         "_is_spilled",
         "_opening",
         "_render",
-        "_until",
         "_walk",
         "consumer",
         "end",
         "is_closed",
         "is_woken",
-        "may_share",
         "node",
         "path",
         "reader",
@@ -88,9 +85,6 @@ class Subscription(Standing):
         self.end: Any = None
         self.is_closed = False
         self.is_woken = False
-        self.may_share = False
-        # How many changes the fan had when this feed ended.
-        self._until = 0
         self._opening: Iterator[Event] | None = None
         # What its initial values are read from while they are told.
         self._walk: Walk | None = None
@@ -132,7 +126,6 @@ class Subscription(Standing):
         self._render = self.request.render(plan.is_ordered)
         if options.squash_s is None:
             self._queue = FeedQueue(options.queue_size)
-            self.may_share = options.on_overflow == "drop" and self.consumer.way != "alone"
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
             self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
@@ -176,6 +169,12 @@ class Subscription(Standing):
             queue.add(deltas)
         self.wake()
         return True
+
+    @property
+    def may_share(self) -> bool:
+        """Whether what it is told, and how, others may be told alike."""
+        is_simple = type(self._queue) is FeedQueue and self.request.options.on_overflow == "drop"
+        return is_simple and self.consumer.way != "alone"
 
     def is_settled(self, seq: int) -> bool:
         """Whether it has nothing but what is published after `seq` to tell: then it may share a queue."""
@@ -222,7 +221,7 @@ class Subscription(Standing):
         """What is published from now on is not for it. Under the publish lock."""
         fan, queue = self._fan, self._queue
         if fan is not None:
-            self._until = fan.added
+            self._fan_from = (*self._fan_from[:3], fan.added)
             # Also where it is awake: Ctrl-C may have struck between its saying so and being in line.
             fan.wake()
         elif type(queue) is ChainQueue:
@@ -273,7 +272,7 @@ class Subscription(Standing):
         fan = self._fan
         if fan is not None and not self.is_closed:
             # The fan tells; here is only how it ends, after that.
-            return NOTHING if self.end is None or fan.settled < self._until else ENDED
+            return NOTHING if self.end is None or fan.settled < self._fan_from[3] else ENDED
         while not self.is_closed:
             if self._opening is not None:
                 event = next(self._opening, None)
@@ -443,7 +442,6 @@ class Subscription(Standing):
     def break_off(self, error: Exception) -> None:
         """What it was to be told cannot be told, so it ends at once."""
         self.end = error
-        self._until = 0
         self.wake()
 
     def _give_up(self, error: ReactDBError) -> None:
