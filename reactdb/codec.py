@@ -51,6 +51,7 @@ __all__ = [
     "encode_many",
     "encode_value",
     "freeze",
+    "is_flat",
     "plain_name",
     "pretty",
     "same",
@@ -75,6 +76,7 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes, bytearray})
 _all_plain = _PLAIN.issuperset
+_TEXT = frozenset({str})
 
 # Kept per thread while small: a packer never gives back the buffer it has grown.
 _KEPT_BUFFER_BYTES: Final = 1024 * 1024
@@ -94,6 +96,13 @@ class _ThreadsPacker(threading.local):
 
 
 _own = _ThreadsPacker()
+
+
+def is_flat(value: Any) -> bool:
+    """Whether this is a plain dict with plain names, of which no value holds another: nothing to walk through or merge into."""
+    return (
+        type(value) is dict and _all_plain(map(type, value.values())) and _TEXT.issuperset(map(type, value))
+    )
 
 
 def encode(document: dict[str, Any]) -> bytes:

@@ -36,6 +36,7 @@ from reactdb.store.transaction import KeyTaken, WriteTransaction
 
 Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
 Stored = tuple[int, bytes]
+Patch = dict[str, Any] | Callable[[dict[str, Any]], Any]
 
 
 class Prepared:
@@ -285,25 +286,64 @@ def update(
     transaction: WriteTransaction,
     query: Query,
     table: TableInfo,
-    patch: Callable[[dict[str, Any]], Any],
+    patch: Patch,
     tally: Tally,
+    runs_user_code: bool,
 ) -> None:
-    """Merge `patch(document)` into every selected document. A missing one (`get`) is skipped."""
+    """Merge a patch into every selected document. A missing one (`get`) is skipped."""
     for key, document in matching(transaction, query, table):
-        old = transaction.head(table, key)
-        if document is None or old is None:
+        if document is None:
             tally.add("skipped", None, None)
-            continue
-        before = codec.decode(old[1])
-        given = asked(transaction, patch, before)
-        if not isinstance(given, Mapping):
-            raise QueryError(not_an_object(given))
-        codec.check_extent(given)
-        try:
-            new = merge_document(codec.decode(old[1]), given)
-        except RuntimeError:
-            raise InvalidDocument("the patch was changed while it was being read") from None
-        put(transaction, table, key, old, new, UPDATE, tally)
+        else:
+            update_one(transaction, table, key, patch, tally, runs_user_code)
+
+
+def update_one(
+    transaction: WriteTransaction,
+    table: TableInfo,
+    key: bytes,
+    patch: Patch,
+    tally: Tally,
+    runs_user_code: bool,
+) -> None:
+    """Merge a patch, or what it gives for the document, into the document of a key. A missing one is skipped.
+
+    Args:
+        runs_user_code: What `patch` does is not known: it may write, and it may change what it is given.
+    """
+    old = transaction.head(table, key)
+    if old is None:
+        tally.add("skipped", None, None)
+        return
+    body = old[1]
+    document = codec.decode(body)
+    if isinstance(patch, dict):
+        # A copy, which no other thread can change any more.
+        given: Any = patch.copy() if type(patch) is dict else patch
+    elif runs_user_code:
+        given = asked(transaction, patch, document)
+        document = codec.decode(body)
+    else:
+        given = patch(document)
+    if codec.is_flat(given) and table.primary_key not in given:
+        count = len(document)
+        document.update(given)
+        new = codec.encode(document)
+        # Where no field was added, they are where they were: equal documents have equal bytes then.
+        if new == body or (len(document) != count and codec.same_bytes(body, new)):
+            tally.add("unchanged", body, body)
+        else:
+            transaction.write(table, key, UPDATE, old, new)
+            tally.add("replaced", body, new)
+        return
+    if not isinstance(given, Mapping):
+        raise QueryError(not_an_object(given))
+    codec.check_extent(given)
+    try:
+        merged = merge_document(document, given)
+    except RuntimeError:
+        raise InvalidDocument("the patch was changed while it was being read") from None
+    put(transaction, table, key, old, merged, UPDATE, tally)
 
 
 def replace(

@@ -9,6 +9,7 @@ Rule of this file: no document that comes in is changed; what comes out may shar
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from reactdb.codec import pretty
@@ -45,12 +46,49 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
     Raises:
         QueryError: It makes no sense for any document.
     """
-    if callable(value) and not isinstance(value, Expression):
+    if type(value) is dict:
+        fields = _computed_fields(value)
+        if fields is not None:
+            return fields
+    elif callable(value) and not isinstance(value, Expression):
         return _evaluating(value)
     node = expr(value).node
     # At the top there is nothing that a literal could be put into.
     is_literal = isinstance(node, Call) and node.operation == "literal"
     return (value_once if is_for_one else value_function)(node, literals_allowed=not is_literal)
+
+
+def _computed_fields(value: dict[Any, Any]) -> Callable[[Document], Document] | None:
+    """The commonest patch, expressions beside plain values, as a function that asks each; None for any other.
+
+    An expression that is given again and again is compiled once, by itself: the dict around it is new each time.
+    """
+    fields: list[tuple[str, Any, Callable[[Document], Any] | None]] = []
+    for name, one in value.items():
+        if type(name) is not str:
+            return None
+        if type(one) is Expression:
+            if one.node.rare:
+                return None
+            fields.append((name, None, one.value_of))
+        elif type(one) in _PLAIN:
+            fields.append((name, one, None))
+        else:
+            return None
+    if len(fields) == 1:
+        [(only, constant, function)] = fields
+        if function is None:
+            return lambda _document: {only: constant}
+        return lambda document: {only: function(document)}
+    # In this order, as `make_obj` has it.
+    fields.sort(key=itemgetter(0))
+    return lambda document: {
+        name: constant if function is None else function(document) for name, constant, function in fields
+    }
+
+
+# Values that are what they are. What no document may hold among them is refused when the document is encoded.
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
 
 def _evaluating(function: Callable[[Document], Any]) -> Callable[[Document], Any]:
