@@ -48,6 +48,7 @@ __all__ = [
     "decode_frozen",
     "decode_value",
     "encode",
+    "encode_again",
     "encode_many",
     "encode_value",
     "freeze",
@@ -123,6 +124,15 @@ def encode(document: dict[str, Any]) -> bytes:
     if not isinstance(document, dict):
         raise InvalidDocument(f"a document is a dict, not a value {type_in_words(document)}")
     return encode_value(document)
+
+
+def encode_again(document: dict[str, Any]) -> bytes:
+    """The bytes of a document that `decode` gave and nobody else has, in which only plain values of `is_flat` have changed."""
+    try:
+        data = _own.pack(document)
+    except _PACK_ERRORS:
+        return encode(document)
+    return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
 
 
 def encode_many(documents: Iterable[dict[str, Any]]) -> list[bytes]:

@@ -12,7 +12,7 @@ from reactdb.change import Change
 from reactdb.query import Get, Query
 from reactdb.selection import Selection, as_given, is_users, live_table
 from reactdb.store.transaction import WriteTransaction
-from reactdb.writing import Tally, check_return_changes, update_one
+from reactdb.writing import NOTHING, Tally, check_return_changes, update_one
 
 if TYPE_CHECKING:
     from reactdb.database import Database
@@ -55,8 +55,14 @@ class PointSelection(Selection):
         name, key = self._table, self._key_bytes
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
+            table = transaction.catalogue.live.get(name) or live_table(transaction, name)
+            outcome = update_one(transaction, table, key, given, runs_user_code)
+            if return_changes is False:
+                counts: dict[str, Any] = NOTHING.copy()
+                counts[outcome[0]] = 1
+                return counts
             tally = Tally(return_changes)
-            update_one(transaction, live_table(transaction, name), key, given, tally, runs_user_code)
+            tally.add(*outcome)
             return tally.result()
 
         return self._database._write(one, durability, not runs_user_code, "update")

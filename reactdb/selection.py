@@ -33,6 +33,7 @@ from reactdb.expression import (
     as_predicate,
     expr,
     field_path,
+    flat_patch,
     row,
 )
 from reactdb.query import (
@@ -462,6 +463,10 @@ def field_or_expression(field: Any) -> Expression:
 
 def as_given(patch: Any, *, is_for_one: bool) -> Patch:
     """A patch as `writing` takes it: a dict without expressions as it is."""
+    if type(patch) is dict:
+        flat = flat_patch(patch)
+        if flat is not None:
+            return flat
     if isinstance(patch, dict) and not has_expression(patch):
         return patch
     return as_patch(patch, is_for_one=is_for_one)

@@ -9,7 +9,6 @@ Rule of this file: no document that comes in is changed; what comes out may shar
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 from reactdb.codec import pretty
@@ -47,9 +46,9 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
         QueryError: It makes no sense for any document.
     """
     if type(value) is dict:
-        fields = _computed_fields(value)
-        if fields is not None:
-            return fields
+        flat = flat_patch(value)
+        if callable(flat):
+            return flat
     elif callable(value) and not isinstance(value, Expression):
         return _evaluating(value)
     node = expr(value).node
@@ -58,35 +57,36 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
     return (value_once if is_for_one else value_function)(node, literals_allowed=not is_literal)
 
 
-def _computed_fields(value: dict[Any, Any]) -> Callable[[Document], Document] | None:
-    """The commonest patch, expressions beside plain values, as a function that asks each; None for any other.
+def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Document | None:
+    """The commonest patches: plain values, as they are; expressions beside plain values, as a function that asks each. None for
+    any other.
 
     An expression that is given again and again is compiled once, by itself: the dict around it is new each time.
     """
-    fields: list[tuple[str, Any, Callable[[Document], Any] | None]] = []
+    functions = {}
     for name, one in value.items():
-        if type(name) is not str:
-            return None
-        if type(one) is Expression:
+        kind = type(one)
+        if kind is Expression:
             if one.node.rare:
                 return None
-            fields.append((name, None, one.value_of))
-        elif type(one) in _PLAIN:
-            fields.append((name, one, None))
-        else:
+            functions[name] = one.value_of
+        elif kind not in _PLAIN:
             return None
-    if len(fields) == 1:
-        [(only, constant, function)] = fields
-        if function is None:
-            return lambda _document: {only: constant}
+    if not _TEXT.issuperset(map(type, value)):
+        return None
+    if not functions:
+        return value
+    if len(value) == 1:
+        [(only, function)] = functions.items()
         return lambda document: {only: function(document)}
     # In this order, as `make_obj` has it.
-    fields.sort(key=itemgetter(0))
+    fields = [(name, functions.get(name), value[name]) for name in sorted(value)]
     return lambda document: {
-        name: constant if function is None else function(document) for name, constant, function in fields
+        name: one if function is None else function(document) for name, function, one in fields
     }
 
 
+_TEXT = frozenset({str})
 # Values that are what they are. What no document may hold among them is refused when the document is encoded.
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
