@@ -48,7 +48,7 @@ from reactdb.expression.predicate import Predicate, as_predicate, has_fields_pre
 from reactdb.expression.registry import OPERATIONS, Operation
 from reactdb.expression.stored import from_data, to_data
 from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
-from reactdb.expression.update import as_function, as_patch, as_update, merge_document
+from reactdb.expression.update import as_function, as_patch, as_update, flat_patch, merge_document
 
 __all__ = [
     "MAX_TREE_DEPTH",
@@ -86,6 +86,7 @@ __all__ = [
     "evaluate",
     "expr",
     "field_path",
+    "flat_patch",
     "from_data",
     "function_node",
     "has_fields_predicate",

@@ -25,7 +25,9 @@ APPEND = (
     "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-# Of a bulk insert: without the columns that are empty there, because every value that is bound costs.
+# Without the columns that are empty as a rule, because every value that is bound costs.
+APPEND_PLAIN = "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# Of a bulk insert.
 APPEND_MANY = (
     "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -292,7 +294,10 @@ class WriteTransaction:
         seq = self.first + step
         table_id, time, origin = table.id, self.time, self.origin
         seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
-        self.execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal))
+        if origin is None and meta is None:
+            self.execute(APPEND_PLAIN, (seq, table_id, kind, step, prev, time, key, body, seal))
+        else:
+            self.execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal))
         self.count = step + 1
         block = seq >> BLOCK_BITS
         if self.memory.marked.get(table.id) != block:
