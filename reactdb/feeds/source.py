@@ -35,6 +35,7 @@ from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, ValueRange, Who
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
+from reactdb.store.walk import Page, pages
 
 NO_PLACES: Sequence[bytes] = ()
 # Bytes of a number in a place: entries of one document, or keys of one get_all.
@@ -150,6 +151,12 @@ class Source:
                 assert not isinstance(found, Row)
                 place = found.value + found.key + _number(found.tag)
                 yield (turned(place) if self.is_reversed else place), found.key, found.body
+
+    def walk(self, snapshot: Snapshot) -> Iterator[Page] | None:
+        """The encoded documents of `read`, page by page; None where these are few, or not read in order."""
+        if self._positions is not None or self._access.is_detour:
+            return None
+        return pages(snapshot, self.table, self.index, self.start, self.stop, reverse=self.is_reversed)
 
     def _has_index(self, snapshot: Snapshot) -> bool:
         table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index

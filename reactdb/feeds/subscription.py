@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.events import Event, overflow, render_initial, state
+from reactdb.feeds.events import Event, overflow, state
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.union_queue import squash_queue
-from reactdb.feeds.view import AnyDelta, Delta, Initial, Order, present_order
+from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
+from reactdb.store.walk import Walk
 
 if TYPE_CHECKING:
     from reactdb.feeds.node import Node
@@ -93,6 +95,7 @@ class Subscription:
         "_queue",
         "_render",
         "_taken",
+        "_walk",
         "consumer",
         "end",
         "is_closed",
@@ -118,6 +121,8 @@ class Subscription:
         self.told = 0
         self._queue: Queue | None = None
         self._opening: Iterator[Event] | None = None
+        # What its initial values are read from while they are told.
+        self._walk: Walk | None = None
         self._batch: deque[AnyDelta] | None = None
         self._is_prepared = True
         self._is_spilled = False
@@ -143,11 +148,14 @@ class Subscription:
         if is_prepared and self.request.options.include_states:
             self._opening = self._begin_telling(None)
 
-    def provide(self, results: Iterable[Initial] | None) -> None:
-        """The initial values to begin with; None for none. Any thread, once."""
-        if results is not None or self.request.options.include_states:
-            self._opening = self._begin_telling(results)
+    def provide(self, initial: Iterator[Event] | None, walk: Walk | None = None) -> None:
+        """The events of initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
+        self._walk = walk
+        if initial is not None or self.request.options.include_states:
+            self._opening = self._begin_telling(initial)
         self._is_prepared = True
+        if walk is not None and self.is_closed:
+            walk.close()
 
     def begin_behind(self, reader: LogReader) -> None:
         """At the reader's position; the log tells what came since."""
@@ -167,17 +175,12 @@ class Subscription:
             self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
             self._queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _begin_telling(self, results: Iterable[Initial] | None) -> Iterator[Event]:
-        options, seq = self.request.options, self.since
-        if results is not None:
-            if options.include_states:
-                yield state("initializing", options)
-            for initial in results:
-                # A null in a list is told where offsets say so; elsewhere it is no value.
-                if initial.value is not None or initial.offset is None or options.include_offsets:
-                    yield render_initial(initial, seq, options)
-        if options.include_states:
-            yield state("ready", options)
+    def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
+        options = self.request.options
+        if not options.include_states:
+            return initial or iter(())
+        ready = (state("ready", options),)
+        return iter(ready) if initial is None else chain((state("initializing", options),), initial, ready)
 
     # -----------------------------------------------------------------------------------------------------------
     # Offering: called by the hub, under the publish lock
@@ -431,6 +434,8 @@ class Subscription:
         if not self.is_closed:
             self._final = self.position
             self.is_closed = True
+            if self._walk is not None:
+                self._walk.close()
             self.request.hub.forget(self)
 
     def release(self) -> None:

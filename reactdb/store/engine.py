@@ -108,6 +108,8 @@ class Engine:
                 self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
                 self._writer = Writer(self, connection)
+                self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
+                self._writer.upkeep.before_removal = self.readers.pages.complete
         except sqlite.READ_ERRORS as error:
             connection.close()
             raise sqlite.translate(error, "open", self.path) from error
@@ -177,8 +179,10 @@ class Engine:
         if listener is not None:
             listener.close()
         if self.unusable is None:
+            self.readers.pages.complete()
             self.unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
+        self.readers.settle()
         self.readers.close_idle()
         if writer is not None:
             writer.close()

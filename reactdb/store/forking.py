@@ -73,6 +73,8 @@ class Pause:
             self._turn = self._writer.stop(max(0.0, end - time.monotonic()))
             if self._turn is None:
                 return
+        engine.readers.settle()
+        engine.readers.pages.complete()
         if not engine.readers.pause(end):
             return
         for follower in followers:
