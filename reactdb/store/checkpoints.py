@@ -184,19 +184,24 @@ class Checkpoints:
         """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
         writer = self._writer
         connection = writer.connection
-        copier: Connection = writer.another_connection()
+        copier: Connection | None = writer.another_connection()
         try:
             trouble = "" if writer.guard is None else writer.guard.look()[1]
             if trouble:
                 # It would copy another file's.
                 return trouble
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            finally:
-                connection.execute("ROLLBACK")
+            if copier is None:
+                # Nobody else can commit, and it is this connection's turn.
+                busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            else:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                finally:
+                    connection.execute("ROLLBACK")
         finally:
-            copier.close()
+            if copier is not None:
+                copier.close()
         if busy:
             return "another program is copying the write-ahead log"
         return (

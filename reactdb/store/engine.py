@@ -10,10 +10,9 @@ Thread safety: everything public may be called from any thread.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -26,19 +25,20 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
-from reactdb.store import files, forking, guards, schema, sqlite
+from reactdb.store import forking, schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
 from reactdb.store.moved import FileGuard
+from reactdb.store.opening import look, not_opened, prepare
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
-from reactdb.store.sqlite import Connection, SQLiteError, file_bytes
-from reactdb.store.stray import check_log_belongs
+from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriteTransaction
+from reactdb.store.turns import Turns
 from reactdb.store.wal_mode import use_wal
 from reactdb.store.writer import Durability, Writer
 
@@ -58,7 +58,13 @@ class Engine:
         readers: The connections that read.
         guard: Notices that the file was moved; None in memory.
         unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
+        is_exclusive: One connection for all; nobody else has the file. See `exclusive`.
+        is_alone: No other process can write.
+        turns: Who may write next.
     """
+
+    is_exclusive = False
+    turns_class: type[Turns] = Turns
 
     def __init__(
         self, path: str, *, read_only: bool, busy_timeout_s: float, allow_network: bool = False
@@ -68,7 +74,9 @@ class Engine:
         self.read_only = read_only
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
+        self.is_alone = self.is_memory or self.is_exclusive
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
+        self.turns = self.turns_class()
         self.readers = Readers()
         self.unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
@@ -84,11 +92,10 @@ class Engine:
     # Opening and closing
 
     def _open(self) -> None:
-        is_wal = self.is_memory or self._prepare()
-        connection = self.connect("ro" if self.read_only else "rwc")
+        connection, is_wal = self._first_connection()
         try:
             # Where nobody could look before, it is done now.
-            version = schema.identify(connection, self.path) if is_wal else self._look(connection)
+            version = schema.identify(connection, self.path) if is_wal else look(connection, self.path)
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
             sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
@@ -107,60 +114,24 @@ class Engine:
             if self.read_only:
                 self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
-                self._writer = Writer(self, connection)
+                self._writer = self._writer_of(connection)
                 self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
                 self._writer.upkeep.before_removal = self.readers.pages.complete
         except sqlite.READ_ERRORS as error:
+            translated = not_opened(error, self.path)
             connection.close()
-            raise sqlite.translate(error, "open", self.path) from error
+            raise translated from error
         except BaseException:
             connection.close()
             raise
 
-    def _prepare(self) -> bool:
-        """Everything that can be wrong with a file before a connection may write to it. Whether it was looked at and is in WAL
-        mode."""
-        files.check_path(self.path, read_only=self.read_only)
-        if not self._allow_network:
-            guards.refuse_network(self.path)
-        guards.refuse_unfit(self.path)
-        forking.check_path(self.path)
-        if self.read_only:
-            return False
-        is_new = files.make(self.path)
-        try:
-            return self._look_before_writing()
-        except BaseException:
-            if is_new and not files.size(self.path):
-                os.unlink(self.path)
-            raise
+    def _first_connection(self) -> tuple[Connection, bool]:
+        """A connection to a file that nothing is wrong with, and whether it was looked at and is in WAL mode."""
+        is_wal = self.is_memory or prepare(self.connect, self.path, self.read_only, self._allow_network)
+        return self.connect("ro" if self.read_only else "rwc"), is_wal
 
-    def _look_before_writing(self) -> bool:
-        """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
-        another program's database into it."""
-        witness = self.connect("ro")
-        try:
-            self._look(witness)
-            (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
-            return bool(mode == "wal")
-        except sqlite.READ_ERRORS as error:
-            # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
-            if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
-                raise sqlite.translate(error, "open", self.path) from error
-            return False
-        finally:
-            witness.close()
-
-    def _look(self, connection: Connection) -> int:
-        """The format version, whether the log is the file's own, and whether locks hold."""
-        # In a transaction: so long SQLite keeps its lock.
-        connection.execute("BEGIN")
-        version = schema.identify(connection, self.path)
-        if version:
-            check_log_belongs(connection, self.path, file_bytes(self.path + "-wal"))
-        guards.make_sure_of_locks(self.path)
-        connection.execute("ROLLBACK")
-        return version
+    def _writer_of(self, connection: Connection) -> Writer:
+        return Writer(self, connection)
 
     def connect(self, mode: str) -> Connection:
         """Another connection to the file (or memory). The caller configures and closes it."""
@@ -312,7 +283,7 @@ class Engine:
         if writer is None or transaction is None:
             with self.snapshot() as snapshot:
                 yield snapshot
-        elif self.is_memory:
+        elif self.is_alone:
             # There nobody else can read while somebody writes; but what is not committed yet can be taken back in thought.
             with self.snapshot() as snapshot:
                 # Tables and indexes as committed: a table that the transaction makes may never be.
@@ -330,6 +301,10 @@ class Engine:
         """
         with self.snapshot() as now:
             yield as_of(now, seq)
+
+    def reserve(self) -> AbstractContextManager[Any]:
+        """Entered before the publish lock by whoever may read while it has that. Only where reads wait does it do anything."""
+        return nullcontext()
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""

@@ -32,7 +32,7 @@ from reactdb.store.savepoints import Part
 from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
-from reactdb.store.turns import Ticket, Turns, carry_out
+from reactdb.store.turns import Ticket, carry_out
 from reactdb.store.upkeep import Upkeep
 from reactdb.store.waiting import Waiting
 
@@ -68,7 +68,7 @@ class Writer:
         self.connection = connection
         self.path = engine.path
         self.busy_timeout_s = engine.busy_timeout_s
-        self._turns = Turns()
+        self._turns = engine.turns
         self.memory = WriterMemory()
         self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
         # `PRAGMA data_version` when this connection last looked; None makes it look again.
@@ -478,9 +478,9 @@ class Writer:
         """SQLite's error as one of ours."""
         return self._engine.translated(error, operation)
 
-    def another_connection(self) -> Connection:
-        """To the same file; the caller closes it."""
-        return self._engine.connect("rw")
+    def another_connection(self) -> Connection | None:
+        """To the same file; the caller closes it. None where there can be only this one."""
+        return None if self._engine.is_exclusive else self._engine.connect("rw")
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read of this process began that is still going on."""
