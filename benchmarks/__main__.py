@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def print_lists(chosen: Sequence[Workload], known: Sequence[peers.Peer], missing: Sequence[str]) -> None:
     for workload in chosen:
-        print(f"{workload.name:<16}{workload.title}; {workload.unit}")
+        print(f"{workload.name:<24}{workload.title}; {workload.unit}")
     print()
     print("peers:", ", ".join(peer.name for peer in known))
     for reason in missing:

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.documents import SCORES, SEED, key_of
 from benchmarks.harness import Bench, Figures, Stopwatch, Workload, expect
-from benchmarks.peers import Hear, Layout, NotOffered, Store
+from benchmarks.peers import Hear, Key, Layout, NotOffered, Store
 from benchmarks.workloads import TABLE, WORKLOADS, made, table_of, workload
 
 SMALL = 1_000
@@ -142,73 +142,39 @@ def silent(bench: Bench, listeners: int, hear: Callable[[Store, int, Hear], None
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# W7: the top ten
-
-
-@workload("W7-live", "µs per update")
-def live_top(bench: Bench) -> Figures:
-    """Write random scores in transactions of 500, while the top 10 of 100,000 documents are kept up to date by an index.
-
-    Answers: what does a leaderboard cost that is always right? Look at "added"; beside it, W7-ask is what asking again costs.
-    Expect a handful of microseconds: a change beyond the window is decoded and compared, and that is all.
-    """
-    size = bench.count(TABLE)
-    with bench.filled("indexed", table_of(size), layout=INDEXED) as store:
-        return with_and_without(bench, store, size, lambda count: store.hear_top(10, count))
-
-
-@workload("W7-ask", "µs per question")
-def ask_by_index(bench: Bench) -> Figures:
-    """Ask for the top 10 of 100,000 by the index, 1,000 times.
-
-    Answers: what does asking after every write cost, for who has an index? Expect ten small reads and the way to them.
-    """
-    return ask(bench, INDEXED, bench.count(1_000))
-
-
-@workload("W7-ask-scan", "µs per question")
-def ask_by_scan(bench: Bench) -> Figures:
-    """The same without an index, 3 times.
-
-    Answers: and for who has none? Expect a whole scan.
-    """
-    return ask(bench, Layout(), 3)
-
-
-def ask(bench: Bench, layout: Layout, times: int) -> Figures:
-    size = bench.count(TABLE)
-    expected = sorted((document["score"] for document in made(size)), reverse=True)[:10]
-    watch = Stopwatch()
-    name = "indexed" if layout.indexed else "table"
-    with bench.filled(name, table_of(size), layout=layout) as store:
-        expect(expected, store.top(10))
-        with watch:
-            for _ in range(times):
-                store.top(10)
-    return watch.per(times)
-
-
-# ---------------------------------------------------------------------------------------------------------------
 # W8: squash
 
 
 @workload("W8", "µs per update")
 def squash(bench: Bench) -> Figures:
-    """Write random scores in transactions of 500 into 1,000 documents, with a listener that is told once an hour.
+    """Write random scores in transactions of 1,000 into 1,000 documents, with a listener that is told once an hour.
 
     Answers: what does a change cost that nobody is going to see? Look at "added". Expect about a microsecond: nothing is decoded.
     """
     with bench.filled("small", table_of(SMALL)) as store:
-        return with_and_without(bench, store, SMALL, store.hear_net)
+        return with_and_without(
+            bench, store, lambda count, turn: new_scores(count, SMALL, turn), store.hear_net, each=1_000
+        )
 
 
-def with_and_without(bench: Bench, store: Store, among: int, hear: Callable[[Hear], None]) -> Figures:
-    """Updates in transactions of 500, every other one with the feed open: their cost with it, and what it adds to a commit."""
-    each, turns = bench.count(500), 24
+def with_and_without(
+    bench: Bench,
+    store: Store,
+    scores_of: Callable[[int, int], Sequence[tuple[Key, int]]],
+    hear: Callable[[Hear], None],
+    *,
+    each: int = 500,
+) -> Figures:
+    """Updates in transactions of `each`, every other one with the feed open: their cost with it, and what it adds to a commit.
+
+    Args:
+        scores_of: The updates of a transaction: how many, and its number.
+    """
+    each, turns = bench.count(each), 24
     watch = Stopwatch()
     commits: dict[bool, list[float]] = {True: [], False: []}
     for turn in range(2 * turns):
-        scores = new_scores(each, among, turn)
+        scores = scores_of(each, turn)
         is_open = turn % 2 == 1
         if is_open:
             hear(Counter())
@@ -408,6 +374,10 @@ def memory() -> Iterator[list[int]]:
 
 def register() -> None:
     """Add those that come in several sizes, and put all in the order of their numbers. Once."""
+    # Not above: it is built on this module.
+    from benchmarks import top_workloads
+
+    top_workloads.register()
     for name, unit, run, sizes in SIZED:
         for size in sizes:
             if not any(one.name == f"{name}-{size}" for one in WORKLOADS):

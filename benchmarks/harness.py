@@ -10,6 +10,7 @@ Rule of this file: it knows neither databases nor workloads nor what a good figu
 from __future__ import annotations
 
 import gc
+import hashlib
 import shutil
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import ClassVar, Final
 
 from benchmarks.documents import Document
 from benchmarks.peers import PLAIN, Durability, Layout, NotOffered, Peer, Store
@@ -27,22 +28,42 @@ from benchmarks.peers import PLAIN, Durability, Layout, NotOffered, Peer, Store
 BASE: Final = "raw"
 """The peer that ratios are to."""
 
+LOGGED: Final = "raw+log"
+"""The same with a log in the same transaction: what ratios are to where a log is part of the work."""
+
+PLAIN_LOG: Final = "raw+log-plain"
+"""The same without the tricks of who has measured."""
+
+BASES: Final = (BASE, LOGGED, PLAIN_LOG)
+ROOT: Final = Path(__file__).resolve().parent.parent
+
 Figures = dict[str, float]
 """What one run of a workload gives, in the workload's unit: "cpu" and "wall" per operation, or "size". With feeds also "added",
 the CPU that a feed adds to an operation; and in microseconds "p50" and "p99" of wall, "subscribe", the CPU of opening one
 feed, and "first", wall until its first document."""
 
+KEPT_S: Final = 4 * 3_600
+
 Fill = Callable[[Store], object]
 
 
 class Stopwatch:
-    """Adds up CPU and wall seconds over the `with` blocks that it is entered for."""
+    """Adds up CPU and wall seconds over the `with` blocks that it is entered for.
+
+    Attributes:
+        on_start, on_stop: Called before and after everything that is timed, for who wants to look closer.
+    """
+
+    on_start: ClassVar[Callable[[], None] | None] = None
+    on_stop: ClassVar[Callable[[], None] | None] = None
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
         self.wall_s = 0.0
 
     def __enter__(self) -> Stopwatch:
+        if Stopwatch.on_start is not None:
+            Stopwatch.on_start()
         self._wall_s, self._cpu_s = time.perf_counter(), time.process_time()
         return self
 
@@ -50,6 +71,8 @@ class Stopwatch:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         self.cpu_s += cpu_s - self._cpu_s
         self.wall_s += wall_s - self._wall_s
+        if Stopwatch.on_stop is not None:
+            Stopwatch.on_stop()
 
     def per(self, operations: int) -> Figures:
         """Microseconds for each of so many operations."""
@@ -62,7 +85,10 @@ class Bench:
     Attributes:
         peer: Who runs it.
         scale: 1.0 in earnest; less for a quick look.
+        latest: The folder of the database that was made or copied last.
     """
+
+    latest: Path
 
     def __init__(self, peer: Peer, scale: float, folder: Path) -> None:
         self.peer = peer
@@ -107,6 +133,37 @@ class Bench:
         shutil.copytree(template, folder)
         return folder
 
+    def kept(self, name: str, fill: Fill, layout: Layout = PLAIN) -> Path:
+        """The folder of a database as `fill` leaves it, closed; made once and kept beyond the run, for databases that take a
+        minute to make. To be read from, never written to.
+
+        It lies in the folder for temporary files, under a name with a digest of the code that makes it: who changes the
+        code gets a new one, and the old ones are removed when they have not been used for hours.
+        """
+        folder = kept_folder() / f"{self.peer.name}-{name}-{self.scale:g}"
+        if not folder.exists():
+            making = self._new_folder()
+            store = self.peer.open(making, layout, "soft")
+            try:
+                fill(store)
+            finally:
+                store.close()
+            shutil.move(making, folder)
+        return folder
+
+    def folder_of(self, kept: Path) -> Path:
+        """A copy of such a folder, to be written to. It goes with the whole run."""
+        folder = self._new_folder(make=False)
+        shutil.copytree(kept, folder)
+        return folder
+
+    @contextmanager
+    def opened(
+        self, folder: Path, layout: Layout = PLAIN, durability: Durability = "soft"
+    ) -> Iterator[Store]:
+        """The database in this folder, closed and removed afterwards."""
+        yield from self._opened(folder, layout, durability)
+
     def _opened(self, folder: Path, layout: Layout, durability: Durability) -> Iterator[Store]:
         store = self.peer.open(folder, layout, durability)
         try:
@@ -117,10 +174,28 @@ class Bench:
 
     def _new_folder(self, *, make: bool = True) -> Path:
         self._runs += 1
-        folder = self._folder / f"run-{self._runs}"
+        folder = self.latest = self._folder / f"run-{self._runs}"
         if make:
             folder.mkdir(parents=True)
         return folder
+
+
+def kept_folder() -> Path:
+    """Where databases are kept that were made by the code as it is."""
+    digest = hashlib.sha1()
+    for place in ("reactdb", "benchmarks/peers"):
+        for file in sorted((ROOT / place).rglob("*.py")):
+            digest.update(file.read_bytes())
+    digest.update((ROOT / "benchmarks/documents.py").read_bytes())
+    above = Path(tempfile.gettempdir()) / "reactdb-benchmarks-kept"
+    folder = above / digest.hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.touch()
+    for other in above.iterdir():
+        # Not at once: somebody may run another version meanwhile.
+        if time.time() - other.stat().st_mtime > KEPT_S:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +223,11 @@ class Summary:
 
     Attributes:
         samples: Metric to the figures, in the workload's unit.
-        ratios: Metric to base divided by this peer, in the same repeats: 2.0 is twice as fast (or half as large).
+        ratios: (base, metric) to base divided by this peer, in the same repeats: 2.0 is twice as fast (or half as large).
     """
 
     samples: dict[str, list[float]] = field(default_factory=dict)
-    ratios: dict[str, list[float]] = field(default_factory=dict)
+    ratios: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
     def middle(self, metric: str) -> float:
         return median(self.samples[metric])
@@ -163,17 +238,22 @@ class Summary:
         middle = median(samples)
         return (max(samples) - min(samples)) / middle if middle else 0.0
 
-    def ratio(self, metric: str) -> float | None:
-        found = self.ratios.get(metric)
+    def ratio(self, metric: str, base: str = BASE) -> float | None:
+        found = self.ratios.get((base, metric))
         return median(found) if found else None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """A workload with the summaries of the peers that have it, in the order of the peers."""
+    """A workload with the summaries of the peers that have it, in the order of the peers.
+
+    Attributes:
+        left_out: Peers that do not have it, with the reason where they gave one.
+    """
 
     workload: Workload
     peers: dict[str, Summary]
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def winner(self, metric: str) -> str | None:
         """The peer with the least median. None among fewer than two."""
@@ -200,28 +280,34 @@ def measure(
 
 def run_in_turns(workload: Workload, benches: Sequence[Bench], repeat: int) -> Outcome:
     summaries: dict[str, Summary] = {bench.peer.name: Summary() for bench in benches}
+    left_out: dict[str, str] = {}
     for turn in range(repeat):
         first = turn % len(benches)
         figures: dict[str, Figures] = {}
         for bench in [*benches[first:], *benches[:first]]:
             gc.collect()
             try:
-                figures[bench.peer.name] = workload.run(bench)
-            except NotOffered:
+                measure_itself = bench.peer.figures(workload.name, bench.scale)
+                figures[bench.peer.name] = workload.run(bench) if measure_itself is None else measure_itself
+            except NotOffered as reason:
                 summaries.pop(bench.peer.name, None)
+                if str(reason):
+                    left_out[bench.peer.name] = str(reason)
         take_in(figures, summaries)
         print(".", end="", file=sys.stderr, flush=True)
-    return Outcome(workload, {name: summary for name, summary in summaries.items() if summary.samples})
+    taking_part = {name: summary for name, summary in summaries.items() if summary.samples}
+    return Outcome(workload, taking_part, left_out)
 
 
 def take_in(figures: dict[str, Figures], summaries: dict[str, Summary]) -> None:
-    """Add one repeat's figures, and their ratios to the base of the same repeat."""
-    base = figures.get(BASE, {})
+    """Add one repeat's figures, and their ratios to the bases of the same repeat."""
     for name, found in figures.items():
         for metric, figure in found.items():
             summaries[name].samples.setdefault(metric, []).append(figure)
-            if metric in base and figure > 0:
-                summaries[name].ratios.setdefault(metric, []).append(base[metric] / figure)
+            for base in BASES:
+                of_base = figures.get(base, {})
+                if metric in of_base and figure > 0:
+                    summaries[name].ratios.setdefault((base, metric), []).append(of_base[metric] / figure)
 
 
 def expect(expected: object, actual: object) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from inspect import getdoc
 from typing import Any
 
-from benchmarks.harness import Outcome, Summary
+from benchmarks.harness import BASE, BASES, LOGGED, Outcome, Summary
 from benchmarks.machine import Machine, line
-from benchmarks.marks import Verdict
+from benchmarks.marks import OURS, Verdict
 
 METRICS = ("cpu", "wall", "added", "p50", "p99", "subscribe", "first", "size")
 
@@ -24,10 +24,12 @@ def text(
     for outcome in outcomes:
         lines += [f"{outcome.workload.name}  {outcome.workload.title} ({outcome.workload.unit})"]
         lines += [f"    {row}" for row in aligned(list(text_rows(outcome)))]
+        lines += [f"    left out: {name}: {reason}" for name, reason in outcome.left_out.items()]
         lines += [""]
     if found:
-        lines += ["marks (reactdb)"]
-        lines += [f"    {row}" for row in aligned([verdict_row(verdict) for verdict in found])]
+        lines += ["marks (reactdb); the last columns: cost in times of the same figure by hand"]
+        rows = [["", "measured", "wanted", "", *BASES], *(verdict_row(verdict) for verdict in found)]
+        lines += [f"    {row}" for row in aligned(rows)]
     return "\n".join(lines).rstrip()
 
 
@@ -39,23 +41,23 @@ def options_line(options: dict[str, Any]) -> str:
         else f"; a quick look at {options['scale']:g} of the size, not a measurement"
     )
     return (
-        f"{how}; CPU is user + system; ± is (greatest - least) / median; x raw is speed, 2 is twice as fast; "
-        f"* is the winner{scale}"
+        f"{how}; CPU is user + system; ± is (greatest - least) / median; x raw is speed beside bare statements, x log beside "
+        f"those with a log: 2 is twice as fast; * is the winner{scale}"
     )
 
 
 def text_rows(outcome: Outcome) -> Iterator[list[str]]:
     metrics = metrics_of(outcome)
-    yield ["", *(head for metric in metrics for head in (metric, "±", "x raw"))]
+    yield ["", *(head for metric in metrics for head in (metric, "±", "x raw", "x log"))]
     for name, summary in outcome.peers.items():
         cells = [name]
         for metric in metrics:
             star = "*" if outcome.winner(metric) == name else ""
-            ratio = summary.ratio(metric)
             cells += [
                 f"{star}{number(summary.middle(metric))}",
                 f"{summary.spread(metric):.0%}",
-                "" if ratio is None else f"{ratio:.2f}",
+                times(summary.ratio(metric)),
+                times(summary.ratio(metric, LOGGED)),
             ]
         yield cells
 
@@ -67,7 +69,12 @@ def verdict_row(verdict: Verdict) -> list[str]:
         figure,
         verdict.wanted,
         "pass" if verdict.is_pass else "MISS",
+        *(times(verdict.costs.get(base)) for base in BASES),
     ]
+
+
+def times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -83,26 +90,39 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def markdown(outcomes: Sequence[Outcome], found: Sequence[Verdict]) -> str:
-    """The table of the README: a row a figure, a column a peer."""
+    """The tables of the README: everything beside the bare statements, the other databases, and the marks."""
     names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.peers))
+    ours = [name for name in names if name in (*BASES, OURS)]
     lines = [
-        f"| workload | unit | figure | {' | '.join(names)} | reactdb, x raw |",
-        f"| --- | --- | --- |{' ---: |' * (len(names) + 1)}",
+        f"| workload | unit | figure | {' | '.join(ours)} | x raw | x raw+log |",
+        f"| --- | --- | --- |{' ---: |' * (len(ours) + 2)}",
     ]
     for outcome in outcomes:
         for metric in metrics_of(outcome):
-            cells = [markdown_cell(outcome, name, metric) for name in names]
-            ours = outcome.peers.get("reactdb", Summary()).ratio(metric)
-            lines.append(
-                f"| {outcome.workload.name} | {outcome.workload.unit} | {metric} | {' | '.join(cells)} "
-                f"| {'' if ours is None else f'{ours:.2f}'} |"
-            )
+            cells = [markdown_cell(outcome, name, metric) for name in ours]
+            summary = outcome.peers.get(OURS, Summary())
+            ratios = [times(summary.ratio(metric, base)) for base in (BASE, LOGGED)]
+            what = [outcome.workload.name, outcome.workload.unit, metric]
+            lines.append(f"| {' | '.join([*what, *cells, *ratios])} |")
+    lines += others(outcomes, [OURS, *(name for name in names if name not in ours)])
     if found:
-        lines += ["", "| mark | wanted | measured | |", "| --- | --- | ---: | --- |"]
-        for verdict in found:
-            what, figure, wanted, word = verdict_row(verdict)
-            lines.append(f"| {what} | {wanted} | {figure} | {word} |")
+        lines += ["", f"| mark | measured | wanted | | {' | '.join(BASES)} |"]
+        lines += ["| --- | ---: | --- | --- | ---: | ---: | ---: |"]
+        lines += [f"| {' | '.join(verdict_row(verdict))} |" for verdict in found]
     return "\n".join(lines)
+
+
+def others(outcomes: Sequence[Outcome], names: Sequence[str]) -> list[str]:
+    """The table of the other databases, by CPU (or bytes), with reactdb and without the bare statements."""
+    if len(names) == 1:
+        return []
+    lines = ["", f"| workload | unit | {' | '.join(names)} |", f"| --- | --- |{' ---: |' * len(names)}"]
+    for outcome in outcomes:
+        metric = metrics_of(outcome)[0]
+        if any(name in outcome.peers for name in names[1:]):
+            cells = [markdown_cell(outcome, name, metric) for name in names]
+            lines.append(f"| {outcome.workload.name} | {outcome.workload.unit} | {' | '.join(cells)} |")
+    return lines
 
 
 def markdown_cell(outcome: Outcome, name: str, metric: str) -> str:
@@ -141,6 +161,7 @@ def data(
                 "about": getdoc(outcome.workload.run),
                 "unit": outcome.workload.unit,
                 "winner": {metric: outcome.winner(metric) for metric in metrics_of(outcome)},
+                "left_out": outcome.left_out,
                 "peers": {name: summary_data(summary) for name, summary in outcome.peers.items()},
             }
             for outcome in outcomes
@@ -152,6 +173,7 @@ def data(
                 "wanted": verdict.wanted,
                 "measured": verdict.figure,
                 "pass": verdict.is_pass,
+                "cost": dict(verdict.costs),
             }
             for verdict in found
         ],
@@ -164,6 +186,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
             "median": summary.middle(metric),
             "spread": summary.spread(metric),
             "speed_of_raw": summary.ratio(metric),
+            "speed_of_raw_log": summary.ratio(metric, LOGGED),
             "samples": summary.samples[metric],
         }
         for metric in summary.samples

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from benchmarks.documents import (
     Document,
@@ -20,14 +19,17 @@ from benchmarks.documents import (
     score_ranges,
     shuffled,
 )
-from benchmarks.harness import Bench, Figures, Stopwatch, Workload, expect, scores
+from benchmarks.harness import ROOT, Bench, Figures, Stopwatch, Workload, expect, scores
 from benchmarks.peers import PLAIN, Durability, Layout, NotOffered, Store
 
 TABLE = 100_000
 """Documents in the table that reads and read-modify-writes are done to."""
 
+MILLION = 1_000_000
+"""Documents in the file that is opened, and weighed."""
+
+THREADS = 16
 WORKLOADS: list[Workload] = []
-ROOT = Path(__file__).resolve().parent.parent
 
 made = lru_cache(maxsize=4)(documents)
 
@@ -120,14 +122,41 @@ def insert_a_commit_each_hard(bench: Bench) -> Figures:
     return insert_each(bench, "hard", 500)
 
 
-def insert_each(bench: Bench, durability: Durability, count: int) -> Figures:
+@workload("W2-soft-feed", "µs per commit")
+def insert_a_commit_each_heard(bench: Bench) -> Figures:
+    """The same with durability soft and one listener to the table.
+
+    Answers: and when somebody listens? Expect a few microseconds more: the change as an object, a queue, an event and a call.
+    """
+    return insert_each(bench, "soft", 10_000, is_heard=True)
+
+
+@workload("W2-soft-exclusive", "µs per commit")
+def insert_a_commit_each_exclusive(bench: Bench) -> Figures:
+    """The same where nobody else opens the file: `connect(exclusive=True)`.
+
+    Answers: what do the locks between processes cost? Expect a third less: SQLite takes them once and for all. The bare
+    statements go on as they are, so that the mark is on the same floor.
+    """
+    return insert_each(bench, "soft", 10_000, is_heard=True, layout=Layout(exclusive=True))
+
+
+def insert_each(
+    bench: Bench, durability: Durability, count: int, *, is_heard: bool = False, layout: Layout = PLAIN
+) -> Figures:
     given = made(bench.count(count))
+    heard: list[None] = []
     watch = Stopwatch()
-    with bench.empty(durability) as store:
+    with bench.empty(durability, layout) as store:
+        if is_heard:
+            store.hear_table(lambda event: heard.append(None))
         # The first commit of a file also writes its header and opens its log.
         store.insert_each(given[:1])
         with watch:
             store.insert_each(given[1:])
+        if is_heard:
+            store.hush()
+            expect(len(given), len(heard))
         expect(scores(given), store.scan())
     return watch.per(len(given) - 1)
 
@@ -139,8 +168,7 @@ def insert_from_threads(bench: Bench) -> Figures:
     Answers: do writers that wait for the disk share the wait? Look at wall. Expect reactdb, which commits for all who queue,
     well ahead of raw, where each takes its own flush; and CPU per commit to fall with the number of flushes.
     """
-    threads = 16
-    each = bench.count(64, least=4)
+    each, threads = bench.count(64, least=4), THREADS
     given = made(threads * each)
     batches = [given[start::threads] for start in range(threads)]
     watch = Stopwatch()
@@ -350,6 +378,49 @@ def open_and_get(bench: Bench) -> Figures:
             store.get_each([key])
         store.close()
     return watch.per(times)
+
+
+@workload("W12-open-million", "µs per opening")
+def open_a_million(bench: Bench) -> Figures:
+    """The same with a file of 1,000,000 documents, written in order.
+
+    Answers: does it grow with the file? Expect a page or two more on the way to the document. The file is made once, and kept.
+    """
+    size, times = bench.count(MILLION), bench.count(20, least=2)
+    folder = bench.kept("million", million(size))
+    watch = Stopwatch()
+    for key in keys_at_random(times, size):
+        with watch:
+            store = bench.peer.open(folder, PLAIN, "soft")
+            store.get_each([key])
+        store.close()
+    return watch.per(times)
+
+
+@workload("W12-bytes-million", "bytes per document")
+def bytes_of_a_million(bench: Bench) -> Figures:
+    """The same file, closed: 1,000,000 documents that were written once, with their log.
+
+    Answers: what does a document weigh whose history is that it was written? Expect little more than its bytes, once, its key,
+    and where it is.
+    """
+    size = bench.count(MILLION)
+    folder = bench.kept("million", million(size))
+    return {"size": sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / size}
+
+
+def million(size: int) -> Callable[[Store], None]:
+    """Fill with `size` documents, 100,000 in a transaction: all different, by their keys and scores at least."""
+
+    def fill(store: Store) -> None:
+        kind = made(min(size, TABLE))
+        for start in range(0, size, TABLE):
+            count = min(TABLE, size - start)
+            store.insert_all(
+                [{**document, "id": key_of(start + number)} for number, document in enumerate(kind[:count])]
+            )
+
+    return fill
 
 
 @workload("W12-bytes", "bytes per document")

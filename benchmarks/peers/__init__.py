@@ -36,10 +36,12 @@ class Layout:
     Attributes:
         integer_keys: Every key is an int; otherwise a str.
         indexed: There is an index on `score`.
+        exclusive: Nobody else opens the file. For those that have such an option; the bare statements go on as without it.
     """
 
     integer_keys: bool = False
     indexed: bool = False
+    exclusive: bool = False
 
 
 PLAIN = Layout()
@@ -153,6 +155,18 @@ class Peer:
         """Open the database in this folder; make it where there is none."""
         raise NotImplementedError
 
+    def figures(self, workload: str, scale: float) -> dict[str, float] | None:
+        """Run this workload in a process of its own that measures itself, for databases that are not Python's; None: run it here.
+
+        Raises:
+            NotOffered: It does not have this workload.
+        """
+        return None
+
+    def missing(self) -> str | None:
+        """What has to be installed before this peer can take part, as one sentence; None: nothing."""
+        return None
+
 
 def load() -> tuple[list[Peer], list[str]]:
     """The peers, raw first, and the modules that were left out with the reason why."""
@@ -166,5 +180,7 @@ def load() -> tuple[list[Peer], list[str]]:
                 # Ours to mend, not somebody's package that is not installed.
                 raise
             missing.append(f"{module.name}: {error}")
+    missing += [f"{peer.name}: {reason}" for peer in found if (reason := peer.missing()) is not None]
+    found = [peer for peer in found if peer.missing() is None]
     found.sort(key=lambda peer: (peer.name != "raw", peer.name))
     return found, missing
