@@ -30,10 +30,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks import feed_workloads, machine, peers
-from benchmarks.documents import SCORES, document, key_of, keys_at_random
+from benchmarks.documents import SCORES, Document, document, key_of, keys_at_random
 from benchmarks.feed_workloads import INDEXED, Counter, new_scores
 from benchmarks.harness import ROOT, Bench, Figures, Stopwatch, expect
-from benchmarks.peers import PLAIN, Document, NotOffered, Peer, Store
+from benchmarks.peers import PLAIN, NotOffered, Peer, Store
 from benchmarks.report import aligned, number
 from benchmarks.top_workloads import live_top
 from benchmarks.workloads import made, million
@@ -169,7 +169,7 @@ def log(make: Make, known: dict[str, Peer], most: int) -> Curve:
         with bench.opened(folder) as store:
             found.add("reactdb: come back", size, cpu_of(partial(come_back, store), 1, 9))
             found.add("reactdb: write", size, cpu_of(writing(store, 500, 1_000), 500))
-            database: Any = store.database
+            database: Any = store.database  # type: ignore[attr-defined]
             watch = Stopwatch()
             with watch:
                 removed = database.compact(keep=1_000)["entries"]
