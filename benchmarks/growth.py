@@ -30,10 +30,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks import feed_workloads, machine, peers
-from benchmarks.documents import SCORES, document, key_of, keys_at_random
+from benchmarks.documents import SCORES, Document, document, key_of, keys_at_random
 from benchmarks.feed_workloads import INDEXED, Counter, new_scores
 from benchmarks.harness import ROOT, Bench, Figures, Stopwatch, expect
-from benchmarks.peers import PLAIN, Document, NotOffered, Peer, Store
+from benchmarks.peers import PLAIN, NotOffered, Peer, Store
 from benchmarks.report import aligned, number
 from benchmarks.top_workloads import live_top
 from benchmarks.workloads import made, million
@@ -169,7 +169,7 @@ def log(make: Make, known: dict[str, Peer], most: int) -> Curve:
         with bench.opened(folder) as store:
             found.add("reactdb: come back", size, cpu_of(partial(come_back, store), 1, 9))
             found.add("reactdb: write", size, cpu_of(writing(store, 500, 1_000), 500))
-            database: Any = store.database
+            database: Any = store.database  # type: ignore[attr-defined]
             watch = Stopwatch()
             with watch:
                 removed = database.compact(keep=1_000)["entries"]
@@ -276,7 +276,9 @@ def silent_feeds(bench: Bench, size: int, selected: Callable[[Any, int], Any]) -
 @curve
 def subscribers(make: Make, known: dict[str, Peer], most: int) -> Curve:
     """A write that everybody hears, against how many do; for each who hears it."""
-    found = Curve("subscribers", "Telling one subscriber more of a write", "subscribers", "µs CPU a delivery")
+    found = Curve(
+        "subscribers", "A write that all subscribers hear, for each", "subscribers", "µs CPU a delivery"
+    )
     for size in [1, *sizes(min(most, 10_000), 10)]:
         for name in ("raw+log", "reactdb", "tanstack-db", "rxdb"):
             if name not in known:
@@ -297,11 +299,13 @@ def fan_out(bench: Bench, size: int) -> Figures:
 @curve
 def window(make: Make, known: dict[str, Peer], most: int) -> Curve:
     """What a live top N of 100,000 documents adds to a write, against N; beside it, what asking for it again costs."""
-    found = Curve("window", "A live top N of 100,000 documents", "documents in the window", "µs CPU a write")
+    found = Curve(
+        "window", "What a live top N of 100,000 documents adds", "documents in the window", "µs CPU a write"
+    )
     bench = make(known["reactdb"])
     for size in sizes(min(most, 10_000), 10):
         found.add("reactdb: any document", size, live_top(bench, size, 100_000, False)["added"])
-        found.add("reactdb: those in the window", size, live_top(bench, size, 100_000, True)["added"])
+        found.add("reactdb: only those in it", size, live_top(bench, size, 100_000, True)["added"])
     for name in ("raw", "reactdb"):
         bench = make(known[name])
         with bench.filled("indexed", lambda store: store.insert_all(made(100_000)), layout=INDEXED) as store:

@@ -25,7 +25,7 @@ from reactdb.errors import (
     shown,
     word,
 )
-from reactdb.query import ALL_TABLES, Get, Query
+from reactdb.query import ALL_TABLES, Query
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
@@ -445,14 +445,10 @@ class Database:
     def _snapshot(self) -> AbstractContextManager[Snapshot]:
         return self._open_engine().snapshot()
 
-    def _get(self, table: str, step: Any) -> Any:
-        assert isinstance(step, Get)
-        engine = self._open_engine()
-        transaction = engine.current_transaction()
-        info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
-        if info is None:
-            info = self._look_for(table)
-        body = engine.get(info, step.key_bytes)
+    def _get(self, table: str, key: bytes) -> dict[str, Any] | None:
+        if self._is_closed:
+            raise DatabaseClosed(self._engine.path)
+        body = self._engine.get(table, key)
         return None if body is None else codec.decode(body)
 
     def _look_for(self, table: str) -> TableInfo:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,9 +32,14 @@ Task = dict[str, Any]
 made = lru_cache(maxsize=2)(documents)
 
 
-def at(scale: float) -> Callable[[int, int], int]:
-    """As the harness counts."""
-    return lambda in_earnest, least=16: max(least, round(in_earnest * scale))
+class Count:
+    """How many, at a scale: as the harness counts."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def __call__(self, in_earnest: int, least: int = 16) -> int:
+        return max(least, round(in_earnest * self.scale))
 
 
 def task(workload: str, scale: float) -> Task:
@@ -44,30 +48,30 @@ def task(workload: str, scale: float) -> Task:
     Raises:
         NotOffered: They do not have this workload.
     """
-    count = at(scale)
+    count = Count(scale)
     family, _, form = workload.partition("-")
     match family, form:
         case "W1", "":
-            return {"kind": "insertAll", "documents": made(count(100_000, 16))}
+            return {"kind": "insertAll", "documents": made(count(100_000))}
         case "W1", "shuffled":
-            return {"kind": "insertAll", "documents": shuffled(made(count(100_000, 16)))}
+            return {"kind": "insertAll", "documents": shuffled(made(count(100_000)))}
         case "W2", "soft" | "soft-feed":
             return {
                 "kind": "insertEach",
-                "documents": made(count(10_000, 16)),
+                "documents": made(count(10_000)),
                 "is_heard": form == "soft-feed",
             }
         case "W3", "each":
-            keys = keys_at_random(count(5_000, 16), count(TABLE, 16))
-            return {"kind": "addEach", "documents": made(count(TABLE, 16)), "keys": keys}
+            keys = keys_at_random(count(5_000), count(TABLE))
+            return {"kind": "addEach", "documents": made(count(TABLE)), "keys": keys}
         case "W3", "batch":
-            keys = keys_at_random(count(20_000, 16), count(TABLE, 16))
-            return {"kind": "addAll", "documents": made(count(TABLE, 16)), "keys": keys, "each": 1_000}
+            keys = keys_at_random(count(20_000), count(TABLE))
+            return {"kind": "addAll", "documents": made(count(TABLE)), "keys": keys, "each": 1_000}
         case "W4", "":
-            return {"kind": "latency", "documents": made(SMALL), "scores": scores(count(3_000, 16), SMALL)}
+            return {"kind": "latency", "documents": made(SMALL), "scores": scores(count(3_000), SMALL)}
         case "W5", _ if form.isdecimal():
             listeners = min(int(form), count(int(form), 10))
-            writes = max(10, count(40_000, 16) // (listeners + 20))
+            writes = max(10, count(40_000) // (listeners + 20))
             return {
                 "kind": "fanOut",
                 "documents": made(SMALL),
@@ -79,18 +83,18 @@ def task(workload: str, scale: float) -> Task:
         case "W7", "top-10" | "top-100" | "top-100-hot" | "top-1000-hot":
             return live_top(form, scale)
         case "W8", "":
-            transactions = [scores(count(1_000, 16), SMALL, turn) for turn in range(24)]
+            transactions = [scores(count(1_000), SMALL, turn) for turn in range(24)]
             return {"kind": "squash", "documents": made(SMALL), "transactions": transactions}
         case "W10", "get":
-            keys = keys_at_random(count(20_000, 16), count(TABLE, 16))
-            return {"kind": "getEach", "documents": made(count(TABLE, 16)), "keys": keys}
+            keys = keys_at_random(count(20_000), count(TABLE))
+            return {"kind": "getEach", "documents": made(count(TABLE)), "keys": keys}
         case "W13", "":
-            return {"kind": "present", "documents": made(count(TABLE, 16))}
+            return {"kind": "present", "documents": made(count(TABLE))}
     raise NotOffered
 
 
 def silent(form: str, scale: float) -> Task:
-    count = at(scale)
+    count = Count(scale)
     kind, _, number = form.partition("-")
     listeners = min(int(number), count(int(number), 10))
     if listeners > MOST_LISTENERS:
@@ -104,7 +108,7 @@ def silent(form: str, scale: float) -> Task:
             ("hearRating", ratings[place] if place < SMALL else 1e6 + place) for place in range(listeners)
         ]
     # Fewer writes with more listeners: a write costs them as much as there are.
-    writes = min(count(2_000, 16), max(50, 200_000 // (listeners or 1)))
+    writes = min(count(2_000), max(50, 200_000 // (listeners or 1)))
     return {
         "kind": "silent",
         "documents": made(SMALL),
@@ -117,9 +121,9 @@ def live_top(form: str, scale: float) -> Task:
     # Here, because the workloads import the peers.
     from benchmarks.top_workloads import hot_scores
 
-    size = at(scale)(TABLE, 16)
+    size = Count(scale)(TABLE)
     window = min(int(form.split("-")[1]), size // 8)
-    writes = at(scale)(500, 50)
+    writes = Count(scale)(500, 50)
     given = hot_scores(made(size), 2 * window, writes, 0) if form.endswith("hot") else scores(writes, size)
     return {"kind": "liveTop", "documents": made(size), "window": window, "scores": given}
 

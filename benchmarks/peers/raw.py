@@ -276,7 +276,7 @@ class RawLogStore(RawStore):
 
     def hear_net(self, hear: Hear) -> None:
         self.is_heard = True
-        self.net = {}
+        self.net: dict[Key, tuple[Any, Any]] | None = {}
 
     def hear_all(self, hear: Hear) -> None:
         unpack = msgpack.unpackb
@@ -295,7 +295,7 @@ class RawLogStore(RawStore):
         self.of_key: dict[Key, list[Hear]] = {}
         self.of_rating: dict[float, list[Hear]] = {}
         # The first event and the last one of each document that changed.
-        self.net: dict[Key, tuple[Any, Any]] | None = None
+        self.net = None
 
     def replay(self, *, decode: bool) -> int:
         unpack = msgpack.unpackb

@@ -21,6 +21,11 @@ from reactdb.store.sqlite import Connection
 if TYPE_CHECKING:
     from reactdb.store.walk import Walk
 
+# No row: the table was dropped. Nothing in the row: no such key. A head without its entry has a seal that fits nothing.
+GET_LIVE = (
+    "SELECT l.body, ifnull(l.seal, -h.seq) FROM tables t LEFT JOIN heads h ON h.table_id = t.id AND h.key = ?"
+    " LEFT JOIN log l ON l.seq = h.seq WHERE t.id = ? AND t.dropped IS NULL"
+)
 # Reader connections that are kept open.
 IDLE_READERS = 8
 
@@ -28,10 +33,11 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "version")
+    __slots__ = ("catalogue", "connection", "execute", "version")
 
     def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
         self.connection = connection
+        self.execute = connection.execute
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
         self.version: int | None = None
