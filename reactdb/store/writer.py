@@ -351,7 +351,6 @@ class Writer:
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
             self.waiting.begin_immediate(left_s)
-            # Where nobody else can write, it is one version for ever.
             version = 0 if engine.is_exclusive else execute("PRAGMA data_version").fetchone()[0]
             if version != self._seen_version:
                 if self._seen_version is not None:
