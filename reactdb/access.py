@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
+from sys import maxsize
 from typing import Any
 
 from reactdb import codec
@@ -104,17 +105,42 @@ class Access:
 
     def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
         """The documents, decoded one by one as they are asked for (with ties: one value of the index after the other)."""
-        if self.index is None and self.keys is None and self._rows_needed() is None:
-            yield from map(
-                codec.decode,
-                snapshot.bodies(self.table, self.range.start, self.range.stop, reverse=self.range.reverse),
-            )
-        elif not self.ties:
-            for place in self.places(snapshot):
-                yield codec.decode(place.body)
-        else:
-            for _, equals in groupby(self.places(snapshot), key=itemgetter(0)):
-                yield from sort_documents([codec.decode(place.body) for place in equals], self.ties)
+        if self.ties:
+            return self._untied(snapshot)
+        if self.keys is None and self.detour is None:
+            limit, is_exact = self._rows_needed()
+            if limit is None or is_exact:
+                if self.index is None:
+                    return self._in_key_order(snapshot, limit)
+                span = self.range
+                bodies = snapshot.found(
+                    self.index,
+                    self.table,
+                    span.start,
+                    span.stop,
+                    span.reverse,
+                    -1 if limit is None else limit,
+                )
+                return map(codec.decode, bodies)
+        return (codec.decode(place.body) for place in self.places(snapshot))
+
+    def _in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[dict[str, Any]]:
+        """A page at a time."""
+        start, stop, reverse = self.range.start, self.range.stop, self.range.reverse
+        size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
+        while True:
+            keys, bodies = snapshot.page(self.table, start, stop, reverse, size)
+            yield from map(codec.decode, bodies)
+            if len(keys) < size or size == limit:
+                return
+            if reverse:
+                stop = keys[-1]
+            else:
+                start = keys[-1] + b"\x00"
+
+    def _untied(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+        for _, equals in groupby(self.places(snapshot), key=itemgetter(0)):
+            yield from sort_documents([codec.decode(place.body) for place in equals], self.ties)
 
     def places(self, snapshot: Snapshot) -> Iterator[Row | Entry]:
         """The places in the file, in order. Read in pages where a limit may end the walk early."""
@@ -130,7 +156,7 @@ class Access:
         if self.detour is not None:
             yield from self._detour_rows(snapshot, self.detour)
             return
-        limit = self._rows_needed()
+        limit, _ = self._rows_needed()
         if limit is None or limit > PAGE_PLACES * 8:
             yield from self._page(snapshot, self.range.start, self.range.stop, -1)
             return
@@ -139,7 +165,7 @@ class Access:
     def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
         assert self.index is not None
         scan = replace(self, index=None, detour=None)
-        limit = self._rows_needed()
+        limit, _ = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
             # To put all keys of a wide range in order for the sake of ten documents would be slow. Where one document in ten
             # passes, these few are likely to be enough; where they are not, little was lost.
@@ -156,17 +182,20 @@ class Access:
         else:
             yield from snapshot.pick(self.table, keys)
 
-    def _rows_needed(self) -> int | None:
-        """How many documents the steps after can use at most, or None where nothing bounds it."""
+    def _rows_needed(self) -> tuple[int | None, bool]:
+        """(how many documents the steps after can use, whether so many are enough). None where nothing bounds it."""
         skipped = 0
+        is_exact = True
         for step in self.rest:
             if isinstance(step, Skip):
                 skipped += step.count
             elif isinstance(step, Limit):
-                return skipped + step.count
-            elif not isinstance(step, (Filter, HasFields, Map)) and not is_in_order(step):
-                return None
-        return None
+                return min(skipped + step.count, maxsize), is_exact
+            elif isinstance(step, (Filter, HasFields)):
+                is_exact = False
+            elif not isinstance(step, Map) and not is_in_order(step):
+                break
+        return None, False
 
     def _page(self, snapshot: Snapshot, start: bytes, stop: bytes, limit: int) -> list[Row] | list[Entry]:
         if self.index is None:

@@ -13,8 +13,9 @@ from reactdb.database import Database, position_token
 from reactdb.errors import HistoryLost, InvalidOption, ReadOnlyDatabase, TableNotFound, UsageError
 from reactdb.query import Query
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, all_changes, low_water
+from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
+from reactdb.store.undo import Undo
 
 if TYPE_CHECKING:
     from reactdb.feeds.feed import Feed

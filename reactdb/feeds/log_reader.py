@@ -15,7 +15,8 @@ from reactdb.feeds.compiler import Plan
 from reactdb.feeds.view import AnyDelta
 from reactdb.feeds.window import WindowView
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo, all_changes, as_of
+from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, as_of
+from reactdb.store.undo import Undo
 
 # Changes in a page: about 0.25 MB of ordinary documents.
 PAGE_CHANGES = 512

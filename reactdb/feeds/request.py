@@ -13,7 +13,8 @@ from reactdb.feeds.events import Render, renderer
 from reactdb.feeds.options import FeedOptions, check_options
 from reactdb.feeds.position import read_position
 from reactdb.query import ALL_TABLES, Query
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo
+from reactdb.store.snapshot import PastSnapshot, Snapshot
+from reactdb.store.undo import Undo
 
 if TYPE_CHECKING:
     from reactdb.feeds.hub import FeedHub

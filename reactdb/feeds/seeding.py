@@ -20,7 +20,8 @@ from reactdb.feeds.position import read_position
 from reactdb.feeds.request import Request
 from reactdb.feeds.view import View
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import PastSnapshot, Snapshot, Undo
+from reactdb.store.snapshot import PastSnapshot, Snapshot
+from reactdb.store.undo import Undo
 
 # Times that what was written meanwhile is read, at most: writers may be quicker.
 ROUNDS = 8

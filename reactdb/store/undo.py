@@ -1,0 +1,49 @@
+"""Undo: what to take back to get from the present to an earlier seq.
+
+Rule of this file: it is given changes and asked for bytes; it reads nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from reactdb.change import Change
+
+
+class Undo:
+    """What to take back to get from the present to an earlier seq: the changes after it, by table and key.
+
+    Made once from the log and then asked for any seq at or after the one that it was made for.
+    """
+
+    def __init__(self, since: int, changes: Iterable[Change]) -> None:
+        self.since = since
+        self._steps: dict[int, dict[bytes, list[tuple[int, bytes | None]]]] = {}
+        self.until = since
+        for change in changes:
+            self.add(change)
+
+    def add(self, change: Change) -> None:
+        """Take in the next change; they come in log order."""
+        keys = self._steps.setdefault(change.table_id, {})
+        keys.setdefault(change.key_bytes, []).append((change.seq, change.old_bytes))
+        self.until = change.seq
+
+    def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
+        """For each key that changed after `seq`, its document at `seq` (None: it was not there)."""
+        found: dict[bytes, bytes | None] = {}
+        # A list first: another thread may be adding what has happened since.
+        for key, steps in list(self._steps.get(table_id, {}).items()):
+            place = bisect_left(steps, seq + 1, key=lambda step: step[0])
+            if place < len(steps):
+                found[key] = steps[place][1]
+        return found
+
+    def one(self, table_id: int, key: bytes, seq: int) -> tuple[bool, bytes | None]:
+        """(whether the key changed after `seq`, its document at `seq` where it did)."""
+        steps = self._steps.get(table_id, {}).get(key)
+        if steps is None:
+            return False, None
+        place = bisect_left(steps, seq + 1, key=lambda step: step[0])
+        return (False, None) if place == len(steps) else (True, steps[place][1])
