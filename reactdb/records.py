@@ -72,12 +72,18 @@ def _init(
     of: str, names: tuple[str, ...], defaults: dict[str, Any], setters: list[Callable[[Any, Any], None]]
 ) -> Callable[..., None]:
     count = len(names)
+    # Those that may be left out at the end.
+    last = tuple(defaults.values())
+    required = count - len(last)
 
     def __init__(self: Any, *given: Any, **named: Any) -> None:
         if len(given) != count or named:
-            given = complete(given, named)
-        for place in range(count):
-            setters[place](self, given[place])
+            if named or not required <= len(given) < count:
+                given = complete(given, named)
+            else:
+                given += last[len(given) - required :]
+        for give, value in zip(setters, given):  # noqa: B905 (as many: `complete` has seen to it)
+            give(self, value)
 
     def complete(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         values = list(given)

@@ -87,7 +87,7 @@ class Table(Selection):
             DuplicateKey, InvalidDocument, InvalidKey: Nothing was written then, not even the documents before it.
         """
         if (
-            conflict != "error"
+            (type(conflict) is not str or conflict != "error")
             and not callable(conflict)
             and not is_one_of(conflict, ("error", "replace", "update"))
         ):
