@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from sys import maxsize
@@ -32,6 +31,7 @@ from reactdb.query import (
     Skip,
     Step,
 )
+from reactdb.records import record, replace
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
 
@@ -44,7 +44,7 @@ MOST_RANGES = 64
 FEW_FOUND = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     """Where an access path begins and ends, in key bytes: start <= bytes < stop; and its direction."""
 
@@ -62,7 +62,7 @@ WHOLE = Range()
 """All of it. One for all: feeds keep theirs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Access:
     """How documents leave the file, and the steps that are left to do.
 

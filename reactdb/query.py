@@ -11,15 +11,18 @@ both dispatch on the step's class, so a step that is added here is refused there
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from reactdb.expression import Expression, OrderKey, Predicate
+from reactdb.records import record
 
 Bound = Literal["open", "closed"]
 
 # The table of a query over every table of the database: `db.changes()`. No table can have this name.
 ALL_TABLES = "*"
+
+
+_set = object.__setattr__
 
 
 class Step:
@@ -28,15 +31,19 @@ class Step:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Get(Step):
     """One document by primary key. `key` is the value, `key_bytes` its collation bytes."""
 
     key: Any
     key_bytes: bytes
 
+    def __init__(self, key: Any, key_bytes: bytes) -> None:
+        _set(self, "key", key)
+        _set(self, "key_bytes", key_bytes)
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class GetAll(Step):
     """Documents by keys of the primary key (index None) or of an index. A key that is listed twice counts twice."""
 
@@ -45,7 +52,7 @@ class GetAll(Step):
     index: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Between(Step):
     """Documents in a range of the primary key (index None) or of an index: start <= key bytes < stop."""
 
@@ -58,12 +65,12 @@ class Between(Step):
     stop: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Filter(Step):
     predicate: Predicate
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OrderBy(Step):
     """Order by an index, then by keys; without both, by the primary key. `keys` break ties of the index."""
 
@@ -72,17 +79,17 @@ class OrderBy(Step):
     index_descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limit(Step):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Skip(Step):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Map(Step):
     """Each document becomes a value: of an expression, or of a callable on a document."""
 
@@ -90,35 +97,35 @@ class Map(Step):
     name: str = "map"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConcatMap(Step):
     """Each document becomes the elements of a list."""
 
     function: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HasFields(Step):
     """Only documents that have the fields, not null."""
 
     predicate: Predicate
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Union(Step):
     """The documents so far, then those of other queries."""
 
     others: tuple[Query, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Distinct(Step):
     """Different values only, in the collation's order. `field` is an expression or None for whole documents."""
 
     expression: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group(Step):
     """Groups by the value of an expression; an aggregate may follow."""
 
@@ -128,7 +135,7 @@ class Group(Step):
 Aggregation = Literal["count", "sum", "avg", "min", "max"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Aggregate(Step):
     """One value from all documents. min and max give the document, as ReQL does; `index` makes them a limit of one."""
 
@@ -137,10 +144,14 @@ class Aggregate(Step):
     index: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Query:
     table: str
     steps: tuple[Step, ...] = ()
+
+    def __init__(self, table: str, steps: tuple[Step, ...] = ()) -> None:
+        _set(self, "table", table)
+        _set(self, "steps", steps)
 
     def then(self, step: Step) -> Query:
         """This query with one more step."""

@@ -149,6 +149,8 @@ class TestImports:
             "json",
             "urllib",
             "random",
+            "dataclasses",
+            "inspect",
         }
 
         assert set() == self.loaded_by(statement) & heavy

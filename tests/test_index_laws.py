@@ -294,7 +294,7 @@ def index_on(expression: Any, *, multi: bool = False) -> IndexInfo:
 def test_a_feed_is_told_of_every_document_that_passes(condition: Any, document: dict[str, Any]) -> None:
     """What a route says about a document's values is true of every document that the filter lets pass."""
     steps = (Filter(as_predicate(condition)),)
-    table = TableInfo(1, "games", "id", 0, None)
+    table = TableInfo(1, "games", "id", 0, None, {})
     document = {**document, "id": 1}
 
     if passes(condition, document):
@@ -320,7 +320,7 @@ def is_found(route: Any, change: Change) -> bool:
 
 
 def test_a_filter_with_one_end_is_a_route_by_the_field() -> None:
-    (route,) = Source(everything(TableInfo(1, "games", "id", 0, None))).routes(
+    (route,) = Source(everything(TableInfo(1, "games", "id", 0, None, {}))).routes(
         (Filter(as_predicate(row["a"] > 10)),)
     )
 

@@ -11,7 +11,6 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from reactdb.collation import key_bytes, maxval, minval
@@ -22,11 +21,12 @@ from reactdb.expression.key_range import KeyRange
 from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
+from reactdb.records import record
 
 FieldPath = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conjunct:
     """The value of `expression` is in one of `ranges`, wherever the condition holds."""
 

@@ -8,13 +8,13 @@ Rule of this file: bounds are values, compared by their key bytes; `minval` and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from reactdb.collation import key_bytes, maxval, minval
+from reactdb.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KeyRange:
     """Values from `lower` to `upper`, which may be `minval` and `maxval`."""
 

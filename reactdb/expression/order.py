@@ -8,11 +8,11 @@ Rule of this file: the order itself is in `collation`; this only says of what, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.errors import MissingValue
 from reactdb.expression.checks import place
+from reactdb.records import record
 
 if TYPE_CHECKING:
     from reactdb.expression.build import Expression
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Document = TypeVar("Document")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class OrderKey:
     """One key of an order: `asc("score")`, `desc(row["score"])`."""
 

@@ -15,18 +15,18 @@ yet; a dialect finds them by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import QueryError
+from reactdb.records import record
 
 Evaluate = Callable[..., Any]
 
 FAMILIES: Final = ("array", "logic", "number", "object", "sequence", "string", "time", "type")
 
 
-@dataclass(slots=True, frozen=True)
+@record
 class Operation:
     """One entry of the registry.
 

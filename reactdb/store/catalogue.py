@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from reactdb import codec, collation
 from reactdb.errors import CorruptDatabase, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, compile_value, from_data
+from reactdb.records import record
 from reactdb.store.schema import check_catalogue, fact
 from reactdb.store.sqlite import Connection
 
@@ -35,7 +35,7 @@ def check_text(kind: str, name: object) -> None:
         raise InvalidName(kind, name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class IndexInfo:
     """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.
 
@@ -91,7 +91,7 @@ class IndexInfo:
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TableInfo:
     """One table. `created` and `dropped` are seqs: the table has changes in created < seq <= dropped."""
 
@@ -100,10 +100,10 @@ class TableInfo:
     primary_key: str
     created: int
     dropped: int | None
-    indexes: dict[str, IndexInfo] = field(default_factory=dict)
+    indexes: dict[str, IndexInfo]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Catalogue:
     """All tables of the file, at one version of the list."""
 
@@ -145,7 +145,7 @@ def _load(connection: Connection, is_checked: bool) -> Catalogue:
     for table_id, name, primary_key, created, dropped in connection.execute(
         "SELECT id, name, primary_key, created, dropped FROM tables ORDER BY id"
     ).fetchall():
-        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped)
+        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped, {})
     for index_id, table_id, name, expression, multi in connection.execute(
         "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id"
     ).fetchall():

@@ -10,10 +10,10 @@ The work is proportional to the changes between L and L', not to the file.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 
 from reactdb.errors import InvalidOption
+from reactdb.records import record
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection
@@ -23,7 +23,7 @@ from reactdb.store.transaction import remove_dropped
 CHUNK_CHANGES = 5_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Retention:
     """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal."""
 
@@ -79,13 +79,15 @@ def newest_older_than(connection: Connection, low: int, head: int, time_ms: int)
     return low
 
 
-@dataclass(slots=True)
 class Compacted:
     """What a compaction removed, and the position from which the log can be read since."""
 
-    entries: int = 0
-    tables: int = 0
-    oldest: int = 0
+    __slots__ = ("entries", "oldest", "tables")
+
+    def __init__(self, entries: int = 0, tables: int = 0, oldest: int = 0) -> None:
+        self.entries = entries
+        self.tables = tables
+        self.oldest = oldest
 
 
 def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES) -> tuple[bool, Compacted]:
