@@ -10,6 +10,8 @@ import pytest
 
 import reactdb
 from reactdb import FeedAborted, desc, row
+from reactdb.feeds.chain import Chain
+from reactdb.feeds.fan import Fan
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.feeds.queue import FeedQueue
 from reactdb.feeds.router import Router
@@ -123,7 +125,8 @@ def test_a_queue_that_fails_ends_one_subscription_of_a_shared_view(
             raise RuntimeError("broken")
         add(queue, deltas)
 
-    shared = [Heard(games.pluck("id", "a").changes()) for _ in range(3)]
+    # Those that may lose nothing have a queue each.
+    shared = [Heard(games.pluck("id", "a").changes(on_overflow="spill")) for _ in range(3)]
     for other in others:
         other.subscription.dispose()
     monkeypatch.setattr(FeedQueue, "add", fail_the_second)
@@ -134,6 +137,38 @@ def test_a_queue_that_fails_ends_one_subscription_of_a_shared_view(
     assert ["broken"] == [str(error) for one in shared for error in one.errors]
     assert [2, 0, 2] == [len(one.events) for one in shared]
     assert "its queue failed" in log.text
+
+
+@pytest.mark.parametrize("kind", [Fan, Chain])
+def test_a_queue_that_fails_ends_those_who_share_it(
+    games: Any, others: list[Heard], monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture, kind: Any
+) -> None:
+    publish = kind.publish
+    failed: list[Any] = []
+
+    def fail_once(queue: Any, deltas: Any) -> None:
+        if not failed:
+            failed.append(queue)
+            raise MemoryError("broken")
+        publish(queue, deltas)
+
+    called = [Heard(games.changes()) for _ in range(3)]
+    cursors = [games.changes().cursor() for _ in range(3)]
+    monkeypatch.setattr(kind, "publish", fail_once)
+
+    games.insert({"id": 1, "a": 5})
+    games.insert({"id": 2, "a": 5})
+
+    assert "its queue failed" in log.text
+    if kind is Fan:
+        assert [["broken"]] * 3 == [[str(error) for error in one.errors] for one in called]
+        assert [1, 2] == [event["new_val"]["id"] for event in (next(cursors[0]), next(cursors[0]))]
+    else:
+        assert [2, 2, 2] == [len(one.events) for one in called]
+        for cursor in cursors:
+            with pytest.raises(MemoryError):
+                cursor.next(timeout=0)
+    assert len(others[0].events) == 2
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit()])

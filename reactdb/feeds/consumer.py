@@ -15,14 +15,17 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from reactdb.errors import FeedAborted
 from reactdb.feeds.claim import Claim
+from reactdb.feeds.fan import OnEvent, nobody
+from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
-from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
+from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.terms import Chain, Term
 from reactdb.feeds.timers import timers
 
@@ -158,6 +161,10 @@ class BaseConsumer:
         waits = [wait_s for member in self.members if (wait_s := member.wait_s) is not None]
         return min(waits, default=None)
 
+    @property
+    def way(self) -> Way:
+        raise NotImplementedError
+
     def wake(self, subscription: Subscription) -> None:
         raise NotImplementedError
 
@@ -201,9 +208,13 @@ class PushConsumer(BaseConsumer):
         self._is_done = False
 
     def open(self, flow: Flow) -> None:
-        super().open(flow)
         hubs = {request.hub for request in flow.requests()}
         self._is_told_by_one_hub = self._scheduler is None and len(hubs) == 1
+        super().open(flow)
+
+    @property
+    def way(self) -> Way:
+        return "called" if self._is_told_by_one_hub and len(self.members) == 1 else "woken"
 
     def now(self) -> float:
         if self._scheduler is None:
@@ -326,7 +337,8 @@ class PushConsumer(BaseConsumer):
 
     def _tell_members(self) -> bool:
         for member in self.members:
-            member.is_woken = False
+            if member.is_woken:
+                member.rest()
             for _ in range(EVENTS_IN_A_TURN):
                 event = member.poll()
                 if event is NOTHING:
@@ -344,6 +356,25 @@ class PushConsumer(BaseConsumer):
         if not self.members and not self.is_closed:
             self._complete()
         return self.is_closed
+
+    def on_event(self, subscription: Subscription) -> OnEvent:
+        if subscription.path:
+            return partial(self._pass_through, subscription)
+        return self._on_next or nobody
+
+    def _pass_through(self, member: Subscription, event: Any) -> None:
+        """One event to the observer, through its terms."""
+        if self._pass_on(member, event) and not self.members:
+            self._complete()
+
+    def broken(self, error: Exception) -> None:
+        self._broken(error, is_observers=True)
+
+    def interrupted(self) -> None:
+        self._interrupt()
+        # To say so.
+        for member in self.members:
+            self.wake(member)
 
     def _pass_on(self, member: Subscription, event: Any) -> bool:
         """One event to the observer. False: the feed has ended."""

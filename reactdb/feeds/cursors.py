@@ -16,7 +16,8 @@ from typing import Any
 
 from reactdb.errors import UsageError
 from reactdb.feeds.consumer import BaseConsumer
-from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
+from reactdb.feeds.hearing import ENDED, NOTHING, Way
+from reactdb.feeds.subscription import Subscription
 
 # Events that a coroutine may take without giving others a chance to run.
 EVENTS_WITHOUT_PAUSE = 64
@@ -33,6 +34,10 @@ class AskedConsumer(BaseConsumer):
         # Where it stood before what is in `_out` was taken.
         self._floor = 0
         self._turn = threading.Lock()
+
+    @property
+    def way(self) -> Way:
+        return "looking"
 
     @property
     def position(self) -> int:
@@ -80,7 +85,8 @@ class AskedConsumer(BaseConsumer):
     def _look(self) -> bool:
         """Take one event of any member, through its terms, to `_out`. False: there is none."""
         for member in self.members:
-            member.is_woken = False
+            if member.is_woken:
+                member.rest()
             floor = member.position if member.path else 0
             event = member.poll()
             if event is NOTHING:

@@ -3,10 +3,9 @@ report to whoever is subscribed.
 
     Node         one view, and its subscribers: equal queries have one node, however many subscribe
     route        under the publish lock, within a commit: advance, append to queues
-    drain        after it, without any lock: tell. One thread tells at a time; what a subscriber writes queues up behind
-                 what is being told
+    drain        after it, without any lock: tell, by one thread at a time
 
-Thread safety: nodes, router and registrations belong to whoever holds the publish lock. `_ready` is a deque, which needs none.
+Thread safety: nodes, router and registrations belong to whoever holds the publish lock.
 Letting go never waits for the lock: who cannot have it leaves a note, and whoever has it reads the notes.
 
 Rule of this file: no user code under the lock but predicates and mappings, and nothing that they raise gets out.
@@ -19,19 +18,20 @@ import threading
 from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from reactdb.change import Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError, UsageError
-from reactdb.feeds.claim import Claim
 from reactdb.feeds.compiler import Plan
+from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.later import Later
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
 from reactdb.feeds.position import KnownEpochs
 from reactdb.feeds.router import Router
 from reactdb.feeds.seeding import Seeded, Seeding, index_gone, table_gone, why_gone
-from reactdb.feeds.subscription import COMPLETED, Subscription
+from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.teller import Teller
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch
@@ -44,12 +44,6 @@ NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside 
 LAST_CHANGES = 64
 # Times that a view with state is made ready without the lock, before writers are made to wait for it.
 SEEDINGS = 8
-
-
-class Told(Protocol):
-    """Somebody who has something to tell, outside of any lock."""
-
-    def run(self) -> None: ...
 
 
 def hub_of(engine: Engine) -> FeedHub:
@@ -77,8 +71,9 @@ class FeedHub:
         self._is_busy = False
         # The node that is being advanced.
         self._current: Node | None = None
-        self._ready: deque[Told] = deque()
-        self._telling = Claim()
+        self.teller = Teller()
+        # Somebody has something to tell, at the next drain.
+        self.is_ready = self.teller.is_ready
         self._tail_lock = threading.Lock()
         self._is_tailing: bool | None = False
         self._state = StateAt(engine)
@@ -214,11 +209,10 @@ class FeedHub:
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when somebody asks them for more; nobody is told."""
         self._lock = self.engine.publish_lock
-        self._telling = Claim()
         self._tail_lock = threading.Lock()
         self._is_busy = False
         self._is_tailing = False
-        self._ready.clear()
+        self.teller.abandon()
 
     # -----------------------------------------------------------------------------------------------------------
     # Joining and leaving
@@ -319,7 +313,7 @@ class FeedHub:
         return node
 
     def _join(self, subscription: Subscription, node: Node) -> None:
-        node.add(subscription)
+        node.add(subscription, self.engine.published)
         subscription.node = node
 
     def _leave(self, subscription: Subscription) -> None:
@@ -453,26 +447,13 @@ class FeedHub:
     # -----------------------------------------------------------------------------------------------------------
     # Telling
 
-    def is_ready(self, told: Told) -> None:
-        """It has something to tell, at the next drain."""
-        self._ready.append(told)
-
     def drain(self) -> None:
-        """Tell all that is ready. Returns at once where somebody is telling already, this thread or another: it will be told
-        there. Inside a transaction nothing is told: what subscribers write would become a part of it."""
-        while self._ready:
+        """Tell all that is ready. Inside a transaction nothing is told: what subscribers write would become a part of it."""
+        teller = self.teller
+        if teller.has_work:
             if self.engine.current_transaction() is not None:
                 return
-            mine = threading.Lock()
-            with mine:
-                if not self._telling.take(mine):
-                    return
-                # Nobody else takes any away. It is taken away last: interrupted, what it had to tell is still to be told.
-                while self._ready:
-                    self._ready[0].run()
-                    if self._ready:
-                        # Not in a forked child, which has none.
-                        del self._ready[0]
+            teller.drain()
         if self._forgotten:
             self._sweep_if_free()
             self._mind_the_tail()

@@ -1,5 +1,9 @@
 """Node: one view, shared by all who subscribed to equal queries: it is advanced once for a change, however many they are.
 
+    the first      has a queue of its own: most views have one subscriber, who needs no more
+    the others     share a queue with those who are told the same: see `fan` and `chain`
+    others alone   have a queue each: who is told net differences, or must not lose a change, or has not begun yet
+
 Rule of this file: not thread safe; the hub holds the publish lock.
 """
 
@@ -7,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.chain import Chain
+from reactdb.feeds.events import Render
+from reactdb.feeds.fan import Fan
+from reactdb.feeds.subscription import Subscription, without_moves
 from reactdb.feeds.view import AnyDelta, View
 
 
@@ -19,15 +26,16 @@ class Node:
         seq: The newest change that the view has taken in, or was seeded with.
     """
 
-    __slots__ = ("_one", "_others", "key", "seq", "view")
+    __slots__ = ("_one", "_others", "_shared", "key", "seq", "view")
 
     def __init__(self, key: Hashable, view: View, seq: int) -> None:
         self.key = key
         self.view = view
         self.seq = seq
-        # Most views have one subscriber, and a dict for it would take more room than the subscription.
+        # A dict for it would take more room than the subscription.
         self._one: Subscription | None = None
         self._others: dict[Subscription, None] | None = None
+        self._shared: dict[tuple[bool, bool, int, Render], Fan | Chain] | None = None
 
     @property
     def subscriptions(self) -> list[Subscription]:
@@ -35,6 +43,9 @@ class Node:
         found = [] if self._one is None else [self._one]
         if self._others:
             found += self._others
+        if self._shared:
+            for shared in self._shared.values():
+                found += shared.members
         return found
 
     def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
@@ -46,23 +57,64 @@ class Node:
             except Exception as error:
                 took = self._one.fail(error)
         if self._others:
+            self._share_settled(seq)
             for subscription in self._others:
                 try:
                     took &= subscription.offer(deltas, seq)
                 except Exception as error:
                     took = subscription.fail(error)
+        if self._shared:
+            took &= self._publish(deltas)
         return took
+
+    def _publish(self, deltas: Sequence[AnyDelta]) -> bool:
+        took = True
+        assert self._shared is not None
+        for (_, has_moves, _, _), shared in self._shared.items():
+            try:
+                told = deltas if has_moves else without_moves(deltas)
+                if told:
+                    shared.publish(told)
+            except Exception as error:
+                for subscription in shared.members:
+                    took = subscription.fail(error)
+        return took
+
+    def _share_settled(self, seq: int) -> None:
+        """Those that were alone to begin with, and have begun."""
+        assert self._others is not None
+        settled = [one for one in self._others if one.may_share and one.is_settled(seq - 1)]
+        for subscription in settled:
+            del self._others[subscription]
+            self._share(subscription)
+
+    def _share(self, subscription: Subscription) -> None:
+        if self._shared is None:
+            self._shared = {}
+        kind = subscription.kind
+        shared = self._shared.get(kind)
+        if shared is None:
+            is_called, _, room, render = kind
+            teller = subscription.request.hub.teller
+            shared = self._shared[kind] = Fan(teller, render, room) if is_called else Chain(room)
+        shared.add(subscription)
 
     @property
     def is_empty(self) -> bool:
-        return self._one is None and not self._others
+        return self._one is None and not self._others and not self._shared
 
     def __len__(self) -> int:
-        return (self._one is not None) + len(self._others or ())
+        count = (self._one is not None) + len(self._others or ())
+        return count + sum(len(shared.members) for shared in (self._shared or {}).values())
 
-    def add(self, subscription: Subscription) -> None:
+    def add(self, subscription: Subscription, seq: int) -> None:
+        """`seq` is the newest that was published."""
         if self._one is None:
             self._one = subscription
+        elif subscription.may_share and subscription.is_settled(seq):
+            # Who looks before it sleeps need not be woken before that.
+            subscription.is_woken = subscription.consumer.way == "looking"
+            self._share(subscription)
         else:
             if self._others is None:
                 self._others = {}
@@ -71,5 +123,10 @@ class Node:
     def remove(self, subscription: Subscription) -> None:
         if self._one is subscription:
             self._one = None
-        elif self._others is not None:
-            self._others.pop(subscription, None)
+        elif self._others is not None and subscription in self._others:
+            del self._others[subscription]
+        elif self._shared is not None:
+            for kind, shared in list(self._shared.items()):
+                shared.remove(subscription)
+                if shared.is_empty:
+                    del self._shared[kind]

@@ -1,7 +1,7 @@
 """Subscription: one query as one subscriber hears it: first how it begins, then what is queued, then how it ends.
 
     opening    states and initial values
-    live       the hub offers it what each change does; it queues that
+    live       the hub offers it what each change does; it queues that, or shares a queue: see `fan` and `chain`
     behind     it reads on from the log: after `since`, or where its queue was full and nothing may be lost
 
 Two threads meet here: one offers (under the publish lock), one polls (in the consumer's turn). They share the queue, which knows
@@ -15,18 +15,22 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import FeedOverflow, ReactDBError
+from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.events import Event, overflow, render_initial, state
+from reactdb.feeds.events import Event, Render, overflow, render_initial, state
+from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
+from reactdb.feeds.standing import Standing
 from reactdb.feeds.union_queue import squash_queue
 from reactdb.feeds.view import AnyDelta, Delta, Initial, Order, present_order
 
 if TYPE_CHECKING:
+    from reactdb.feeds.fan import Fan
     from reactdb.feeds.node import Node
     from reactdb.feeds.terms import Chain
 
@@ -34,31 +38,6 @@ if TYPE_CHECKING:
 EARLY_S = 0.0005
 
 logger = logging.getLogger("reactdb")
-
-
-class _Sentinel:
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-NOTHING: Final = _Sentinel("NOTHING")
-ENDED: Final = _Sentinel("ENDED")
-COMPLETED: Final = _Sentinel("COMPLETED")
-
-
-class Consumer(Protocol):
-    """Who polls."""
-
-    def wake(self, subscription: Subscription) -> None:
-        """There is something new. Called under the publish lock: it may set flags and release locks, no more."""
-
-    def now(self) -> float:
-        """Seconds, on the consumer's clock."""
 
 
 def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
@@ -69,67 +48,50 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
     return deltas
 
 
-class Subscription:
+class Subscription(Standing):
     """See the head of this file.
 
     Attributes:
         node: The shared view that offers; None while it reads on from the log, and after its end.
-        since: Changes up to this seq are in what it began with.
         end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
+        may_share: What it is told, and how, others may be told alike.
         is_woken: The consumer has been told that there is something.
     """
 
     __slots__ = (
-        "_base",
-        "_batch",
-        "_dropped_told",
         "_due_at",
-        "_final",
-        "_floor",
         "_is_prepared",
         "_is_spilled",
         "_opening",
-        "_queue",
         "_render",
-        "_taken",
+        "_until",
         "consumer",
         "end",
         "is_closed",
         "is_woken",
+        "may_share",
         "node",
         "path",
         "reader",
-        "request",
-        "since",
-        "told",
     )
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
-        self.request = request
+        super().__init__(request)
         self.consumer = consumer
         self.path = path
         self.node: Node | None = None
         self.reader: LogReader | None = None
-        self.since = 0
         self.end: Any = None
         self.is_closed = False
         self.is_woken = False
-        self.told = 0
-        self._queue: Queue | None = None
+        self.may_share = False
+        # How many changes the fan had when this feed ended.
+        self._until = 0
         self._opening: Iterator[Event] | None = None
-        self._batch: deque[AnyDelta] | None = None
         self._is_prepared = True
         self._is_spilled = False
-        self._dropped_told = 0
         self._due_at = 0.0
-        # Everything up to here is told or in the queue; None while that is whatever was published.
-        self._base: int | None = None
-        # Everything up to here was told before the batch was begun; a batch is told whole or not at all.
-        self._floor = 0
-        # The newest change that was taken from the queue: while it is being published, it is told already.
-        self._taken = 0
-        self._final: int | None = None
 
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
@@ -162,6 +124,7 @@ class Subscription:
         self._render = self.request.render(plan.is_ordered)
         if options.squash_s is None:
             self._queue = FeedQueue(options.queue_size)
+            self.may_share = options.on_overflow == "drop" and self.consumer.way != "alone"
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
             self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
@@ -211,8 +174,60 @@ class Subscription:
         self.wake()
         return True
 
+    def is_settled(self, seq: int) -> bool:
+        """Whether it has nothing but what is published after `seq` to tell: then it may share a queue."""
+        queue = self._queue
+        return (
+            self.since <= seq
+            and self._is_prepared
+            and self._opening is None
+            and self.end is None
+            and not self.is_behind
+            and (queue is None or (not len(queue) and queue.dropped == self._dropped_told))
+        )
+
+    @property
+    def kind(self) -> tuple[bool, bool, int, Render]:
+        """Who has the same may share a queue: (whether it is called, whether it hears of moves, room, what its events are)."""
+        options = self.request.options
+        return self.consumer.way == "called", options.include_offsets, options.queue_size, self._render
+
+    def fanned(self, fan: Fan) -> None:
+        """From now on, what is published is told by the fan."""
+        self._fan_from = fan.mark
+        self._fan = fan
+        if self._queue is not None:
+            self._dropped_told = self._queue.dropped
+            self._queue = None
+
+    def chained(self, queue: ChainQueue) -> None:
+        """From now on, what is published is in that queue, and who sleeps has to say so there."""
+        if self._queue is not None:
+            queue.carry(self._queue.dropped)
+        self._queue = queue
+        if not self.is_woken:
+            queue.chain.sleepers[self] = None
+
+    def rest(self) -> None:
+        """It wants to be woken again. Whoever says so looks once more afterwards."""
+        self.is_woken = False
+        queue = self._queue
+        if type(queue) is ChainQueue:
+            queue.chain.sleepers[self] = None
+
+    def _seal(self) -> None:
+        """What is published from now on is not for it. Under the publish lock."""
+        fan, queue = self._fan, self._queue
+        if fan is not None:
+            self._until = fan.added
+            # Also where it is awake: Ctrl-C may have struck between its saying so and being in line.
+            fan.wake()
+        elif type(queue) is ChainQueue:
+            queue.stop()
+
     def fail(self, error: Exception) -> bool:
         """It could not take in what it was offered, so what is queued is all that it can tell. Returns False, as `offer`."""
+        self._seal()
         self.end = error
         try:
             self.wake()
@@ -231,6 +246,7 @@ class Subscription:
         if self.end is None:
             if self._base is None:
                 self._base = max(self._routed(), self.since)
+            self._seal()
             self.end = end
         # Also where it is woken already, as it says: Ctrl-C may have struck between its saying so and being woken.
         self.is_woken = True
@@ -251,11 +267,15 @@ class Subscription:
     def _next_event(self) -> Any:
         if not self._is_prepared:
             return ENDED if self.is_closed else NOTHING
+        fan = self._fan
+        if fan is not None and not self.is_closed:
+            # The fan tells; here is only how it ends, after that.
+            return NOTHING if self.end is None or fan.settled < self._until else ENDED
         while not self.is_closed:
             if self._opening is not None:
                 event = next(self._opening, None)
                 if event is not None:
-                    self.told += 1
+                    self._told += 1
                     return event
                 self._opening = None
             queue = self._queue
@@ -264,7 +284,7 @@ class Subscription:
             skipped = queue.dropped - self._dropped_told
             if skipped and self._batch is None:
                 self._dropped_told += skipped
-                self.told += 1
+                self._told += 1
                 return overflow(skipped)
             delta = self._next_delta(queue)
             if delta is None:
@@ -283,7 +303,7 @@ class Subscription:
                 return NOTHING
             event = self._render(delta)
             if event is not None:
-                self.told += 1
+                self._told += 1
                 return event
         return ENDED
 
@@ -417,6 +437,12 @@ class Subscription:
         self._base = None
         self.reader = None
 
+    def break_off(self, error: Exception) -> None:
+        """What it was to be told cannot be told, so it ends at once."""
+        self.end = error
+        self._until = 0
+        self.wake()
+
     def _give_up(self, error: ReactDBError) -> None:
         self.reader = None
         self._is_spilled = False
@@ -430,7 +456,13 @@ class Subscription:
         """Hear nothing more. Any thread; a second call does nothing."""
         if not self.is_closed:
             self._final = self.position
+            fan = self._fan
+            if fan is not None:
+                self._told, self._dropped_told = self.told, self.dropped
             self.is_closed = True
+            if fan is not None:
+                fan.strike(self)
+                self._fan = None
             self.request.hub.forget(self)
 
     def release(self) -> None:
@@ -439,42 +471,3 @@ class Subscription:
         self.reader = None
         if self._queue is not None:
             self._queue.clear()
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Figures
-
-    def _routed(self) -> int:
-        return self.request.hub.engine.published
-
-    @property
-    def position(self) -> int:
-        """Every change up to this seq has been told, or did not concern it."""
-        if self._final is not None:
-            return self._final
-        # In this order: what is taken, or published, later than here is in the batch or the queue, or above what this says.
-        taken = self._taken
-        base = self._base
-        if base is None:
-            base = max(self._routed(), self.since)
-        if self._batch:
-            return min(base, self._floor)
-        base = max(base, taken)
-        first = None if self._queue is None else self._queue.first_seq
-        return base if first is None else min(base, first - 1)
-
-    @property
-    def queued(self) -> int:
-        """Deltas that wait to be told."""
-        return (0 if self._queue is None else len(self._queue)) + len(self._batch or ())
-
-    @property
-    def dropped(self) -> int:
-        """Deltas that were never told."""
-        return 0 if self._queue is None else self._queue.dropped
-
-    @property
-    def oldest_time(self) -> int | None:
-        """When the first change that waits to be told was made, in milliseconds since 1970."""
-        if self._batch:
-            return self._batch[0].time
-        return None if self._queue is None else self._queue.first_time

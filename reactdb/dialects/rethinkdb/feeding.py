@@ -15,10 +15,11 @@ from typing import Any, Final
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import Stage, StageFactory
+from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import hub_of
 from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.request import Request
-from reactdb.feeds.subscription import ENDED, NOTHING, Subscription
+from reactdb.feeds.subscription import Subscription
 from reactdb.query import Limit, OrderBy, Query
 
 # Clocks round, so a timer may fire this much early.
@@ -173,6 +174,10 @@ class FeedReader:
             raise
 
     # Consumer
+
+    @property
+    def way(self) -> Way:
+        return "alone"
 
     def wake(self, subscription: Subscription) -> None:
         self._wake()

@@ -1,0 +1,123 @@
+"""Standing: where a subscription is in the log, and its figures.
+
+    position    everything up to it has been told, or did not concern it
+    told, queued, dropped, oldest_time
+
+They are asked for by any thread while another one tells, so the order of looking matters: what has left one place is in the next.
+
+Rule of this file: it looks, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from reactdb.feeds.queue import Queue
+from reactdb.feeds.request import Request
+from reactdb.feeds.view import AnyDelta
+
+if TYPE_CHECKING:
+    from reactdb.feeds.fan import Fan
+
+
+class Standing:
+    """See the head of this file.
+
+    Attributes:
+        request: What it asked for.
+        since: Changes up to this seq are in what it began with.
+    """
+
+    __slots__ = (
+        "_base",
+        "_batch",
+        "_dropped_told",
+        "_fan",
+        "_fan_from",
+        "_final",
+        "_floor",
+        "_queue",
+        "_taken",
+        "_told",
+        "request",
+        "since",
+    )
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.since = 0
+        self._queue: Queue | None = None
+        self._fan: Fan | None = None
+        # The fan's figures when it came.
+        self._fan_from = (0, 0, 0)
+        self._batch: deque[AnyDelta] | None = None
+        self._told = 0
+        self._dropped_told = 0
+        # Everything up to here is told or in the queue; None while that is whatever was published.
+        self._base: int | None = None
+        # Everything up to here was told before the batch was begun; a batch is told whole or not at all.
+        self._floor = 0
+        # The newest change that was taken from the queue: while it is being published, it is told already.
+        self._taken = 0
+        self._final: int | None = None
+
+    def _routed(self) -> int:
+        return self.request.hub.engine.published
+
+    @property
+    def position(self) -> int:
+        """Every change up to this seq has been told, or did not concern it."""
+        if self._final is not None:
+            return self._final
+        # In this order: what is taken, or published, later than here is in the batch or the queue, or above what this says.
+        fan = self._fan
+        taken = self._taken if fan is None else fan.taken
+        base = self._base
+        if base is None:
+            base = max(self._routed(), self.since)
+        if self._batch:
+            return min(base, self._floor)
+        base = max(base, taken)
+        if fan is not None:
+            waiting = fan.first(self)
+            return base if waiting is None else max(self.since, min(base, waiting.seq - 1))
+        first = None if self._queue is None else self._queue.first_seq
+        return base if first is None else min(base, first - 1)
+
+    @property
+    def queued(self) -> int:
+        """Deltas that wait to be told."""
+        fan = self._fan
+        if fan is not None:
+            return fan.waiting(self, self._fan_from[0])
+        return (0 if self._queue is None else len(self._queue)) + len(self._batch or ())
+
+    @property
+    def dropped(self) -> int:
+        """Deltas that were never told."""
+        fan, queue = self._fan, self._queue
+        if fan is not None:
+            return self._dropped_told + fan.dropped - self._fan_from[1]
+        return self._dropped_told if queue is None else queue.dropped
+
+    @property
+    def told(self) -> int:
+        """Events that it was told."""
+        fan = self._fan
+        if fan is None:
+            return self._told
+        added, dropped, notes = self._fan_from
+        changes = fan.added - added - (fan.dropped - dropped) - fan.waiting(self, added)
+        return self._told + max(0, changes) + fan.notes - notes
+
+    @property
+    def oldest_time(self) -> int | None:
+        """When the first change that waits to be told was made, in milliseconds since 1970."""
+        fan = self._fan
+        if fan is not None:
+            first = fan.first(self)
+            return None if first is None or first.seq <= self.since else first.time
+        if self._batch:
+            return self._batch[0].time
+        return None if self._queue is None else self._queue.first_time

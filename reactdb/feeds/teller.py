@@ -1,0 +1,60 @@
+"""Teller: what is ready to be told, told by one at a time, in the order in which it became ready.
+
+    is_ready     under the publish lock, or anywhere: to the end of the line
+    drain        after every commit, without any lock: until the line is empty
+
+What a subscriber writes while it is told gets in line behind what is being told.
+
+Rule of this file: whoever comes second leaves again, and what was interrupted is still first in line.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Protocol
+
+from reactdb.feeds.claim import Claim
+
+
+class Told(Protocol):
+    """Somebody who has something to tell, outside of any lock."""
+
+    def run(self) -> None: ...
+
+
+class Teller:
+    """See the head of this file. Thread safety: any thread; a deque needs no lock."""
+
+    __slots__ = ("_claim", "_ready", "is_ready")
+
+    def __init__(self) -> None:
+        self._ready: deque[Told] = deque()
+        self._claim = Claim()
+        # It has something to tell, at the next drain.
+        self.is_ready = self._ready.append
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._ready)
+
+    def drain(self) -> None:
+        """Tell all that is ready. Returns at once where somebody is telling already, this thread or another: it will be told
+        there."""
+        ready = self._ready
+        while ready:
+            mine = threading.Lock()
+            with mine:
+                if not self._claim.take(mine):
+                    return
+                # Nobody else takes any away. It is taken away last: interrupted, what it had to tell is still to be told.
+                while ready:
+                    ready[0].run()
+                    if ready:
+                        # Not in a forked child, which has none.
+                        del ready[0]
+
+    def abandon(self) -> None:
+        """In a forked child: nobody is told."""
+        self._claim = Claim()
+        self._ready.clear()
