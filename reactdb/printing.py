@@ -9,10 +9,11 @@ Rule of this file: it decides nothing. What may be stored, or be a key, was deci
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
+import binascii
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -53,7 +54,16 @@ def _pretty(value: Any, newline: str) -> str:
     return _pretty_pseudotype(value, newline)
 
 
-_json = json.JSONEncoder(ensure_ascii=False).encode
+def _json(value: Any) -> str:
+    return _encoder()(value)
+
+
+@cache
+def _encoder() -> Callable[[Any], str]:
+    # Imported here because who makes no mistake needs no JSON.
+    import json
+
+    return json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _number_text(value: int | Decimal) -> str:
@@ -77,7 +87,7 @@ def _pretty_pseudotype(value: Any, newline: str) -> str:
         zone = value.strftime("%z") or "+0000"
         shown: dict[str, Any] = {"TIME": None, "epoch_time": seconds, "timezone": f"{zone[:3]}:{zone[3:5]}"}
     elif isinstance(value, (bytes, bytearray, memoryview)):
-        shown = {"BINARY": None, "data": b64encode(value).decode()}
+        shown = {"BINARY": None, "data": binascii.b2a_base64(value, newline=False).decode()}
     elif isinstance(value, UUID):
         shown = {"UUID": None, "uuid": str(value)}
     elif isinstance(value, date):

@@ -36,7 +36,6 @@ from reactdb.query import (
 )
 from reactdb.spelling import plainest
 from reactdb.store.snapshot import Snapshot
-from reactdb.totals import Total
 
 
 def run(query: Query, snapshot: Snapshot) -> Any:
@@ -186,6 +185,9 @@ def aggregate(step: Aggregate, documents: Any) -> Any:
     if step.kind in ("min", "max"):
         return extreme(step, documents)
     function = (lambda value: value) if step.expression is None else as_function(step.expression)
+    # Imported here because only sums need fractions.
+    from reactdb.totals import Total
+
     total = Total()
     for document in documents:
         try:

@@ -59,7 +59,7 @@ from reactdb.query import (
 from reactdb.reading import run
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
-from reactdb.writing import Tally, delete, replace, update
+from reactdb.writing import Tally, check_return_changes, delete, replace, update
 
 if TYPE_CHECKING:
     from reactdb.database import Database
@@ -421,7 +421,8 @@ class Selection:
             work(transaction, table, tally)
             return tally.result()
 
-        Tally(return_changes)
+        if return_changes is not False:
+            check_return_changes(return_changes)
         is_shareable = self._query.is_point and not runs_user_code
         return self._database._write(one, durability, is_shareable, operation)
 

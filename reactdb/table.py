@@ -26,7 +26,7 @@ from reactdb.query import Get, GetAll
 from reactdb.selection import PointSelection, Selection, check_given, check_index, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
-from reactdb.writing import Conflict, Tally, insert, prepare, prepare_again
+from reactdb.writing import Conflict, Tally, check_return_changes, insert, prepare, prepare_again
 
 
 class Table(Selection):
@@ -86,23 +86,29 @@ class Table(Selection):
         Raises:
             DuplicateKey, InvalidDocument, InvalidKey: Nothing was written then, not even the documents before it.
         """
-        if not callable(conflict) and not is_one_of(conflict, ("error", "replace", "update")):
+        if (
+            conflict != "error"
+            and not callable(conflict)
+            and not is_one_of(conflict, ("error", "replace", "update"))
+        ):
             raise InvalidOption(
                 f'Conflict option `{word(conflict)}` unrecognized (options are "error", "replace" and "update").'
             )
-        given = [documents] if isinstance(documents, Mapping) else documents
-        if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        given = [documents] if type(documents) is dict or isinstance(documents, Mapping) else documents
+        if type(given) is not list and (isinstance(given, (str, bytes)) or not hasattr(given, "__iter__")):
             raise QueryError(f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}")
-        Tally(return_changes)
-        primary_key = self._database._primary_key(self.name)
+        if return_changes is not False:
+            check_return_changes(return_changes)
+        name = self._query.table
+        primary_key = self._database._primary_key(name)
         prepared = prepare(given, primary_key)
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
-            table = live_table(transaction, self.name)
-            tally = Tally(return_changes)
+            table = live_table(transaction, name)
             ready = prepared
             if table.primary_key != primary_key:
                 ready = prepare_again(prepared, primary_key, table.primary_key)
+            tally = Tally(return_changes)
             insert(transaction, table, ready, conflict, tally)
             tally.generated_keys = ready.generated
             return tally.result()

@@ -59,16 +59,21 @@ class Prepared:
         return zip(self.keys, self.bodies, strict=True)
 
 
+def check_return_changes(return_changes: object) -> None:
+    """Raises: InvalidOption."""
+    if not isinstance(return_changes, bool) and not is_one_of(return_changes, ("always",)):
+        raise InvalidOption(
+            f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`)."
+        )
+
+
 class Tally:
     """ReQL's counters of one write, and its changes where they are asked for."""
 
     __slots__ = ("changes", "counts", "generated_keys", "keeps_all")
 
     def __init__(self, return_changes: bool | str = False) -> None:
-        if not isinstance(return_changes, bool) and not is_one_of(return_changes, ("always",)):
-            raise InvalidOption(
-                f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`)."
-            )
+        """`return_changes`: as `check_return_changes` lets it pass."""
         self.counts = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
         self.generated_keys: list[str] = []
         self.changes: list[dict[str, Any]] | None = [] if return_changes else None
@@ -85,7 +90,7 @@ class Tally:
             )
 
     def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = dict(self.counts)
+        found: dict[str, Any] = self.counts
         if self.generated_keys:
             found["generated_keys"] = self.generated_keys
         if self.changes is not None:

@@ -13,7 +13,7 @@ from sqlite_utils.utils import sqlite3
 
 import reactdb
 from reactdb.cli import main
-from reactdb.store import doctor, schema, sqlite
+from reactdb.store import doctor, migrations, schema, sqlite
 from tests.kept_files import contents, expected, kept, unpack
 
 every_kept_file = pytest.mark.parametrize("name", list(kept()))
@@ -47,6 +47,37 @@ def test_there_are_kept_files_of_every_format():
     assert {f"format-{number}" for number in range(1, schema.FORMAT_VERSION + 1)} == {
         name.rpartition("-")[0] for name in kept()
     }
+
+
+def test_a_new_file_is_as_the_migrations_from_nothing_would_make_it():
+    made, migrated = (sqlite3.connect(":memory:", isolation_level=None) for _ in range(2))
+    schema.make(made)
+    migrations.apply(migrated)
+
+    def shape(connection: Any) -> list[Any]:
+        return [
+            connection.execute(statement).fetchall()
+            for statement in (
+                "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid",
+                "SELECT id, migration_set, name, length(applied_at) FROM _sqlite_migrations",
+                "SELECT name, typeof(value), length(value) FROM facts WHERE name != 'seal' ORDER BY name",
+                "SELECT since, position, length(epoch) FROM epochs",
+            )
+        ]
+
+    assert shape(migrated) == shape(made)
+    made.close()
+    migrated.close()
+
+
+def test_a_new_file_has_nothing_left_to_migrate():
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    schema.make(made)
+    before = list(made.iterdump())
+    migrations.apply(made)
+
+    assert before == list(made.iterdump())
+    made.close()
 
 
 class TestOlderFormats:

@@ -422,6 +422,24 @@ class TestLostLocks:
 
         assert sqlite.sqlite3 is chosen
 
+    @pytest.mark.parametrize("has_dbapi2", [True, False])
+    def test_a_copy_that_is_installed_is_chosen_as_sqlite_utils_chooses(self, has_dbapi2, tmp_path):
+        """Also where half of it is there."""
+        package = tmp_path / "pysqlite3"
+        package.mkdir()
+        (package / "__init__.py").write_text("from sqlite3 import *\nfrom sqlite3 import dbapi2 as _dbapi2\n")
+        if has_dbapi2:
+            (package / "dbapi2.py").write_text("from sqlite3.dbapi2 import *\n")
+        script = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from reactdb.store import sqlite;"
+            " from sqlite_utils.utils import sqlite3 as chosen; assert sqlite.sqlite3 is chosen; print(chosen.__name__)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+        )
+
+        assert ("pysqlite3" if has_dbapi2 else "sqlite3") == done.stdout.strip()
+
 
 class TestTheWalResetBug:
     @pytest.fixture

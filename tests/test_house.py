@@ -131,6 +131,50 @@ class TestImports:
 
         assert set() == self.loaded_by(statement) & {"reactivex", "asyncio", "pyspark", "rich"}
 
+    def test_opening_a_file_inserting_and_getting_loads_little(self, tmp_path):
+        """Each of these takes as long as opening the file, or longer."""
+        statement = (
+            f"import reactdb; db = reactdb.connect({str(tmp_path / 'a.db')!r});"
+            " games = db.table_create('games', exist_ok=True); games.insert({'id': 1}, conflict='replace');"
+            " assert games.get(1).run() == {'id': 1}; db.close()"
+        )
+        heavy = {
+            "reactivex",
+            "asyncio",
+            "sqlite_utils",
+            "click",
+            "pluggy",
+            "numpy",
+            "ctypes",
+            "json",
+            "urllib",
+            "random",
+        }
+
+        assert set() == self.loaded_by(statement) & heavy
+        # An existing file, too.
+        assert set() == self.loaded_by(statement) & heavy
+
+    def test_opening_a_file_inserting_and_getting_loads_neither_feeds_nor_operations(self, tmp_path):
+        script = (
+            "import reactdb, sys; db = reactdb.connect(sys.argv[1]); games = db.table_create('games');"
+            " games.insert({'id': 1}); games.get(1).run(); print('\\n'.join(sys.modules))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / "a.db")], capture_output=True, text=True, check=True
+        )
+        loaded = set(done.stdout.split())
+
+        assert "reactdb.expression.tree" in loaded
+        assert [] == [
+            name
+            for name in sorted(loaded)
+            if name.startswith(
+                ("reactdb.feeds", "reactdb.dialects", "reactdb.store.migrations", "reactdb.store.tailing")
+            )
+            or name in {"reactdb.expression.pattern", "reactdb.expression.operations_sequence"}
+        ]
+
     @every_file
     def test_only_the_store_knows_the_database_underneath(self, file):
         modules = {name.partition(".")[0] for name in imported(parsed(file))}

@@ -12,43 +12,126 @@ one tree in `tree`, whose operations are in `registry` and the `operations_*` mo
     predicate, update, order    what filter, update and order_by make of it
 
 Rule of this folder: it knows values, not tables. It imports `errors`, `codec` and `collation` only.
+
+The names are imported when they are first used, and the operations when one of them is first asked for: who inserts and gets
+needs few of them.
 """
 
-from reactdb.collation import maxval, minval
-from reactdb.expression import (  # noqa: F401  # They fill the registry.
-    operations_array,
-    operations_logic,
-    operations_number,
-    operations_object,
-    operations_sequence,
-    operations_string,
-    operations_time,
-    operations_type,
-)
-from reactdb.expression.analyse import (
-    Conjunct,
-    FieldPath,
-    conjuncts,
-    field_path,
-    implied_ranges,
-    index_ranges,
-    is_deterministic,
-    may_fail,
-    route_of,
-    routing_keys,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# At once: `evaluate` is the name of a module here, too, which whoever imported that first would get.
 from reactdb.expression.api import compile_predicate, compile_value, evaluate
-from reactdb.expression.build import Expression, call, call_node, expr, function_node, pattern_function, row
-from reactdb.expression.checks import array_limit
-from reactdb.expression.key_range import KeyRange
-from reactdb.expression.markers import Grouped, Literal
-from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
-from reactdb.expression.order import OrderKey, sort_documents
-from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate
-from reactdb.expression.registry import OPERATIONS, Operation
-from reactdb.expression.stored import from_data, to_data
-from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
-from reactdb.expression.update import as_function, as_patch, as_update, merge_document
+
+if TYPE_CHECKING:
+    from reactdb.collation import maxval, minval
+    from reactdb.expression.analyse import (
+        Conjunct,
+        FieldPath,
+        conjuncts,
+        field_path,
+        implied_ranges,
+        index_ranges,
+        is_deterministic,
+        may_fail,
+        route_of,
+        routing_keys,
+    )
+    from reactdb.expression.build import (
+        Expression,
+        call,
+        call_node,
+        expr,
+        function_node,
+        pattern_function,
+        row,
+    )
+    from reactdb.expression.checks import array_limit
+    from reactdb.expression.key_range import KeyRange
+    from reactdb.expression.markers import Grouped, Literal
+    from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
+    from reactdb.expression.order import OrderKey, sort_documents
+    from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate
+    from reactdb.expression.registry import OPERATIONS, Operation
+    from reactdb.expression.stored import from_data, to_data
+    from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
+    from reactdb.expression.update import as_function, as_patch, as_update, merge_document
+
+_HOMES = {
+    "reactdb.collation": (
+        "maxval",
+        "minval",
+    ),
+    "reactdb.expression.analyse": (
+        "Conjunct",
+        "FieldPath",
+        "conjuncts",
+        "field_path",
+        "implied_ranges",
+        "index_ranges",
+        "is_deterministic",
+        "may_fail",
+        "route_of",
+        "routing_keys",
+    ),
+    "reactdb.expression.build": (
+        "Expression",
+        "call",
+        "call_node",
+        "expr",
+        "function_node",
+        "pattern_function",
+        "row",
+    ),
+    "reactdb.expression.checks": ("array_limit",),
+    "reactdb.expression.key_range": ("KeyRange",),
+    "reactdb.expression.markers": (
+        "Grouped",
+        "Literal",
+    ),
+    "reactdb.expression.namespace": (
+        "Namespace",
+        "as_order_key",
+        "asc",
+        "branch",
+        "desc",
+        "literal",
+        "r",
+    ),
+    "reactdb.expression.order": (
+        "OrderKey",
+        "sort_documents",
+    ),
+    "reactdb.expression.predicate": (
+        "Predicate",
+        "as_predicate",
+        "has_fields_predicate",
+    ),
+    "reactdb.expression.registry": (
+        "OPERATIONS",
+        "Operation",
+    ),
+    "reactdb.expression.stored": (
+        "from_data",
+        "to_data",
+    ),
+    "reactdb.expression.tree": (
+        "Call",
+        "Constant",
+        "Function",
+        "MAX_TREE_DEPTH",
+        "Node",
+        "Row",
+        "Variable",
+    ),
+    "reactdb.expression.update": (
+        "as_function",
+        "as_patch",
+        "as_update",
+        "merge_document",
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_TREE_DEPTH",
@@ -105,3 +188,16 @@ __all__ = [
     "sort_documents",
     "to_data",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reactdb.expression' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,7 +14,6 @@ Rule of this file: it builds trees and evaluates nothing. What is wrong for ever
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -256,6 +255,9 @@ def _holds_expressions(value: Any) -> bool:
 def function_node(function: Callable[..., Any]) -> Function:
     """A Python function of Expressions as a node: called once, with an Expression for each parameter."""
     try:
+        # Imported here because it takes as long as the rest of this package.
+        import inspect
+
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise InvalidDocument(

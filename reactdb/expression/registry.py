@@ -8,18 +8,22 @@ meaning: `evaluate` calls it, and so does generated code wherever it has no shor
     strict    the values of its arguments; a Function arrives as a Python callable
     lazy      a callable without arguments for each argument, to call or not: `and`, `branch`, `default`
 
-Rule of this file: it knows no operation. Each family registers its own; a dialect finds them by name.
+Rule of this file: it knows no operation. Each family registers its own, when the first name is looked up that is not there
+yet; a dialect finds them by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import QueryError
 
 Evaluate = Callable[..., Any]
+
+FAMILIES: Final = ("array", "logic", "number", "object", "sequence", "string", "time", "type")
 
 
 @dataclass(slots=True, frozen=True)
@@ -68,7 +72,58 @@ class Operation:
             raise QueryError(f"Unrecognized optional argument `{name}`.")
 
 
-OPERATIONS: Final[dict[str, Operation]] = {}
+class Operations(dict[str, Operation]):
+    """Operations by name. Whoever asks for one that is not there yet, or for all of them, makes the families register theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_whole = False
+
+    def load(self) -> None:
+        if not self._is_whole:
+            for family in FAMILIES:
+                import_module(f"reactdb.expression.operations_{family}")
+            # Last: another thread that asks meanwhile waits for the imports, as everybody does.
+            self._is_whole = True
+
+    def __missing__(self, name: str) -> Operation:
+        self.load()
+        if super().__contains__(name):
+            return super().__getitem__(name)
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        self.load()
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self.load()
+        return super().__len__()
+
+    def keys(self) -> Any:
+        self.load()
+        return super().keys()
+
+    def values(self) -> Any:
+        self.load()
+        return super().values()
+
+    def items(self) -> Any:
+        self.load()
+        return super().items()
+
+
+OPERATIONS: Final = Operations()
 
 
 def operation(
@@ -86,7 +141,7 @@ def operation(
     """Register the function below as the operation `name`. `at_most` is `at_least` unless given; None is any number."""
 
     def register(function: Evaluate) -> Evaluate:
-        assert name not in OPERATIONS, name
+        assert not dict.__contains__(OPERATIONS, name), name
         OPERATIONS[name] = Operation(
             name,
             function,

@@ -227,7 +227,7 @@ class FeedHub:
         """
         if self.engine.publisher.is_routing or self._seeding.is_on:
             raise UsageError(NOT_HERE)
-        if self.is_active and not self.engine.is_memory:
+        if self.is_active and not self.engine.is_alone:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
         request = subscription.request
@@ -259,7 +259,7 @@ class FeedHub:
 
     def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
         """From now on. False: the seeded view is too far from that."""
-        with Later() as later:
+        with self.engine.reserve(), Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine.fresh_snapshot())
                 if seeded is None:
@@ -337,7 +337,7 @@ class FeedHub:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
-        with self._lock:
+        with self.engine.reserve(), self._lock:
             if self._is_busy:
                 raise UsageError(NOT_HERE)
             self._is_busy = True
@@ -396,7 +396,7 @@ class FeedHub:
 
     def _mind_the_tail(self) -> None:
         """Follow other processes while somebody listens. Not under the publish lock: the tail takes it."""
-        if self.engine.is_memory:
+        if self.engine.is_alone:
             return
         from reactdb.store import tailing
 

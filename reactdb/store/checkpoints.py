@@ -60,6 +60,7 @@ class Checkpoints:
     Attributes:
         limit_bytes: Size of the log beyond which writes are refused while checkpoints fail.
         is_over: They are.
+        due_bytes: Size of the log that starts the next one.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -67,7 +68,7 @@ class Checkpoints:
         self.limit_bytes = LIMIT_BYTES
         self.is_over = False
         self._is_large = False
-        self._due_bytes = CHECKPOINT_BYTES
+        self.due_bytes = CHECKPOINT_BYTES
         self._wal_bytes = 0
         self._error = ""
         self._failed = 0
@@ -78,14 +79,14 @@ class Checkpoints:
 
     def after_commit(self, wal_bytes: int) -> None:
         """A checkpoint, where the log has grown enough for one. Raises nothing."""
-        if wal_bytes <= self._due_bytes and (
+        if wal_bytes <= self.due_bytes and (
             self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S
         ):
             return
         self._wal_bytes = wal_bytes
         if self.run():
             return
-        self._due_bytes = wal_bytes + RETRY_BYTES
+        self.due_bytes = wal_bytes + RETRY_BYTES
         if wal_bytes > self.limit_bytes:
             self.is_over = True
             logger.error(
@@ -129,7 +130,7 @@ class Checkpoints:
             logger.warning("checkpoints of %s succeed again, after %.1f s", self._writer.path, seconds)
         self._failing_since = None
         self._error, self._failed = "", 0
-        self._due_bytes, self._is_large, self.is_over = CHECKPOINT_BYTES, False, False
+        self.due_bytes, self._is_large, self.is_over = CHECKPOINT_BYTES, False, False
         return True
 
     def _has_failed(self, reason: str) -> None:
@@ -179,19 +180,24 @@ class Checkpoints:
         """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
         writer = self._writer
         connection = writer.connection
-        copier: Connection = writer.another_connection()
+        copier: Connection | None = writer.another_connection()
         try:
             trouble = "" if writer.guard is None else writer.guard.look()[1]
             if trouble:
                 # It would copy another file's.
                 return trouble
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            finally:
-                connection.execute("ROLLBACK")
+            if copier is None:
+                # Nobody else can commit, and it is this connection's turn.
+                busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            else:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                finally:
+                    connection.execute("ROLLBACK")
         finally:
-            copier.close()
+            if copier is not None:
+                copier.close()
         if busy:
             return "another program is copying the write-ahead log"
         return (

@@ -10,7 +10,6 @@ from typing import Any
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.findings import key_in_words, key_or_bytes
 from reactdb.store.seals import is_whole
 from reactdb.store.sqlite import ADVICE, Connection, SQLiteError
 
@@ -55,6 +54,9 @@ def damaged_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
 
 def corrupt(trouble: str, table: str, key: Any, seq: Any) -> CorruptDatabase:
     """About one key, or one entry, of a table."""
+    # Imported here because most files are never damaged.
+    from reactdb.store.findings import key_in_words, key_or_bytes
+
     return CorruptDatabase(
         f"table `{table}`, key {key_in_words(key)}: {trouble}. {ADVICE}",
         table=table,

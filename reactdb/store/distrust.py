@@ -11,13 +11,17 @@ from reactdb.store.sqlite import Connection, SQLiteError
 
 
 class Distrust:
-    """See the head of this file."""
+    """See the head of this file.
 
-    __slots__ = ("_connection", "_damage", "_excused")
+    Attributes:
+        damage: What a write has met; None while none has.
+    """
+
+    __slots__ = ("_connection", "_excused", "damage")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._damage: CorruptDatabase | None = None
+        self.damage: CorruptDatabase | None = None
         self._excused: CorruptDatabase | None = None
 
     def excused(self, error: CorruptDatabase) -> CorruptDatabase:
@@ -27,24 +31,24 @@ class Distrust:
 
     def note(self, error: BaseException) -> None:
         """A write has failed. The first damage that it stumbles over is what is told from then on."""
-        if isinstance(error, CorruptDatabase) and self._damage is None and error is not self._excused:
-            self._damage = error
+        if isinstance(error, CorruptDatabase) and self.damage is None and error is not self._excused:
+            self.damage = error
 
     def check(self, operation: str) -> None:
         """Raises: CorruptDatabase, after a write has met damage. It begins with the `operation` that is refused."""
-        if self._damage is not None and not self._has_passed():
+        if self.damage is not None and not self._has_passed():
             raise CorruptDatabase(
-                f"{operation}: nothing is written any more since damage was found: {self._damage}"
+                f"{operation}: nothing is written any more since damage was found: {self.damage}"
             )
 
     def _has_passed(self) -> bool:
         """Of a disk that could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""
-        if self._damage is None or not isinstance(self._damage.__cause__, SQLiteError):
+        if self.damage is None or not isinstance(self.damage.__cause__, SQLiteError):
             return False
         try:
             is_whole = bool(self._connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
         except SQLiteError:
             return False
         if is_whole:
-            self._damage = None
+            self.damage = None
         return is_whole

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from sqlite_utils import Database
-
 from reactdb import codec, collation
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import ReactDBError
@@ -112,7 +110,7 @@ def check_schema(patient: Patient) -> Found:
     fresh = sqlite.connect(f"reactdb-doctor-{id(patient):x}", mode="rwc", busy_timeout_s=0, memory=True)
     try:
         version = patient.value("PRAGMA user_version")
-        schema.apply(Database(fresh, recursive_triggers=False, execute_plugins=False), version)
+        schema.make(fresh, version)
         expected = _schema_objects(fresh)
     finally:
         fresh.close()

@@ -10,10 +10,9 @@ Thread safety: everything public may be called from any thread.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -26,19 +25,20 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
-from reactdb.store import files, forking, guards, schema, sqlite
+from reactdb.store import forking, schema, sqlite
 from reactdb.store.catalogue import Catalogue, TableInfo, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
 from reactdb.store.moved import FileGuard
+from reactdb.store.opening import look, not_opened, prepare
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
-from reactdb.store.sqlite import Connection, SQLiteError, file_bytes
-from reactdb.store.stray import check_log_belongs
+from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriteTransaction
+from reactdb.store.turns import Turns
 from reactdb.store.wal_mode import use_wal
 from reactdb.store.writer import Durability, Writer
 
@@ -62,7 +62,14 @@ class Engine:
         publisher: Who hears of commits.
         readers: The connections that read.
         guard: Notices that the file was moved; None in memory.
+        unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
+        is_exclusive: One connection for all; nobody else has the file. See `exclusive`.
+        is_alone: No other process can write.
+        turns: Who may write next.
     """
+
+    is_exclusive = False
+    turns_class: type[Turns] = Turns
 
     def __init__(
         self, path: str, *, read_only: bool, busy_timeout_s: float, allow_network: bool = False
@@ -72,9 +79,11 @@ class Engine:
         self.read_only = read_only
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
+        self.is_alone = self.is_memory or self.is_exclusive
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
+        self.turns = self.turns_class()
         self.readers = Readers()
-        self._unusable: Callable[[], ReactDBError] | None = None
+        self.unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
         self._catalogue_lock = Lock()
@@ -88,11 +97,10 @@ class Engine:
     # Opening and closing
 
     def _open(self) -> None:
-        is_wal = self.is_memory or self._prepare()
-        connection = self.connect("ro" if self.read_only else "rwc")
+        connection, is_wal = self._first_connection()
         try:
             # Where nobody could look before, it is done now.
-            version = schema.identify(connection, self.path) if is_wal else self._look(connection)
+            version = schema.identify(connection, self.path) if is_wal else look(connection, self.path)
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
             sqlite.configure(connection, reader=self.read_only)
@@ -111,58 +119,22 @@ class Engine:
             if self.read_only:
                 self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
-                self._writer = Writer(self, connection)
+                self._writer = self._writer_of(connection)
         except sqlite.READ_ERRORS as error:
+            translated = not_opened(error, self.path)
             connection.close()
-            raise sqlite.translate(error, "open", self.path) from error
+            raise translated from error
         except BaseException:
             connection.close()
             raise
 
-    def _prepare(self) -> bool:
-        """Everything that can be wrong with a file before a connection may write to it. Whether it was looked at and is in WAL
-        mode."""
-        files.check_path(self.path, read_only=self.read_only)
-        if not self._allow_network:
-            guards.refuse_network(self.path)
-        guards.refuse_unfit(self.path)
-        forking.check_path(self.path)
-        if self.read_only:
-            return False
-        is_new = files.make(self.path)
-        try:
-            return self._look_before_writing()
-        except BaseException:
-            if is_new and not files.size(self.path):
-                os.unlink(self.path)
-            raise
+    def _first_connection(self) -> tuple[Connection, bool]:
+        """A connection to a file that nothing is wrong with, and whether it was looked at and is in WAL mode."""
+        is_wal = self.is_memory or prepare(self.connect, self.path, self.read_only, self._allow_network)
+        return self.connect("ro" if self.read_only else "rwc"), is_wal
 
-    def _look_before_writing(self) -> bool:
-        """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
-        another program's database into it."""
-        witness = self.connect("ro")
-        try:
-            self._look(witness)
-            (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
-            return bool(mode == "wal")
-        except sqlite.READ_ERRORS as error:
-            # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
-            if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
-                raise sqlite.translate(error, "open", self.path) from error
-            return False
-        finally:
-            witness.close()
-
-    def _look(self, connection: Connection) -> int:
-        """The format version, whether the log is the file's own, and whether locks hold."""
-        # In a transaction: so long SQLite keeps its lock.
-        connection.execute("BEGIN")
-        version = schema.identify(connection, self.path)
-        if version:
-            check_log_belongs(connection, self.path, file_bytes(self.path + "-wal"))
-        guards.make_sure_of_locks(self.path)
-        connection.execute("ROLLBACK")
-        return version
+    def _writer_of(self, connection: Connection) -> Writer:
+        return Writer(self, connection)
 
     def connect(self, mode: str) -> Connection:
         """Another connection to the file (or memory). The caller configures and closes it."""
@@ -175,13 +147,13 @@ class Engine:
 
     def close(self) -> None:
         """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
-        if self._unusable is not None and self._writer is None and not self.readers.idle:
+        if self.unusable is not None and self._writer is None and not self.readers.idle:
             return
         listener = self.publisher.listener
         if listener is not None:
             listener.close()
-        if self._unusable is None:
-            self._unusable = lambda: DatabaseClosed(self.path)
+        if self.unusable is None:
+            self.unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
         self.readers.close_idle()
         if writer is not None:
@@ -201,25 +173,25 @@ class Engine:
     @property
     def is_usable(self) -> bool:
         """Neither closed, nor moved, nor inherited through fork()."""
-        return self._unusable is None
+        return self.unusable is None
 
     def check_usable(self) -> None:
         """Raises: DatabaseClosed, ForkedDatabase, or StorageMoved, whichever is the matter."""
-        if self._unusable is not None:
-            raise self._unusable()
+        if self.unusable is not None:
+            raise self.unusable()
 
     def moved(self, trouble: str) -> StorageMoved:
         """The error that says so. From now on every use raises it."""
         message = (
             f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
         )
-        self._unusable = lambda: StorageMoved(message)
+        self.unusable = lambda: StorageMoved(message)
         return StorageMoved(message)
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours. Whatever it says, a file that was moved is the reason."""
         # Of a database that was closed, the log is gone as it should.
-        trouble = "" if self.guard is None or self._unusable is not None else self.guard.look()[1]
+        trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
         return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
 
     @property
@@ -234,7 +206,7 @@ class Engine:
         if self._writer is not None:
             self._writer.abandon()
         self._writer = None
-        self._unusable = lambda: ForkedDatabase(
+        self.unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
         )
         self.publisher.abandon()
@@ -309,7 +281,7 @@ class Engine:
         if writer is None or transaction is None:
             with self.snapshot() as snapshot:
                 yield snapshot
-        elif self.is_memory:
+        elif self.is_alone:
             # There nobody else can read while somebody writes; but what is not committed yet can be taken back in thought.
             with self.snapshot() as snapshot:
                 # Tables and indexes as committed: a table that the transaction makes may never be.
@@ -328,14 +300,18 @@ class Engine:
         with self.snapshot() as now:
             yield as_of(now, seq)
 
+    def reserve(self) -> AbstractContextManager[Any]:
+        """Entered before the publish lock by whoever may read while it has that. Only where reads wait does it do anything."""
+        return nullcontext()
+
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
         began = list(self.readers.reading.copy().values())
         return time.monotonic() - min(began) if began else 0.0
 
     def _take_reader(self) -> Reader:
-        if self._unusable is not None:
-            raise self._unusable()
+        if self.unusable is not None:
+            raise self.unusable()
         try:
             return self.readers.idle.pop()
         except IndexError:
@@ -363,9 +339,9 @@ class Engine:
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers
-        if self._unusable is None and len(readers.idle) < IDLE_READERS:
+        if self.unusable is None and len(readers.idle) < IDLE_READERS:
             readers.idle.append(reader)
-            if self._unusable is not None:
+            if self.unusable is not None:
                 # Closed in between, and perhaps after the others were.
                 readers.close_idle()
         else:
@@ -399,7 +375,8 @@ class Engine:
 
     def current_transaction(self) -> WriteTransaction | None:
         """The transaction that this thread is inside of, or None."""
-        return None if self._writer is None else self._writer.current
+        writer = self._writer
+        return None if writer is None or writer.inside is None else writer.current
 
     def write(
         self,
@@ -412,7 +389,7 @@ class Engine:
         operation: str = "write",
     ) -> T:
         """One write, as a part of this thread's transaction or as a commit of its own. See `Writer.write`."""
-        return self._writable().write(
+        return (self._writer or self._writable()).write(
             work,
             durability=durability,
             busy_timeout_s=busy_timeout_s,
@@ -488,4 +465,4 @@ class Engine:
 
     def catch_up(self) -> bool:
         """Tell the listener what other processes have committed. Whether there was anything."""
-        return self._unusable is None and self.publisher.catch_up()
+        return self.unusable is None and self.publisher.catch_up()

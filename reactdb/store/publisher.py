@@ -71,7 +71,7 @@ class Publisher:
         self.listener: CommitListener | None = None
         self.published = seq
         self._catalogue = engine.catalogue
-        self._routing = threading.local()
+        self._routing: int | None = None  # the thread that is inside of `route`
 
     @property
     def is_heard(self) -> bool:
@@ -82,7 +82,7 @@ class Publisher:
     @property
     def is_routing(self) -> bool:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
-        return getattr(self._routing, "is_on", False)
+        return self._routing is not None and self._routing == threading.get_ident()
 
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
@@ -183,16 +183,17 @@ class Publisher:
             self.published = changes[-1].seq if changes else until
 
     def _route(self, listener: CommitListener, commit: Commit) -> None:
-        self._routing.is_on = True
+        self._routing = threading.get_ident()
         try:
             listener.route(commit)
         finally:
-            self._routing.is_on = False
+            self._routing = None
 
     def abandon(self) -> None:
         """In a forked child: new locks, because threads that did not come along may hold the old ones."""
         self.lock = threading.RLock()
         self.committing = threading.Lock()
+        self._routing = None
         if self.listener is not None:
             self.listener.abandon()
 

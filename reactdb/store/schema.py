@@ -1,15 +1,18 @@
-"""The file's format: its tables, made and migrated with sqlite-utils' migrations. docs/reference/format.md explains each byte.
+"""The file's format: its tables, step by step from nothing. docs/reference/format.md explains each byte.
 
-Rule of this file: a migration that was released is never edited; the next format is another migration. All of them run
-inside one BEGIN IMMEDIATE of ours, so that a crash leaves the old format or the new one.
+A new file takes the steps here and now; `migrations`, for an older one, takes the same steps with sqlite-utils, whose import
+costs more than all else that opening a file needs. There is one list of steps.
+
+Rule of this file: a step that was released is never edited; the next format is another step. All of them run inside one BEGIN
+IMMEDIATE of ours, so that a crash leaves the old format or the new one.
 """
 
 from __future__ import annotations
 
-import secrets
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
-
-from sqlite_utils import Database, Migrations
 
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
 from reactdb.store.seals import seal_of_catalogue, seal_or_none
@@ -24,16 +27,13 @@ FORMAT_VERSION = 2
 # bulk insert 40% and each small commit another page; marks cost a row in 32.
 BLOCK_BITS = 5
 
-migrations = Migrations("reactdb")
-
 LOG_1 = "seq, table_id, kind, step, prev, time, key, body, origin, meta"
 SEALED_COLUMNS = 10
 SEAL = f"reactdb_seal({LOG_1})"
 
 
-@migrations()
-def m001_log_heads_indexes(database: Database) -> None:
-    """Format 1."""
+def log_heads_indexes(connection: Connection) -> None:
+    """Format 1, from nothing."""
     for statement in (
         # The log is the database: each document version once, in the entry that wrote it.
         # Not AUTOINCREMENT: seqs are given by the writer, and `snapshot.head_seq` says why none is given twice.
@@ -75,32 +75,52 @@ def m001_log_heads_indexes(database: Database) -> None:
         "CREATE TABLE epochs (epoch TEXT PRIMARY KEY, since INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID",
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     ):
-        database.execute(statement)
-    database.conn.executemany(
+        connection.execute(statement)
+    connection.executemany(
         "INSERT INTO facts (name, value) VALUES (?, ?)",
-        [("database_id", secrets.token_hex(8)), ("low_water", 0), ("catalogue", 0)],
+        [("database_id", os.urandom(8).hex()), ("low_water", 0), ("catalogue", 0)],
     )
-    database.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, 0, 1)", [secrets.token_hex(6)])
+    connection.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, 0, 1)", [os.urandom(6).hex()])
 
 
-@migrations()
-def m002_seals(database: Database) -> None:
-    """Format 2: each log entry has a checksum.
-
-    What is there gets its own now, as it is: a mistake that format 1 let in stays. So damage that shows is looked for first,
-    and left alone.
-    """
-    connection = database.conn
-    for (message,) in connection.execute("PRAGMA quick_check(1)").fetchall():
-        if message != "ok":
-            raise CorruptDatabase(
-                f"the file has format 1 and is damaged ({message}); it stays as it is. {ADVICE}"
-            )
+def seals(connection: Connection) -> None:
+    """Format 2: each log entry has a checksum. What is there gets its own, as it is: a mistake that format 1 let in stays."""
     connection.create_function("reactdb_seal", SEALED_COLUMNS, seal_or_none, deterministic=True)
     connection.execute("ALTER TABLE log ADD COLUMN seal INTEGER")
     connection.execute(f"UPDATE log SET seal = {SEAL}")
     connection.create_function("reactdb_seal", SEALED_COLUMNS, None)
     seal_catalogue(connection)
+
+
+# Format -> what it is called in the list of migrations, and what makes it from the one before.
+STEPS: dict[int, tuple[str, Callable[[Connection], None]]] = {
+    1: ("m001_log_heads_indexes", log_heads_indexes),
+    2: ("m002_seals", seals),
+}
+# The list that sqlite-utils keeps of the migrations that were made, in its words.
+MIGRATIONS_LIST = (
+    """CREATE TABLE "_sqlite_migrations" (
+   "id" INTEGER PRIMARY KEY,
+   "migration_set" TEXT,
+   "name" TEXT,
+   "applied_at" TEXT
+)""",
+    """CREATE UNIQUE INDEX "idx__sqlite_migrations_migration_set_name"
+    ON "_sqlite_migrations" ("migration_set", "name")""",
+)
+
+
+def make(connection: Connection, version: int = FORMAT_VERSION) -> None:
+    """The tables of a format in an empty database, as migrations from nothing would leave them. Inside a transaction."""
+    for statement in MIGRATIONS_LIST:
+        connection.execute(statement)
+    for number, (name, step) in STEPS.items():
+        if number <= version:
+            step(connection)
+            connection.execute(
+                "INSERT INTO \"_sqlite_migrations\" (migration_set, name, applied_at) VALUES ('reactdb', ?, ?)",
+                (name, str(datetime.now(UTC))),
+            )
 
 
 def identify(connection: Connection, path: str) -> int:
@@ -134,16 +154,19 @@ def identify(connection: Connection, path: str) -> int:
 
 
 def migrate(connection: Connection, path: str) -> None:
-    """Bring the file to today's format; nothing happens where it is there already.
-
-    Source: sqlite-utils 4, "Migrations"; its own transactions become savepoints inside ours.
-    """
+    """Bring the file to today's format; nothing happens where it is there already."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Looked at again under the lock: another process may have made the tables since.
-        if identify(connection, path) < FORMAT_VERSION:
-            database = Database(connection, recursive_triggers=False, execute_plugins=False)
-            apply(database)
+        version = identify(connection, path)
+        if version < FORMAT_VERSION:
+            if version:
+                # Imported here because most files have today's format.
+                from reactdb.store import migrations
+
+                migrations.apply(connection)
+            else:
+                make(connection)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
         connection.execute("COMMIT")
@@ -151,14 +174,6 @@ def migrate(connection: Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def apply(database: Database, version: int = FORMAT_VERSION) -> None:
-    """Bring a database to a format, from whichever earlier one it has. Inside the caller's transaction."""
-    migrations.apply(database, stop_before=[name for number, name in STEPS.items() if number > version])
-
-
-STEPS = {1: "m001_log_heads_indexes", 2: "m002_seals"}
 
 
 def show_as_today(connection: Connection, version: int) -> None:

@@ -1,7 +1,8 @@
 """The one SQLite module of the process, connections to it, and its errors in our words.
 
-`sqlite_utils.utils.sqlite3` is pysqlite3 where that is installed and the standard library's module elsewhere. Two copies
-of SQLite on one file in one process drop each other's locks, so every connection of reactdb comes from here.
+That module is pysqlite3 where it is installed and the standard library's elsewhere: the one that `sqlite_utils.utils` chooses,
+chosen here in the same way, because importing that takes longer than opening a file. Two copies of SQLite on one file in one
+process drop each other's locks, so every connection of reactdb comes from here.
 
 Checkpoints are never SQLite's own: before 3.51.3 a checkpoint by one connection can corrupt a write-ahead log that another
 is committing to, unless nobody can commit meanwhile. `checkpoints` sees to that.
@@ -15,10 +16,8 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import Any
-from urllib.parse import quote
-
-from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import (
     CannotOpen,
@@ -32,6 +31,15 @@ from reactdb.errors import (
     ReadOnlyDatabase,
     StorageError,
 )
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        sqlite3 = import_module("pysqlite3")
+        import_module("pysqlite3.dbapi2")
+    except ImportError:
+        sqlite3 = import_module("sqlite3")
 
 Connection = Any  # sqlite3.Connection of whichever module was found
 SQLiteError: type[Exception] = sqlite3.Error
@@ -59,6 +67,10 @@ SIGNS_OF_DAMAGE = (
     "datatype mismatch",
 )
 ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
+
+
+# What a URI may have as it is. (Importing urllib for it would take longer than opening a file.)
+PLAIN = frozenset(b"/._-~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 class Tracked(sqlite3.Connection):
@@ -103,7 +115,7 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
             "`pip install reactdb[sqlite]` brings one"
         )
     # By bytes: a file's name need not be UTF-8.
-    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quote(os.fsencode(path))}?mode={mode}"
+    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quoted(path)}?mode={mode}"
     try:
         with opening:
             connection = sqlite3.connect(
@@ -124,6 +136,11 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
     except SQLiteError as error:
         raise translate(error, "open", path) from error
     return connection
+
+
+def quoted(path: str) -> str:
+    """A path as SQLite's URIs have it."""
+    return "".join([chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in os.fsencode(path)])
 
 
 def configure(connection: Connection, *, reader: bool) -> None:

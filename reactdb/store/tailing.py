@@ -3,6 +3,10 @@
 One thread a process asks each watched file whether anybody else has written (`PRAGMA data_version`, 4 to 10 µs): quickly
 while there is something to tell, slowly while there is not. It runs only while feeds are open on a file, and ends with them.
 
+Where another process has the file open too, and the system can tell (see `doorbell`), a write to the write-ahead log wakes the
+thread, which then asks at once, and again in a moment where the commit cannot be seen yet. This process's own commits ring, too:
+after one of those it does not listen for as long as a quick poll takes, so that they cost what polling costs and no more.
+
 The numbers: at 1 ms polling costs 3% of a core and hears of a commit within 0.6 ms (median); at 20 ms 0.4% and 10 ms.
 """
 
@@ -15,7 +19,8 @@ import time
 import weakref
 
 from reactdb.errors import ReactDBError
-from reactdb.store import forking, sqlite
+from reactdb.store import forking, guards, sqlite
+from reactdb.store.doorbell import Doorbell, doorbell
 from reactdb.store.engine import Engine
 from reactdb.store.sqlite import Connection
 
@@ -23,6 +28,9 @@ QUICK_S = 0.001
 SLOW_S = 0.020
 # Quiet polls before the next slower step: half a second of quick ones after the last commit.
 STEP = 1.15
+# After a ring: seconds until it is asked again what could not be seen yet, and by how much longer each time until QUICK_S.
+NAP_S = 0.00003
+NAP_STEP = 1.5
 # Polls in a row that may fail before the feeds are told: seconds.
 MOST_FAILURES = 200
 # Seconds between two looks whether the file is still the one that was opened: 9 µs each.
@@ -38,7 +46,20 @@ class Watched:
     using crashes the process.
     """
 
-    __slots__ = ("_connection", "_guard", "_lock", "_looked", "engine", "failures", "version")
+    __slots__ = (
+        "_connection",
+        "_guard",
+        "_lock",
+        "_looked",
+        "_own_seq",
+        "engine",
+        "failures",
+        "has_others",
+        "is_heard",
+        "log_path",
+        "path",
+        "version",
+    )
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
@@ -46,7 +67,14 @@ class Watched:
         self._connection: Connection | None = connection
         self._lock = threading.Lock()
         self._guard = engine.guard
-        self._looked = time.monotonic()
+        self._looked = float("-inf")
+        self.path = engine.path
+        self.log_path = engine.path + "-wal"
+        # Another process had the file open when it was last looked.
+        self.has_others = False
+        # The doorbell rings for it.
+        self.is_heard = False
+        self._own_seq = 0
         # Not a version: the first poll always looks, because commits may lie between the subscription and it.
         self.version = -1
         # Polls that failed, one after the other.
@@ -62,6 +90,14 @@ class Watched:
             return False
         self.version = version
         return True
+
+    def is_writing(self, engine: Engine) -> bool:
+        """Whether this process writes to the file, or has since it was last asked."""
+        writer = engine.writer
+        if writer is None:
+            return False
+        before, self._own_seq = self._own_seq, writer.last_seq
+        return before != self._own_seq or engine.turns.waiting > 0
 
     def failed(self, engine: Engine, error: Exception) -> None:
         """A poll failed: there may be news all the same, so the next one looks. Feeds that cannot be told anything for long end:
@@ -80,6 +116,7 @@ class Watched:
         if self._guard is None or now - self._looked < LOOK_S:
             return ""
         self._looked = now
+        self.has_others = guards.who_locks(self.path, is_any=True) is not None
         return self._guard.look()[1]
 
     def close(self) -> None:
@@ -111,10 +148,13 @@ class Tailer:
         self._paused: dict[int, Watched] = {}
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
+        # None until there is something to listen for. Made and closed by the thread.
+        self._bell: Doorbell | None = None
+        self._has_bell = True
 
     def watch(self, engine: Engine) -> None:
-        """Begin to follow the file of `engine`. Nothing to do for a database in memory, which nobody else can write."""
-        if engine.is_memory:
+        """Begin to follow the file of `engine`. Nothing to do where nobody else can write."""
+        if engine.is_alone:
             return
         connection = sqlite.connect(
             engine.path, mode="ro" if engine.read_only else "rw", busy_timeout_s=engine.busy_timeout_s
@@ -130,27 +170,33 @@ class Tailer:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
                 self._thread.start()
-            self._wake.set()
+            self._wake_up()
 
     def unwatch(self, engine: Engine) -> None:
         """Stop following. The thread ends with the last file."""
         with self._lock:
             watched = self._watched.pop(id(engine), None)
-            self._wake.set()
+            self._wake_up()
         if watched is not None:
             watched.close()
 
+    def _wake_up(self) -> None:
+        """With the lock held, which the thread takes before it closes the bell."""
+        self._wake.set()
+        if self._bell is not None:
+            self._bell.wake()
+
     def _run(self) -> None:
-        pause = QUICK_S
+        pause, rang = QUICK_S, False
         while True:
-            self._wake.wait(pause)
             with self._lock:
                 self._wake.clear()
                 if not self._watched:
                     self._thread = None
+                    self._close_bell()
                     return
                 files = list(self._watched.items())
-            found = False
+            found = is_own = False
             for name, watched in files:
                 engine = watched.engine()
                 if engine is None:
@@ -160,8 +206,57 @@ class Tailer:
                     watched.close()
                     continue
                 found |= self._poll(watched, engine)
+                is_own |= watched.is_writing(engine)
                 del engine
-            pause = QUICK_S if found else min(pause * STEP, SLOW_S)
+            self._listen([watched for _, watched in files])
+            if found:
+                pause = QUICK_S
+            elif rang and not is_own:
+                # Somebody is at it, and not to be seen yet.
+                pause = NAP_S
+            elif is_own and pause < QUICK_S:
+                pause = QUICK_S
+            else:
+                pause = min(pause * (NAP_STEP if pause < QUICK_S else STEP), SLOW_S)
+            rang = self._pause(pause, is_deaf=rang and is_own)
+
+    def _pause(self, pause_s: float, *, is_deaf: bool) -> bool:
+        """Wait, until somebody wakes or rings. Whether it rang."""
+        bell = self._bell
+        if pause_s < QUICK_S:
+            time.sleep(pause_s)
+            return False
+        if bell is None or not bell.is_listening:
+            self._wake.wait(pause_s)
+            return False
+        if is_deaf:
+            self._wake.wait(QUICK_S)
+        return not self._wake.is_set() and bell.wait(pause_s)
+
+    def _listen(self, files: list[Watched]) -> None:
+        """To the files that others have open, and to no other: this process alone would only hear itself."""
+        bell = self._bell
+        if bell is None:
+            if not self._has_bell or not any(watched.has_others for watched in files):
+                return
+            bell = doorbell()
+            self._has_bell = bell is not None
+            with self._lock:
+                self._bell = bell
+            if bell is None:
+                return
+        for watched in files:
+            if watched.has_others and not watched.is_heard:
+                # Also where it listened before: the log may be another file since.
+                watched.is_heard = bell.listen(watched.log_path)
+            elif not watched.has_others:
+                watched.is_heard = False
+        bell.listen_only({watched.log_path for watched in files if watched.is_heard})
+
+    def _close_bell(self) -> None:
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            bell.close()
 
     def _poll(self, watched: Watched, engine: Engine) -> bool:
         try:
@@ -172,6 +267,8 @@ class Tailer:
                 return False
             found = watched.has_news() and engine.catch_up()
             watched.failures = 0
+            # Not the version says so, which changes with this process's commits, too.
+            watched.has_others |= found
             return found
         except (ReactDBError, sqlite.SQLiteError) as error:
             # Closed in between, or the file is in trouble: whoever reads next hears of it, the other files go on.
@@ -209,6 +306,8 @@ class Tailer:
         self._watched, self._paused = {}, {}
         self._thread = None
         self._wake = threading.Event()
+        # The copies; the parent hears on.
+        self._close_bell()
 
 
 tailer = Tailer()

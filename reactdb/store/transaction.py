@@ -104,10 +104,10 @@ class WriteTransaction:
         memory: WriterMemory,
         first: int,
         time: int,
-        *,
-        collect: bool,
+        changes: list[Change] | None,
         origin: str | None = None,
     ) -> None:
+        """`changes`: a list to put them in, or None."""
         self.connection = connection
         self.execute = connection.execute
         self.catalogue = catalogue
@@ -116,7 +116,7 @@ class WriteTransaction:
         self.count = 0
         self.time = time
         self.origin = origin
-        self.changes: list[Change] | None = [] if collect else None
+        self.changes = changes
         self.is_catalogue_changed = False
         self.depth = 0
         self.ruin: BaseException | None = None

@@ -37,6 +37,7 @@ class Ticket:
     Attributes:
         operation: What the user calls it, for messages.
         held: Held by its thread from before it queues until it has nothing more to do with the queue.
+        owner: The number of its thread.
         is_taken: Another thread carries out the work, within its own commit.
         is_done: It did, with `result` or `error`.
         waited_s: What waiting has taken of the busy timeout: nothing, if it was less than `NOTED_S`.
@@ -49,6 +50,7 @@ class Ticket:
         "is_done",
         "is_taken",
         "operation",
+        "owner",
         "result",
         "waited_s",
         "work",
@@ -58,6 +60,7 @@ class Ticket:
         self.work = work
         self.operation = operation
         self.held = threading.Lock()
+        self.owner = threading.get_ident()
         self.is_taken = False
         self.is_done = False
         self.result: Any = None
@@ -74,8 +77,8 @@ class Ticket:
         return self._wake.acquire(timeout=timeout_s)
 
     def wake(self) -> None:
-        assert self._wake is not None
-        if self._wake.locked():
+        """Nothing happens where it does not wait yet: it looks once more before it does."""
+        if self._wake is not None and self._wake.locked():
             self._wake.release()
 
 
@@ -104,13 +107,20 @@ class Turns:
         Raises:
             DatabaseBusy: Not our turn within `timeout_s`, and the work was not done.
         """
+        # Mostly nobody else is there. Where two come at once, one of them is the first; and nobody else takes away a ticket that
+        # is held and not done.
+        queue = self._queue
+        queue.append(ticket)
+        if queue[0] is ticket:
+            return True
         with self._mutex:
             self._bury()
-            if not self._queue:
-                self._queue.append(ticket)
+            if ticket.is_done:
+                # Somebody was quick.
+                return False
+            if queue[0] is ticket:
                 return True
             ticket.prepare_to_wait()
-            self._queue.append(ticket)
         try:
             woken = self._wait(ticket, timeout_s)
         except BaseException:
@@ -194,12 +204,15 @@ class Turns:
 
     def release(self, ticket: Ticket) -> None:
         """End the turn: wake those whose work was done, then the next. Nothing happens where it was not its turn."""
+        queue = self._queue
         with self._mutex:
-            if not self._queue or self._queue[0] is not ticket:
+            if not queue or queue[0] is not ticket:
                 return
-            self._queue.popleft()
+            queue.popleft()
+            if not queue:
+                return
             done = self._bury()
-            following = self._queue[0] if self._queue else None
+            following = queue[0] if queue else None
         for other in done:
             other.wake()
         if following is not None:
@@ -239,7 +252,7 @@ def carry_out(
             first.memory,
             seq,
             first.time,
-            collect=first.changes is not None,
+            None if first.changes is None else [],
         )
         assert ticket.work is not None
         try:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
@@ -31,7 +32,7 @@ from reactdb.store.savepoints import savepoint
 from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
-from reactdb.store.turns import Ticket, Turns, carry_out
+from reactdb.store.turns import Ticket, carry_out
 from reactdb.store.upkeep import Upkeep
 from reactdb.store.waiting import Waiting
 
@@ -49,6 +50,7 @@ class Writer:
 
     Attributes:
         connection: The one that writes.
+        inside: Who is inside of a transaction: the thread, its transaction, and the lock of its ticket. None: nobody.
         last_seq: The newest seq that this connection knows of.
         catalogue: Tables and indexes as this connection knows them: never older, nor newer, than what it writes to.
         has_own_epoch: This process has begun an epoch.
@@ -62,9 +64,9 @@ class Writer:
         self.connection = connection
         self.path = engine.path
         self.busy_timeout_s = engine.busy_timeout_s
-        self._turns = Turns()
+        self._turns = engine.turns
         self._memory = WriterMemory()
-        self._own = threading.local()
+        self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
         # `PRAGMA data_version` when this connection last looked; None makes it look again.
         self._seen_version: int | None = None
         self._is_synchronous: bool | None = None
@@ -125,18 +127,20 @@ class Writer:
     @property
     def current(self) -> WriteTransaction | None:
         """The transaction that this thread is inside of, or None."""
-        mine: tuple[WriteTransaction, threading.Lock] | None = getattr(self._own, "mine", None)
+        inside = self.inside
+        if inside is None or inside[0] != get_ident():
+            return None
         # A transaction whose turn is over was left behind by Ctrl-C.
-        return mine[0] if mine is not None and mine[1].locked() else None
+        return inside[1] if inside[2].locked() else None
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
         """Inside: as if this thread were in no transaction."""
-        mine, self._own.mine = getattr(self._own, "mine", None), None
+        inside, self.inside = self.inside, None
         try:
             yield
         finally:
-            self._own.mine = mine
+            self.inside = inside
 
     # -----------------------------------------------------------------------------------------------------------
     # Writes and transactions
@@ -166,10 +170,11 @@ class Writer:
             DatabaseBusy, DiskFull, StorageError: From the file; nothing was written.
             OutcomeUnknown: An error in COMMIT itself.
         """
-        outer = self.current
-        if outer is not None:
-            with self._savepoint(outer, operation):
-                return work(outer)
+        if self.inside is not None:
+            outer = self.current
+            if outer is not None:
+                with self._savepoint(outer, operation):
+                    return work(outer)
         self.check_writable()
         if busy_timeout_s is None:
             busy_timeout_s = self.busy_timeout_s
@@ -212,14 +217,14 @@ class Writer:
                     left_s = busy_timeout_s - ticket.waited_s
                     is_hard = durability == "hard"
                     transaction = self._begin(left_s, is_hard, origin, False, ticket.operation)
-                    self._own.mine = (transaction, ticket.held)
+                    self.inside = (get_ident(), transaction, ticket.held)
                     yield transaction
-                    self._own.mine = None
+                    self.inside = None
                     if transaction.ruin is not None:
                         raise transaction.ruin
                     self._commit([transaction], ticket.operation)
                 except BaseException:
-                    self._own.mine = None
+                    self.inside = None
                     self.roll_back()
                     raise
             except CorruptDatabase as error:
@@ -244,7 +249,9 @@ class Writer:
                 self._end_turn(ticket)
 
     def _end_turn(self, ticket: Ticket) -> None:
-        self._own.mine = None
+        inside = self.inside
+        if inside is not None and inside[2] is ticket.held:
+            self.inside = None
         if self._is_closing and not self._is_abandoned and self._turns.is_first(ticket):
             # Whoever closed the database has not waited for this turn.
             self.flushes.close(self.connection)
@@ -252,8 +259,10 @@ class Writer:
 
     def check_writable(self) -> None:
         """Raises: DatabaseClosed and its like; UsageError within a feed's predicate."""
-        self._engine.check_usable()
-        if self._engine.publisher.is_routing:
+        engine = self._engine
+        if engine.unusable is not None:
+            raise engine.unusable()
+        if engine.publisher.is_routing:
             raise UsageError(
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
@@ -282,16 +291,16 @@ class Writer:
         companions: list[Ticket] = []
         try:
             transaction = self._begin(left_s, is_hard, origin, collect, ticket.operation)
-            self._own.mine = (transaction, ticket.held)
+            self.inside = (get_ident(), transaction, ticket.held)
             result = work(transaction)
-            self._own.mine = None
+            self.inside = None
             transactions = [transaction]
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
             if ticket.work is not None and is_hard and self._turns.waiting > 1:
                 companions = self._turns.companions()
                 transactions += carry_out(companions, transaction, self._savepoint)
         except BaseException as error:
-            self._own.mine = None
+            self.inside = None
             self._turns.give_back(companions)
             self.roll_back()
             if isinstance(error, SQLiteError):
@@ -323,8 +332,11 @@ class Writer:
     def _begin(
         self, left_s: float, is_hard: bool, origin: str | None, collect: bool, operation: str
     ) -> WriteTransaction:
-        self._engine.check_usable()
-        self.distrust.check(operation)
+        engine = self._engine
+        if engine.unusable is not None:
+            raise engine.unusable()
+        if self.distrust.damage is not None:
+            self.distrust.check(operation)
         connection = self.connection
         execute = connection.execute
         try:
@@ -340,18 +352,19 @@ class Writer:
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
             self.waiting.begin_immediate(left_s)
-            (version,) = execute("PRAGMA data_version").fetchone()
+            # Where nobody else can write, it is one version for ever.
+            version = 0 if engine.is_exclusive else execute("PRAGMA data_version").fetchone()[0]
             if version != self._seen_version:
                 if self._seen_version is not None:
                     guards.wal_reset.another_wrote(self.path)
                 self._look_again(connection, operation)
                 self._seen_version = version
-            if not self.has_own_epoch and not self._engine.is_memory:
+            if not self.has_own_epoch and not engine.is_memory:
                 self._epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
-                raise self._engine.translated(error, operation) from error
+                raise engine.translated(error, operation) from error
             raise
         now = time.time_ns() // 1_000_000
         if now < self._last_time:
@@ -363,8 +376,8 @@ class Writer:
             self._memory,
             self.last_seq + 1,
             now,
-            collect=collect or self._engine.publisher.is_heard,
-            origin=origin,
+            [] if collect or engine.publisher.is_heard else None,
+            origin,
         )
 
     def begin_upkeep(self, operation: str, waits_s: float) -> None:
@@ -422,7 +435,7 @@ class Writer:
             # fork() inside a transaction: it is the parent's to commit.
             self._engine.check_usable()
         connection = self.connection
-        if all(transaction.is_empty for transaction in transactions):
+        if not any([transaction.count or transaction.is_catalogue_changed for transaction in transactions]):
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
             if not self._is_synchronous or self.flushes.is_complete or self.guard is None:
                 self.roll_back()
@@ -458,14 +471,15 @@ class Writer:
                 )
             self.upkeep.after_failure(translated)
             raise translated from error
-        self.last_seq = max(self.last_seq, *(t.first + t.count - 1 for t in transactions))
+        last = transactions[-1]
+        self.last_seq = last.first + last.count - 1
         self._last_time = first.time
         self.has_own_epoch = True
         self.flushes.is_complete = self._is_synchronous is True
         for transaction in transactions:
             if transaction.is_catalogue_changed:
                 self.adopt(transaction.catalogue)
-        wal_bytes = self.check_same_file()
+        wal_bytes = 0 if self.guard is None else self.check_same_file()
         self._seen_version = version
         try:
             self._engine.publisher.publish(transactions, self.last_seq)
@@ -478,9 +492,9 @@ class Writer:
         """SQLite's error as one of ours."""
         return self._engine.translated(error, operation)
 
-    def another_connection(self) -> Connection:
-        """To the same file; the caller closes it."""
-        return self._engine.connect("rw")
+    def another_connection(self) -> Connection | None:
+        """To the same file; the caller closes it. None where there can be only this one."""
+        return None if self._engine.is_exclusive else self._engine.connect("rw")
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read of this process began that is still going on."""

@@ -1,0 +1,74 @@
+"""Opening: everything that is looked at before a connection may write to a file.
+
+Rule of this file: it changes nothing but that it makes an empty file where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from reactdb.errors import DatabaseBusy, ReactDBError
+from reactdb.store import files, forking, guards, schema, sqlite
+from reactdb.store.sqlite import Connection, file_bytes
+from reactdb.store.stray import check_log_belongs
+
+
+def prepare(connect: Callable[[str], Connection], path: str, read_only: bool, allow_network: bool) -> bool:
+    """Everything that can be wrong with a file before a connection may write to it. Whether it was looked at and is in WAL
+    mode. `connect` makes a connection in one of SQLite's modes."""
+    files.check_path(path, read_only=read_only)
+    if not allow_network:
+        guards.refuse_network(path)
+    guards.refuse_unfit(path)
+    forking.check_path(path)
+    if read_only:
+        return False
+    is_new = files.make(path)
+    try:
+        return _look_before_writing(connect, path)
+    except BaseException:
+        if is_new and not files.size(path):
+            os.unlink(path)
+        raise
+
+
+def _look_before_writing(connect: Callable[[str], Connection], path: str) -> bool:
+    """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
+    another program's database into it."""
+    witness = connect("ro")
+    try:
+        look(witness, path)
+        (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
+        return bool(mode == "wal")
+    except sqlite.READ_ERRORS as error:
+        # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
+        if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+            raise not_opened(error, path) from error
+        return False
+    finally:
+        witness.close()
+
+
+def look(connection: Connection, path: str) -> int:
+    """The format version, whether the log is the file's own, and whether locks hold."""
+    # In a transaction: so long SQLite keeps its lock.
+    connection.execute("BEGIN")
+    version = schema.identify(connection, path)
+    if version:
+        check_log_belongs(connection, path, file_bytes(path + "-wal"))
+    guards.make_sure_of_locks(path)
+    connection.execute("ROLLBACK")
+    return version
+
+
+def not_opened(error: Exception, path: str) -> ReactDBError:
+    """The error of a connection that could not read the file, while it is still open."""
+    translated = sqlite.translate(error, "open", path)
+    process = guards.who_locks(path) if isinstance(translated, DatabaseBusy) else None
+    if process is None:
+        return translated
+    return DatabaseBusy(
+        f"open: {path} is locked by process {process}, which has it open with exclusive=True, or has been busy with it for long: "
+        "close it there, or open it there without exclusive=True"
+    )
