@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"beside {BASE}; default: all that are installed",
     )
     parser.add_argument("--repeat", type=int, metavar="N", help="default: 5, with --quick 1")
+    parser.add_argument(
+        "--others", type=int, metavar="N", help="repeat the other databases N times only; default: as often"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample here")
     parser.add_argument(
         "--from", type=Path, nargs="+", metavar="FILE", dest="sources", help="measure nothing, take these"
@@ -67,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("left out:", reason, file=sys.stderr)
     taking_part = [peer for peer in known if not given.peer or peer.name == BASE or peer.name in given.peer]
     scale = QUICK_SCALE if given.quick else 1.0
-    outcomes = measure(chosen, taking_part, repeat=repeat, scale=scale)
+    outcomes = measure(chosen, taking_part, repeat=repeat, scale=scale, others=given.others)
     show(given, machine.describe(), {"repeat": repeat, "scale": scale}, outcomes)
     return 0
 

@@ -11,12 +11,12 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import BASE, BASES, LOGGED, Bench, Figures, Outcome, Summary, Workload, take_in
+from benchmarks.harness import BASE, BASES, LOGGED, OURS, Bench, Figures, Outcome, Summary, Workload, take_in
 from benchmarks.machine import Machine, line
-from benchmarks.marks import OURS, Verdict
+from benchmarks.marks import Verdict
 from benchmarks.workloads import WORKLOADS
 
-METRICS = ("cpu", "wall", "added", "p50", "p99", "subscribe", "first", "size")
+METRICS = ("cpu", "wall", "added", "p50", "p99", "after", "bare", "subscribe", "first", "size")
 
 
 def text(
