@@ -272,8 +272,8 @@ def measure(
     scale: float,
     others: int | None = None,
 ) -> list[Outcome]:
-    """Run every workload `repeat` times with every peer; `others` times at most with those that no mark looks at. Progress goes to
-    standard error."""
+    """Run every workload `repeat` times with every peer, but only `others` times with those that no mark looks at. Progress goes
+    to standard error."""
     outcomes = []
     for workload in workloads:
         began = time.perf_counter()
