@@ -3,6 +3,7 @@
 python -m benchmarks                            everything, about a quarter of an hour
 python -m benchmarks --workload W1 W10-get      these (W1 is every W1-something too)
 python -m benchmarks --quick                    a hundredth of the size, once: does it run?
+python -m benchmarks --from FILE ...            what --json kept; later files replace workloads of earlier ones
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks import feed_workloads, machine, marks, peers, report, workloads
-from benchmarks.harness import BASE, Workload, measure
+from benchmarks.harness import BASE, Outcome, Workload, measure
 
 QUICK_SCALE = 0.01
 feed_workloads.register()
@@ -33,12 +35,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"beside {BASE}; default: all that are installed",
     )
     parser.add_argument("--repeat", type=int, metavar="N", help="default: 5, with --quick 1")
+    parser.add_argument(
+        "--others", type=int, metavar="N", help="repeat the other databases N times only; default: as often"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample here")
+    parser.add_argument(
+        "--from", type=Path, nargs="+", metavar="FILE", dest="sources", help="measure nothing, take these"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as the README has it")
     parser.add_argument("--quick", action="store_true", help="a hundredth of the size: not a measurement")
     parser.add_argument("--list", action="store_true", help="name the workloads and peers, and run nothing")
     given = parser.parse_args(arguments)
 
+    if given.sources:
+        what, how, outcomes = report.read(given.sources)
+        show(given, what, how, outcomes)
+        return 0
     known, missing = peers.load()
     try:
         chosen = workloads.chosen(given.workload)
@@ -58,16 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("left out:", reason, file=sys.stderr)
     taking_part = [peer for peer in known if not given.peer or peer.name == BASE or peer.name in given.peer]
     scale = QUICK_SCALE if given.quick else 1.0
-    outcomes = measure(chosen, taking_part, repeat=repeat, scale=scale)
+    outcomes = measure(chosen, taking_part, repeat=repeat, scale=scale, others=given.others)
+    show(given, machine.describe(), {"repeat": repeat, "scale": scale}, outcomes)
+    return 0
+
+
+def show(
+    given: argparse.Namespace, what: machine.Machine, how: dict[str, Any], outcomes: Sequence[Outcome]
+) -> None:
     found = marks.verdicts(outcomes)
-    what, how = machine.describe(), {"repeat": repeat, "scale": scale}
     if given.json is not None:
         given.json.write_text(json.dumps(report.data(what, how, outcomes, found), indent=1) + "\n")
     if given.markdown:
         print(report.markdown(outcomes, found))
     else:
         print(report.text(what, how, outcomes, found))
-    return 0
 
 
 def print_lists(chosen: Sequence[Workload], known: Sequence[peers.Peer], missing: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from statistics import median, quantiles
 from typing import Any
 
+from benchmarks import process_workloads
 from benchmarks.documents import SCORES, SEED, key_of
 from benchmarks.harness import Bench, Figures, Stopwatch, Workload, expect
 from benchmarks.peers import Hear, Key, Layout, NotOffered, Store
@@ -383,6 +384,7 @@ def register() -> None:
         for size in sizes:
             if not any(one.name == f"{name}-{size}" for one in WORKLOADS):
                 WORKLOADS.append(Workload(f"{name}-{size}", unit, sized(run, size)))
+    process_workloads.register()
     WORKLOADS.sort(key=lambda one: number_of(one.name))
 
 

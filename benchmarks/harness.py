@@ -35,6 +35,7 @@ PLAIN_LOG: Final = "raw+log-plain"
 """The same without the tricks of who has measured."""
 
 BASES: Final = (BASE, LOGGED, PLAIN_LOG)
+OURS: Final = "reactdb"
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 Figures = dict[str, float]
@@ -264,27 +265,38 @@ class Outcome:
 
 
 def measure(
-    workloads: Sequence[Workload], peers: Sequence[Peer], *, repeat: int, scale: float
+    workloads: Sequence[Workload],
+    peers: Sequence[Peer],
+    *,
+    repeat: int,
+    scale: float,
+    others: int | None = None,
 ) -> list[Outcome]:
-    """Run every workload `repeat` times with every peer. Progress goes to standard error."""
+    """Run every workload `repeat` times with every peer, but only `others` times with those that no mark looks at. Progress goes
+    to standard error."""
     outcomes = []
     for workload in workloads:
+        began = time.perf_counter()
         print(f"{workload.name}: {workload.title}", end=" ", file=sys.stderr, flush=True)
         # In the folder for temporary files: TMPDIR chooses the disk.
         with tempfile.TemporaryDirectory(prefix="reactdb-benchmarks-") as folder:
             benches = [Bench(peer, scale, Path(folder) / peer.name) for peer in peers]
-            outcomes.append(run_in_turns(workload, benches, repeat))
-        print(file=sys.stderr)
+            outcomes.append(run_in_turns(workload, benches, repeat, repeat if others is None else others))
+        print(f" {time.perf_counter() - began:.0f} s", file=sys.stderr)
     return outcomes
 
 
-def run_in_turns(workload: Workload, benches: Sequence[Bench], repeat: int) -> Outcome:
+def run_in_turns(
+    workload: Workload, benches: Sequence[Bench], repeat: int, others: int | None = None
+) -> Outcome:
     summaries: dict[str, Summary] = {bench.peer.name: Summary() for bench in benches}
     left_out: dict[str, str] = {}
     for turn in range(repeat):
         first = turn % len(benches)
         figures: dict[str, Figures] = {}
         for bench in [*benches[first:], *benches[:first]]:
+            if others is not None and turn >= others and bench.peer.name not in (*BASES, OURS):
+                continue
             gc.collect()
             try:
                 measure_itself = bench.peer.figures(workload.name, bench.scale)

@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.harness import BASE, LOGGED, PLAIN_LOG, Outcome
-
-OURS = "reactdb"
+from benchmarks.harness import BASE, LOGGED, OURS, PLAIN_LOG, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +123,7 @@ MARKS = (
     Mark("W12-bytes-million", "size", most=330.0),
     Mark("W13", "cpu", most_cost=1.15),
     Mark("W13", "first", most=5_000.0, unit="µs until the first"),
+    Mark("W4-process", "after", most=150.0, unit="µs after the commit"),
 )
 
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import reactdb
@@ -49,7 +50,9 @@ def percentile(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
-def measure(commits: int, durability: Any) -> list[dict[str, Any]]:
+def measure(
+    commits: int, durability: Any, paces_ms: Sequence[float] = PACES_MS, idle_s: float = IDLE_S
+) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.db")
         with reactdb.connect(path, durability=durability) as db:
@@ -71,7 +74,7 @@ def measure(commits: int, durability: Any) -> list[dict[str, Any]]:
             found = []
             number = 0
             try:
-                for pace_ms in PACES_MS:
+                for pace_ms in paces_ms:
                     time.sleep(0.5)
                     ask("heard")
                     written: dict[int, tuple[int, int]] = {}
@@ -102,7 +105,7 @@ def measure(commits: int, durability: Any) -> list[dict[str, Any]]:
                         }
                     )
                 before_s, start_s = ask("cpu"), time.monotonic()
-                time.sleep(IDLE_S)
+                time.sleep(idle_s)
                 idle = (ask("cpu") - before_s) / (time.monotonic() - start_s)
             finally:
                 other.stdin.close()

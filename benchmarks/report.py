@@ -5,15 +5,18 @@ The least median of a row wins and is marked: with a star, or in bold. Also wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import getdoc
+from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import BASE, BASES, LOGGED, Outcome, Summary
+from benchmarks.harness import BASE, BASES, LOGGED, OURS, Bench, Figures, Outcome, Summary, Workload, take_in
 from benchmarks.machine import Machine, line
-from benchmarks.marks import OURS, Verdict
+from benchmarks.marks import Verdict
+from benchmarks.workloads import WORKLOADS
 
-METRICS = ("cpu", "wall", "added", "p50", "p99", "bare", "subscribe", "first", "size")
+METRICS = ("cpu", "wall", "added", "p50", "p99", "after", "bare", "subscribe", "first", "size")
 
 
 def text(
@@ -178,6 +181,33 @@ def data(
             for verdict in found
         ],
     }
+
+
+def read(files: Sequence[Path]) -> tuple[Machine, dict[str, Any], list[Outcome]]:
+    """What `data` wrote: machine and options of the last file, the outcomes of all. A workload of a later file replaces that of
+    an earlier one."""
+    kept = [json.loads(file.read_text()) for file in files]
+    by_name = {one["name"]: outcome(one) for found in kept for one in found["workloads"]}
+    known = [workload.name for workload in WORKLOADS if workload.name in by_name]
+    return kept[-1]["machine"], kept[-1]["options"], [by_name[name] for name in known]
+
+
+def outcome(found: Mapping[str, Any]) -> Outcome:
+    def run(bench: Bench) -> Figures:
+        raise AssertionError("this has been run elsewhere")
+
+    run.__doc__ = found["about"]
+    peers = found["peers"]
+    summaries = {name: Summary() for name in peers}
+    repeats = max((len(metric["samples"]) for one in peers.values() for metric in one.values()), default=0)
+    for repeat in range(repeats):
+        figures = {
+            name: {metric: one["samples"][repeat] for metric, one in metrics.items()}
+            for name, metrics in peers.items()
+            if all(repeat < len(one["samples"]) for one in metrics.values())
+        }
+        take_in(figures, summaries)
+    return Outcome(Workload(found["name"], found["unit"], run), summaries, found["left_out"])
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:

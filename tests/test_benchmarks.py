@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.__main__ import main
+from benchmarks.readme import README, placed
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -28,7 +31,18 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """What one tiny workload prints, and what it writes."""
     file = tmp_path_factory.mktemp("benchmarks") / "figures.json"
-    ended = run("--quick", "--repeat", "2", "--workload", "W10-get", "--json", str(file))
+    ended = run(
+        "--quick",
+        "--repeat",
+        "2",
+        "--peer",
+        "raw+log",
+        "reactdb",
+        "--workload",
+        "W10-get",
+        "--json",
+        str(file),
+    )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout, json.loads(file.read_text())
 
@@ -54,6 +68,32 @@ def test_the_json_has_every_sample_of_every_peer(quick: tuple[str, dict[str, Any
             assert min(metric["samples"]) > 0
 
 
+def test_what_was_kept_is_reported_as_it_was(
+    quick: tuple[str, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, found = quick
+    file = tmp_path / "figures.json"
+    file.write_text(json.dumps(found))
+
+    assert 0 == main(["--from", str(file)])
+    assert text == capsys.readouterr().out
+
+
+def test_a_table_takes_its_place_in_a_page_and_replaces_the_old_one() -> None:
+    page = placed("# Page\n\n<!-- a -->\n<!-- end of a -->\n\nThe end.\n", "a", "| old |\n")
+
+    assert "# Page\n\n<!-- a -->\n\n| new |\n\n<!-- end of a -->\n\nThe end.\n" == placed(
+        page, "a", "| new |"
+    )
+    with pytest.raises(ValueError, match="no place called b"):
+        placed(page, "b", "")
+
+
+def test_the_readme_has_every_place() -> None:
+    for name in ("figures", "growth", "profile"):
+        assert f"<!-- end of {name} -->" in README.read_text()
+
+
 def test_raw_has_the_speed_of_raw(quick: tuple[str, dict[str, Any]]) -> None:
     _, found = quick
 
@@ -72,7 +112,7 @@ def test_a_mark_is_told_with_what_was_measured(quick: tuple[str, dict[str, Any]]
 
 def test_a_workload_with_feeds_runs_and_tells_its_cost_and_that_of_opening_one(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    ended = run("--quick", "--workload", "W6-points-100", "--json", str(file))
+    ended = run("--quick", "--peer", "raw+log", "reactdb", "--workload", "W6-points-100", "--json", str(file))
     assert ended.returncode == 0, ended.stderr
     [workload] = json.loads(file.read_text())["workloads"]
 
