@@ -26,7 +26,7 @@ from reactdb import codec
 from reactdb.change import DELETE, REPLACE
 from reactdb.errors import DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
 from reactdb.spark import staging
-from reactdb.spark.documents import DocumentMaker
+from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.receipts import give_receipt, last_receipt

@@ -31,7 +31,7 @@ from reactdb.errors import (  # noqa: E402
     UsageError,
 )
 from reactdb.spark import staging  # noqa: E402
-from reactdb.spark.documents import DocumentMaker  # noqa: E402
+from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
 from reactdb.spark.staging import PartWriter, pages  # noqa: E402
 from reactdb.spark.write import BatchWriter, StreamWriter, local_path  # noqa: E402
 
