@@ -39,7 +39,7 @@ from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
 
-class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One streaming query's reader. Spark keeps it on the driver, and sends copies to the executors for `read`.
 
     Args:
@@ -80,7 +80,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: dict[str, Position] = {}
         for path in fleet.files_of(self.options):
             with self._snapshot(path) as (engine, snapshot):
-                pin = exports.pin(engine)
+                pin = exports.pin_of(engine, snapshot)
                 seq = pin.seq if self.begins_at == "latest" else since_of(self.options, pin, snapshot)
                 if seq > pin.seq:
                     raise InvalidOption(
@@ -129,7 +129,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "other files)",
             )
         with self._snapshot(path) as (engine, snapshot):
-            pin = exports.pin(engine)
+            pin = exports.pin_of(engine, snapshot)
             # Of a file that has come since, all that it has is new.
             begin = pin.oldest if position is None else self._checked(engine, snapshot, position, position.seq)
             return Look(pin, begin, epochs(snapshot.connection))
@@ -160,8 +160,8 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What is there now is all that this query reads."""
         found = {}
         for path in self._paths({}):
-            with self._snapshot(path) as (engine, _):
-                found[path] = exports.pin(engine).seq
+            with self._snapshot(path) as (engine, snapshot):
+                found[path] = exports.pin_of(engine, snapshot).seq
         self._target = found
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -185,7 +185,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Where the batch began is what its own end says. The start of the first batch is asked for again after a crash,
             # and "latest" is another place then.
             with self._snapshot(path) as (engine, snapshot):
-                pin = exports.pin(engine)
+                pin = exports.pin_of(engine, snapshot)
                 since = self._checked(engine, snapshot, position, position.since)
             part = slice_of(pin, since, position.seq)
             if part is not None:
