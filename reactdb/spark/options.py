@@ -259,7 +259,9 @@ def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86_400:
-        raise InvalidOption(f"option {_KNOWN[name]} is a number of seconds from 0 to 86400, not {word(given)}")
+        raise InvalidOption(
+            f"option {_KNOWN[name]} is a number of seconds from 0 to 86400, not {word(given)}"
+        )
     return seconds
 
 

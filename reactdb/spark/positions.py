@@ -71,7 +71,9 @@ def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidOption):
             raise
-        raise InvalidOption(f"the checkpoint has an offset that is none of reactdb's: {shown(offset)}") from None
+        raise InvalidOption(
+            f"the checkpoint has an offset that is none of reactdb's: {shown(offset)}"
+        ) from None
 
 
 def is_behind(start: Positions, end: Positions) -> bool:
@@ -140,5 +142,3 @@ def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
             limit -= count
         waiting = [path for path in waiting if taken[path] < available[path]]
     return taken
-
-

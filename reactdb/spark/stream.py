@@ -131,7 +131,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with self._snapshot(path) as (engine, snapshot):
             pin = exports.pin_of(engine, snapshot)
             # Of a file that has come since, all that it has is new.
-            begin = pin.oldest if position is None else self._checked(engine, snapshot, position, position.seq)
+            begin = (
+                pin.oldest if position is None else self._checked(engine, snapshot, position, position.seq)
+            )
             return Look(pin, begin, epochs(snapshot.connection))
 
     def _ends(
@@ -193,9 +195,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return splits_of(self.options, slices)
 
     def _checked(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
-        return check(
-            engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss
-        )
+        return check(engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss)
 
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:

@@ -67,6 +67,7 @@ BACK = (
     f" SELECT {LOG}{NO_OLD} FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
 )
 SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
+LAST_COMMIT = "SELECT seq FROM log WHERE seq > ? AND seq <= ? AND step = 0 ORDER BY seq DESC LIMIT 1"
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
 HEAD_OF = "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key = ?2"
 
