@@ -10,7 +10,7 @@ Rule of this file: it decides who answers. `changes` and `snapshot` read, `strea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -81,12 +81,10 @@ class ReactdbSource(DataSource):
 class BatchReader(DataSourceReader):
     """What a plan comes to: partitions for the driver, rows for the executors."""
 
-    pushFilters: Callable[[list[Filter]], Iterable[Filter]]
-
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         if plan.options.pushdown:
-            self.pushFilters = Taker(plan)
+            self.pushFilters = Taker(plan)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         # A read of nothing has a partition all the same: without one Spark makes one up.
