@@ -175,7 +175,9 @@ def wait_for_a_batch(folder: Path, process: subprocess.Popen[str]) -> None:
     begun = {str(file) for file in folder.glob("*.checkpoint/offsets/*")}
     deadline = time.monotonic() + DEADLINE_S
     while begun >= {str(file) for file in folder.glob("*.checkpoint/offsets/*")}:
-        assert process.poll() is None, "it ended before it was killed"
+        if process.poll() is not None:
+            assert process.stdout is not None
+            raise AssertionError(f"it ended before it was killed:\n{process.stdout.read()[-5_000:]}")
         assert time.monotonic() < deadline, "no query has begun a batch"
         time.sleep(0.02)
 
