@@ -37,6 +37,7 @@ logger = logging.getLogger("reactdb")
 Page = tuple[list[bytes], list[bytes]]
 
 HEAD = struct.Struct(">II")
+MAKE_ATTEMPTS = 20
 
 # A message goes through the driver's memory: a thousand tasks with as much as this make 256 MB there.
 INLINE_BYTES = 256 * 1024
@@ -205,7 +206,14 @@ def make(folder: Path) -> None:
         StorageError: It cannot be made.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for attempt in range(MAKE_ATTEMPTS):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                return
+            except FileNotFoundError:
+                # Another job was the last to stage there, and has removed the folder above between our two steps.
+                if attempt + 1 == MAKE_ATTEMPTS:
+                    raise
     except OSError as error:
         raise StorageError(
             f"cannot make the folder {folder} to stage documents in: {error.strerror}; option stagingPath names another place"

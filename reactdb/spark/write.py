@@ -24,11 +24,12 @@ from pyspark.sql.types import StructType
 import reactdb
 from reactdb import codec
 from reactdb.change import DELETE, REPLACE
-from reactdb.errors import DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
+from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
 from reactdb.spark import staging
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
 from reactdb.store.catalogue import TableInfo, check_name
+from reactdb.store.engine import EMPTY
 from reactdb.store.receipts import give_receipt, last_receipt
 from reactdb.store.transaction import WriteTransaction
 from reactdb.writing import Prepared, Tally, insert, prepare
@@ -292,12 +293,18 @@ def key_field(options: WriteOptions) -> str:
         InvalidOption: Another one was asked for.
     """
     chosen = options.primary_key or "id"
-    if not os.path.exists(options.path):
-        return chosen
-    with reactdb.connect(options.path, read_only=True) as db:
-        if options.table not in db.table_list():
+    try:
+        # Of no size: another one is just making it, or was killed when it had begun to.
+        if not os.path.exists(options.path) or not os.path.getsize(options.path):
             return chosen
-        there = db.table(options.table).primary_key
+        with reactdb.connect(options.path, read_only=True, busy_timeout=options.busy_timeout_s) as db:
+            if options.table not in db.table_list():
+                return chosen
+            there = db.table(options.table).primary_key
+    except CannotOpen as error:
+        if error.reason != EMPTY:
+            raise
+        return chosen
     if options.primary_key not in (None, there):
         raise InvalidOption(
             f"table {options.table!r} has the primary key {there!r}, and primaryKey says {options.primary_key!r}"

@@ -237,6 +237,26 @@ class TestStaging:
         staging.remove(theirs)
         assert not theirs.parent.exists()
 
+    def test_jobs_that_begin_and_end_at_once_do_not_take_each_others_folder(self, tmp_path: Path):
+        failed: list[BaseException] = []
+
+        def work(name: str) -> None:
+            try:
+                for _ in range(200):
+                    staging.make(tmp_path / "stage" / name)
+                    staging.remove(tmp_path / "stage" / name)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert [] == failed
+        assert [] == list(tmp_path.iterdir())
+
     def test_what_a_killed_driver_left_is_removed_after_a_week(self, tmp_path: Path):
         old, ours = tmp_path / "stage" / "old", tmp_path / "stage" / "ours"
         staging.make(old)
@@ -403,6 +423,12 @@ class TestWriting:
             assert {"id": 1, "player": "Ann"} == db.table("games").get("Ann").run()
         with pytest.raises(InvalidOption, match="has the primary key 'player', and primaryKey says 'id'"):
             writer(path, primaryKey="id")
+
+    def test_a_file_that_another_one_has_begun_to_make_is_made(self, path: Path):
+        path.touch()
+        write(path, [(1, "Ann")])
+
+        assert [{"id": 1, "player": "Ann"}] == games(path)
 
     def test_a_table_that_was_made_again_with_another_key_is_told(self, path: Path):
         with reactdb.connect(path) as db:

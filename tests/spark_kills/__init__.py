@@ -2,12 +2,13 @@
 
     python -m tests.spark_kills --kills 10
 
-A process runs three queries on the change log of one database, while another writer goes on changing it:
+Three queries read the change log of one database, while another writer goes on changing it:
 
     parquet     all changes to a folder of Parquet files
     log         all changes to a table of a reactdb file, keyed by seq: a batch that came twice would fail as a duplicate
     replica     the documents to another table of it: upserts and deletions
 
-It is killed, with or without its workers, and started again. In the end all three must have each change exactly once, which is
-compared by a hash of their content.
+The process that runs the first, or the one that runs the other two, is killed in turn, with its workers or without, and
+started again; `--kills` is how often each. In the end all three must have each change exactly once, which is compared by a
+hash of their content.
 """

@@ -27,7 +27,7 @@ def problems(outcome: Outcome) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--kills", type=int, default=10, help="of each of the two processes")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     parser.add_argument("--changes", type=int, default=25, help="a batch at most")
     parser.add_argument("--folder", type=Path, help="an empty one, which is kept")
@@ -39,7 +39,7 @@ def main() -> int:
         began = time.monotonic()
         outcome = run(
             folder,
-            given.kills,
+            2 * given.kills,
             seed=given.seed,
             changes=given.changes,
             say=lambda text: print(text, flush=True),

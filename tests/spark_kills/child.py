@@ -1,10 +1,11 @@
-"""The process that is killed: `python -m tests.spark_kills.child SOURCE FOLDER CHANGES [now]`.
+"""The process that is killed: `python -m tests.spark_kills.child SOURCE FOLDER CHANGES QUERIES [now]`.
 
 Prints `started` when its queries run. With `now` it ends when everything that was there has been read.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,46 +19,35 @@ SCHEMA = f"seq long, table string, key long, op string, old {DOCUMENT}, new {DOC
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss2m"
 
 
-def queries(spark: Any, source: str, folder: Path, changes: int, *, is_bounded: bool) -> list[Any]:
-    """The three of them, running."""
+def reading(spark: Any, source: str, changes: int) -> Any:
+    return (
+        spark.readStream.format("reactdb")
+        .option("read", "changes")
+        .option("maxChangesPerTrigger", changes)
+        .schema(SCHEMA)
+        .load(source)
+    )
 
-    def reading() -> Any:
-        return (
-            spark.readStream.format("reactdb")
-            .option("read", "changes")
-            .option("maxChangesPerTrigger", changes)
-            .schema(SCHEMA)
-            .load(source)
-        )
 
-    def writing(rows: Any, name: str, format_: str) -> Any:
-        writer = rows.writeStream.format(format_).option(
-            "checkpointLocation", str(folder / f"{name}.checkpoint")
-        )
-        return writer.trigger(availableNow=True) if is_bounded else writer
-
-    sink = str(folder / "sink.db")
-    replica = reading().selectExpr("key AS id", "new.n AS n", "new.text AS text", "op = 'delete' AS gone")
-    return [
-        writing(reading(), "parquet", "parquet").start(str(folder / "parquet")),
-        writing(reading(), "log", "reactdb")
-        .option("table", "log")
-        .option("primaryKey", "seq")
-        .option("nulls", "keep")
+def writer(name: str, rows: Any, folder: Path) -> tuple[Any, Path]:
+    """What writes, and where to."""
+    if name == "parquet":
+        return rows.writeStream.format("parquet"), folder / "parquet"
+    if name == "log":
         # Small enough to stage files.
-        .option("inlineBytes", 500)
-        .option("busyTimeout", 60)
-        .start(sink),
-        writing(replica, "replica", "reactdb")
-        .option("table", "replica")
-        .option("conflict", "replace")
-        .option("deleteField", "gone")
-        .option("busyTimeout", 60)
-        .start(sink),
-    ]
+        made = rows.writeStream.format("reactdb").option("primaryKey", "seq").option("inlineBytes", 500)
+        made = made.option("nulls", "keep")
+    else:
+        documents = rows.selectExpr("key AS id", "new.n AS n", "new.text AS text", "op = 'delete' AS gone")
+        made = (
+            documents.writeStream.format("reactdb")
+            .option("conflict", "replace")
+            .option("deleteField", "gone")
+        )
+    return made.option("table", name).option("busyTimeout", 60), folder / "sink.db"
 
 
-def main(source: str, folder: str, changes: str, *more: str) -> None:
+def main(source: str, folder: str, changes: str, names: str, *more: str) -> None:
     config = {
         "spark.driver.extraJavaOptions": JAVA,
         "spark.driver.memory": "600m",
@@ -66,10 +56,20 @@ def main(source: str, folder: str, changes: str, *more: str) -> None:
         "spark.sql.streaming.minBatchesToRetain": "5",
     }
     with environment.session("killed", master="local[2]", config=config) as spark:
-        running = queries(spark, source, Path(folder), int(changes), is_bounded="now" in more)
+        running = []
+        for name in names.split(","):
+            made, sink = writer(name, reading(spark, source, int(changes)), Path(folder))
+            made = made.option("checkpointLocation", str(Path(folder) / f"{name}.checkpoint"))
+            if "now" in more:
+                made = made.trigger(availableNow=True)
+            running.append(made.start(str(sink)))
         print("started", flush=True)
         for query in running:
-            query.awaitTermination()
+            try:
+                query.awaitTermination()
+            except Exception as error:
+                print(f"failed: {str(error)[:3_000]}", flush=True)
+                os._exit(1)
 
 
 if __name__ == "__main__":

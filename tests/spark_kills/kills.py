@@ -35,7 +35,8 @@ class Outcome:
         batches: Of each query, in the end.
         orphans, empty_orphans: Parquet files that no committed batch has; those of them that have no bytes.
         staged: Files that were left where writes stage.
-        moments: Seconds after a batch had begun, or the queries had started, at which it was killed, and whether its workers were, too.
+        moments: Which queries were killed, how many seconds after a batch had begun or they had started, and whether the
+            workers were, too.
     """
 
     changes: int = 0
@@ -44,7 +45,7 @@ class Outcome:
     orphans: int = 0
     empty_orphans: int = 0
     staged: list[str] = field(default_factory=list)
-    moments: list[tuple[float, bool]] = field(default_factory=list)
+    moments: list[tuple[str, float, bool]] = field(default_factory=list)
 
 
 def run(folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = None) -> Outcome:
@@ -61,7 +62,9 @@ def run(folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = No
         games.insert([{"id": number, "n": 0, "text": "begin"} for number in range(100)])
         with writing(db, seed):
             for number in range(kills):
-                with child(folder, source, changes) as process:
+                # One of them on its own, or those that write one file together.
+                names = ("parquet", "log,replica")[number % 2]
+                with child(folder, source, changes, names) as process:
                     wait_for_start(process)
                     if chance.random() < 0.75:
                         # Otherwise it may be killed before it has done anything: what is left to do first takes longest.
@@ -70,14 +73,14 @@ def run(folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = No
                     time.sleep(delay_s)
                     with_workers = chance.random() < 0.5
                     kill(process, with_workers=with_workers)
-                outcome.moments.append((round(delay_s, 2), with_workers))
+                outcome.moments.append((names, round(delay_s, 2), with_workers))
                 if say is not None:
                     say(
-                        f"kill {number + 1} of {kills}, {delay_s:.2f} s after the start; batches {batches(folder)}"
+                        f"kill {number + 1} of {kills}: {names}, after {delay_s:.2f} s; batches {batches(folder)}"
                     )
-        with child(folder, source, 1_000_000, "now") as process:
+        with child(folder, source, 1_000_000, "parquet,log,replica", "now") as process:
             text, _ = process.communicate(timeout=DEADLINE_S)
-            assert process.returncode == 0, text[-5_000:]
+            assert process.returncode == 0, failure(text)
         outcome.changes = db.seq
         outcome.hashes = {
             "source": content(log_rows(db)),
@@ -167,7 +170,13 @@ def wait_for_start(process: subprocess.Popen[str]) -> None:
             told.append(line)
     finally:
         timer.cancel()
-    raise AssertionError(f"the queries did not start:\n{''.join(told)[-5_000:]}")
+    raise AssertionError(f"the queries did not start:\n{failure(''.join(told))}")
+
+
+def failure(text: str) -> str:
+    """What a process said of why it ended, without Java's own account of it."""
+    lines = [line for line in text.splitlines() if not line.startswith(("\tat ", "\t..."))]
+    return "\n".join(lines)[-5_000:]
 
 
 def wait_for_a_batch(folder: Path, process: subprocess.Popen[str]) -> None:
@@ -177,7 +186,7 @@ def wait_for_a_batch(folder: Path, process: subprocess.Popen[str]) -> None:
     while begun >= {str(file) for file in folder.glob("*.checkpoint/offsets/*")}:
         if process.poll() is not None:
             assert process.stdout is not None
-            raise AssertionError(f"it ended before it was killed:\n{process.stdout.read()[-5_000:]}")
+            raise AssertionError(f"it ended before it was killed:\n{failure(process.stdout.read())}")
         assert time.monotonic() < deadline, "no query has begun a batch"
         time.sleep(0.02)
 
