@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from reactdb.errors import CannotOpen, InvalidOption, word
+from reactdb.errors import CannotOpen, HistoryLost, InvalidOption, word
 from reactdb.spark import fleet
 from reactdb.spark.changes import ChangeRows, since_of, slice_of, splits_of
 from reactdb.spark.options import Options
@@ -214,8 +214,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition, as Arrow batches."""
         assert isinstance(partition, Split)
-        slices = [part for part in partition.slices if isinstance(part, ChangeSlice)]
-        return self._change_rows().batches(slices)
+        rows = self._change_rows()
+        for part in partition.slices:
+            assert isinstance(part, ChangeSlice)
+            yield from self._slice(rows, part)
+
+    def _slice(self, rows: ChangeRows, part: ChangeSlice) -> Iterator[Any]:
+        while part.since < part.until:
+            try:
+                yield from rows.batches([part])
+                return
+            except HistoryLost as lost:
+                # Compaction since the batch was planned; it may have taken what comes next, never what was read.
+                if self.options.fail_on_data_loss:
+                    raise
+                part = replace(part, since=min(lost.oldest - 1, part.until))
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,6 +298,23 @@ class TestHistories:
         assert [[17, 18, 19, 20]] == batches(stream, end)
         assert [] == seqs(stream, {"version": 1, "files": {}}, end)
 
+    @pytest.mark.parametrize("lost", ["true", "false"])
+    def test_compaction_between_the_plan_and_the_read(self, path: Path, lost: str):
+        stream = reader(path, failOnDataLoss=lost)
+        with reactdb.connect(path) as db:
+            db.table("games").delete()
+        (split,) = stream.partitions({"version": 1, "files": {}}, self.end(path))
+        with reactdb.connect(path) as db:
+            db.compact(keep=4)
+
+        if lost == "true":
+            with pytest.raises(HistoryLost):
+                list(stream.read(split))
+        else:
+            assert [17, 18, 19, 20] == [
+                seq for batch in stream.read(split) for seq in batch.column(0).to_pylist()
+            ]
+
     @pytest.mark.parametrize("count", [3, 10, 30])
     def test_another_database_in_its_place_is_told(self, path: Path, count: int):
         end = self.end(path)
