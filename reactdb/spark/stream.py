@@ -182,10 +182,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         before, slices = from_offset(start), []
         for path, position in from_offset(end).items():
-            if path in before and before[path].seq >= position.seq:
+            if before.get(path) == position:
+                # Nothing new in this one.
                 continue
             # Where the batch began is what its own end says. The start of the first batch is asked for again after a crash,
-            # and "latest" is another place then.
+            # and "latest" is another place then, perhaps past this batch.
             with self._snapshot(path) as (engine, snapshot):
                 pin = exports.pin_of(engine, snapshot)
                 since = self._checked(engine, snapshot, position, position.since)
