@@ -46,6 +46,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("reactdb")
 
+EMPTY = "it is empty, and read_only=True makes no database"
+
 
 class Engine:
     """See the head of this file.
@@ -97,7 +99,7 @@ class Engine:
             # Where nobody could look before, it is done now.
             version = schema.identify(connection, self.path) if is_wal else look(connection, self.path)
             if self.read_only and version == 0:
-                raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
+                raise CannotOpen(self.path, EMPTY)
             sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
             if self.read_only:
                 schema.show_as_today(connection, version)
