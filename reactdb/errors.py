@@ -13,6 +13,8 @@
     │   ├── DuplicateKey          insert of a key that is taken
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
     │   ├── DatabaseClosed
+    │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
+    │   ├── SparkUnavailable      what Spark needs is not installed
     │   └── QueryError            what ReQL calls a logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
     │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
@@ -166,6 +168,22 @@ class DatabaseClosed(UsageError):
     def __init__(self, path: str) -> None:
         super().__init__(f"database {path} is closed")
         self.path = path
+
+
+class SchemaMismatch(UsageError, ValueError):
+    """A document does not fit the schema, and the read was told to fail fast. `document` says which, `reason` where and why."""
+
+    def __init__(self, document: str, reason: str) -> None:
+        super().__init__(
+            f"{document} does not fit the schema: {reason}; give another schema, or option mode=PERMISSIVE and a column "
+            "_corrupt STRING that is told what was there"
+        )
+        self.document = document
+        self.reason = reason
+
+
+class SparkUnavailable(UsageError):
+    """Java, pyspark or pyarrow is missing, or of a version that does not do. The sentence says what to install."""
 
 
 class QueryError(UsageError):

@@ -1,0 +1,433 @@
+"""Columns: Python values of documents as Arrow arrays of Spark's types, strictly.
+
+Arrow itself makes 1 of 1.5, 1.0 of True and text of bytes without a word. So what a type takes is said here, by the exact Python
+types, and anything else is a `Misfit`, which names the place. Asking is cheap, because it is asked of a whole column at once:
+`set(map(type, values))` costs 20 ns a value.
+
+    Spark type          takes
+    ------------------  ----------------------------------------------------------------------------------------------
+    BOOLEAN             bool
+    BIGINT and smaller  int within the type's range
+    DOUBLE              float, and int where that is exact (up to 2^53 and some beyond)
+    FLOAT               float that 32 bits hold exactly, int the same
+    DECIMAL(p, s)       Decimal and int that p digits, s of them behind the point, hold exactly
+    STRING              str as it is; UUID, and all others as `jsontext` writes them
+    BINARY              bytes
+    DATE                date
+    TIMESTAMP           datetime, as the moment it is: its own offset from UTC is not kept
+    INTERVAL            timedelta, to the microsecond; INTERVAL DAY TO SECOND
+    TIME                time
+    STRUCT              dict; a missing field and a null are the same
+    MAP<STRING, ...>    dict
+    ARRAY               list
+    VARIANT             everything, see `variant`
+
+Rule of this file: one column at a time, in chunks of some thousand values. What happens to a row that does not fit is
+`documents`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+
+from reactdb.errors import InvalidOption, shown
+from reactdb.spark.jsontext import text_of
+from reactdb.spark.variant import variant_of
+
+NONE = type(None)
+
+
+class Misfit(Exception):
+    """A value that the column's type does not take. `path` leads to it from the column down."""
+
+    def __init__(self, reason: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = path
+
+    def within(self, step: str | int) -> Misfit:
+        return Misfit(self.reason, (step, *self.path))
+
+    def __str__(self) -> str:
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return f"{place.lstrip('.')}: {self.reason}" if place else self.reason
+
+
+class Column:
+    """Makes arrays of one type. `convert` takes a list of values; None is null."""
+
+    def __init__(self, type_: spark.DataType, *, nullable: bool = True) -> None:
+        self.type = type_
+        self.name = type_.simpleString()
+        self.arrow: Any = to_arrow_type(type_, timezone="UTC")
+        self.nullable = nullable
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        """The array of these values.
+
+        Raises:
+            Misfit: One of them does not fit.
+        """
+        raise NotImplementedError
+
+    def patched(self, value: Any) -> Any:
+        """What is left of a value when everything in it that does not fit is null."""
+        try:
+            self.convert([value])
+        except Misfit:
+            return None
+        return value
+
+    def refused(self, values: Sequence[Any], is_taken: Callable[[Any], bool]) -> Misfit:
+        """The misfit that names the first value that is not taken."""
+        for value in values:
+            if not is_taken(value):
+                return Misfit(f"{shown(value, 80)} is not {self.name}")
+        return Misfit(f"a value is not {self.name}")
+
+    def check_nulls(self, values: Sequence[Any]) -> None:
+        if not self.nullable and None in values:
+            raise Misfit(f"null, and {self.name} may not be null here")
+
+
+class Scalar(Column):
+    """A type of single values, which Arrow makes of the Python types in `taken`."""
+
+    def __init__(self, type_: spark.DataType, taken: tuple[type, ...], *, nullable: bool = True) -> None:
+        super().__init__(type_, nullable=nullable)
+        self.taken = frozenset((*taken, NONE))
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        if not self.taken.issuperset(map(type, values)):
+            raise self.refused(values, lambda value: type(value) in self.taken)
+        if not self.nullable:
+            self.check_nulls(values)
+        try:
+            return pa.array(values, self.arrow)
+        except (pa.ArrowException, OverflowError, ValueError):
+            raise self.refused(values, self._is_held) from None
+
+    def _is_held(self, value: Any) -> bool:
+        try:
+            pa.array([value], self.arrow)
+        except (pa.ArrowException, OverflowError, ValueError):
+            return False
+        return True
+
+
+class Float(Scalar):
+    """32 bits: what they do not hold exactly is refused, where Arrow would round."""
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        exact = Scalar.convert(DOUBLE, values)
+        made = exact.cast(self.arrow, safe=False)
+        back = made.cast(pa.float64())
+        # As bits, because a NaN is not equal to itself.
+        if not back.fill_null(0).equals(exact.fill_null(0)):
+            for value, kept in zip(values, back.to_pylist(), strict=True):
+                if value is not None and value == value and float(value) != kept:
+                    raise Misfit(f"{shown(value)} is not exactly a {self.name}")
+        if not self.nullable:
+            self.check_nulls(values)
+        return made
+
+
+class DecimalColumn(Scalar):
+    """Exact decimals. Ints are made Decimals first: Arrow takes a precision from the first value that it meets."""
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        kinds = set(map(type, values))
+        if int in kinds:
+            values = [Decimal(value) if type(value) is int else value for value in values]
+        return super().convert(values)
+
+
+class Text(Column):
+    """STRING: strings as they are, anything else as the text that says it.
+
+    Args:
+        is_strict: It was inferred from strings alone, so that what is none, nor a UUID or a time of day, is a misfit.
+    """
+
+    def __init__(self, type_: spark.DataType, *, nullable: bool = True, is_strict: bool = False) -> None:
+        super().__init__(type_, nullable=nullable)
+        self.is_strict = is_strict
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        if not _TEXTS.issuperset(map(type, values)):
+            if self.is_strict and not _SAID_AS_TEXT.issuperset(map(type, values)):
+                raise self.refused(values, lambda value: type(value) in _SAID_AS_TEXT)
+            values = [value if value is None or type(value) is str else text_of(value) for value in values]
+        if not self.nullable:
+            self.check_nulls(values)
+        return pa.array(values, self.arrow)
+
+
+class Variant(Column):
+    """VARIANT: anything; its bytes carry the type of each value."""
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        if not self.nullable:
+            self.check_nulls(values)
+        try:
+            made = [None if value is None else variant_of(value) for value in values]
+        except ValueError as error:
+            raise Misfit(str(error)) from None
+        value_field, metadata_field = self.arrow
+        nothing = (b"\0", b"\1\0\0")
+        pairs = [nothing if pair is None else pair for pair in made]
+        return pa.StructArray.from_arrays(
+            [
+                pa.array([pair[0] for pair in pairs], value_field.type),
+                pa.array([pair[1] for pair in pairs], metadata_field.type),
+            ],
+            fields=[value_field, metadata_field],
+            mask=nulls_of(values),
+        )
+
+
+class Struct(Column):
+    """STRUCT, of dicts.
+
+    Args:
+        is_complete: A field that the type does not name is a misfit. Not so where the user has said which fields are wanted.
+    """
+
+    def __init__(self, type_: spark.StructType, *, nullable: bool = True, is_complete: bool = False) -> None:
+        super().__init__(type_, nullable=nullable)
+        self.is_complete = is_complete
+        self.names = tuple(type_.fieldNames())
+        if len(set(self.names)) != len(self.names):
+            raise InvalidOption(f"the schema names a field twice: {', '.join(self.names)}")
+        self.children = tuple(
+            column_for(
+                field.dataType,
+                nullable=field.nullable,
+                is_complete=is_complete and not (field.metadata or {}).get(ANYTHING, False),
+            )
+            for field in type_.fields
+        )
+        # Of one name, itemgetter gives the value itself.
+        self._pick = itemgetter(*self.names) if len(self.names) > 1 else None
+        self._known = frozenset(self.names)
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        if not _STRUCTS.issuperset(map(type, values)):
+            raise self.refused(values, lambda value: value is None or type(value) is dict)
+        if not self.nullable:
+            self.check_nulls(values)
+        if None not in values:
+            return pa.StructArray.from_arrays(self.arrays(values), fields=list(self.arrow))
+        present = [value for value in values if value is not None]
+        return placed(
+            pa.StructArray.from_arrays(self.arrays(present), fields=list(self.arrow))
+            if present
+            else pa.array([], self.arrow),
+            values,
+        )
+
+    def arrays(self, documents: Sequence[dict[str, Any]]) -> list[Any]:
+        """The fields of dicts, none of them null, as one array each."""
+        if self._pick is not None and documents:
+            try:
+                columns: Any = list(zip(*map(self._pick, documents), strict=True))
+            except KeyError:
+                columns = None
+            else:
+                # All fields are there, so there are others where there are more.
+                if self.is_complete and sum(map(len, documents)) > len(documents) * len(self.names):
+                    raise self._unknown(documents)
+        else:
+            columns = None
+        if columns is None:
+            if self.is_complete and not self._known.issuperset(set().union(*documents)):
+                raise self._unknown(documents)
+            columns = [[document.get(name) for document in documents] for name in self.names]
+        made = []
+        for name, child, column in zip(self.names, self.children, columns, strict=True):
+            try:
+                made.append(child.convert(column))
+            except Misfit as misfit:
+                raise misfit.within(name) from None
+        return made
+
+    def _unknown(self, documents: Sequence[dict[str, Any]]) -> Misfit:
+        for document in documents:
+            for name in document:
+                if name not in self._known:
+                    return Misfit(f"a field {shown(name)} that is not in the schema")
+        return Misfit("a field that is not in the schema")
+
+    def patched(self, value: Any) -> Any:
+        if type(value) is not dict:
+            return None
+        return {
+            name: child.patched(value.get(name))
+            for name, child in zip(self.names, self.children, strict=True)
+        }
+
+
+class Array(Column):
+    """ARRAY, of lists."""
+
+    def __init__(self, type_: spark.ArrayType, *, nullable: bool = True, is_complete: bool = False) -> None:
+        super().__init__(type_, nullable=nullable)
+        self.element = column_for(type_.elementType, nullable=type_.containsNull, is_complete=is_complete)
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        if not _ARRAYS.issuperset(map(type, values)):
+            raise self.refused(values, lambda value: value is None or type(value) is list)
+        if not self.nullable:
+            self.check_nulls(values)
+        flat = list(chain.from_iterable([value for value in values if value]))
+        try:
+            elements = self.element.convert(flat)
+        except Misfit as misfit:
+            raise misfit.within(0) from None
+        return pa.ListArray.from_arrays(offsets_of(values), elements, type=self.arrow, mask=nulls_of(values))
+
+
+class Map(Column):
+    """MAP with keys of STRING, of dicts."""
+
+    def __init__(self, type_: spark.MapType, *, nullable: bool = True, is_complete: bool = False) -> None:
+        super().__init__(type_, nullable=nullable)
+        if not isinstance(type_.keyType, spark.StringType):
+            raise InvalidOption(f"the keys of a map are strings, not {type_.keyType.simpleString()}")
+        self.value = column_for(type_.valueType, nullable=type_.valueContainsNull, is_complete=is_complete)
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        if not _STRUCTS.issuperset(map(type, values)):
+            raise self.refused(values, lambda value: value is None or type(value) is dict)
+        if not self.nullable:
+            self.check_nulls(values)
+        present = [value for value in values if value]
+        keys = pa.array(list(chain.from_iterable(present)), pa.string())
+        flat = list(chain.from_iterable([value.values() for value in present]))
+        try:
+            items = self.value.convert(flat)
+        except Misfit as misfit:
+            raise misfit.within(0) from None
+        # Not MapArray.from_arrays: it takes no mask, and nulls in its offsets only where all arrays are made by it.
+        entries = pa.StructArray.from_arrays(
+            [keys, items], fields=[self.arrow.key_field, self.arrow.item_field]
+        )
+        lists = pa.ListArray.from_arrays(offsets_of(values), entries, mask=nulls_of(values))
+        return pa.Array.from_buffers(
+            self.arrow, len(values), lists.buffers()[:2], lists.null_count, 0, [entries]
+        )
+
+
+class Void(Column):
+    """A column of nulls alone."""
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        if any(value is not None for value in values):
+            raise self.refused(values, lambda value: value is None)
+        return pa.nulls(len(values), self.arrow)
+
+
+def offsets_of(values: Sequence[Any]) -> Any:
+    """Where each list or dict of a flattened column begins, and where the last ends."""
+    offsets = [0]
+    end = 0
+    for value in values:
+        if value:
+            end += len(value)
+        offsets.append(end)
+    return pa.array(offsets, pa.int32())
+
+
+def nulls_of(values: Sequence[Any]) -> Any:
+    """The mask of those that are null; None where none is."""
+    return pa.array([value is None for value in values], pa.bool_()) if None in values else None
+
+
+def placed(array: Any, values: Sequence[Any]) -> Any:
+    """An array of what is there in `values`, with nulls where there is None."""
+    if len(array) == len(values):
+        return array
+    if not len(array):
+        return pa.nulls(len(values), array.type)
+    places: list[int | None] = []
+    count = 0
+    for value in values:
+        if value is None:
+            places.append(None)
+        else:
+            places.append(count)
+            count += 1
+    return array.take(pa.array(places, pa.int32()))
+
+
+_STRUCTS = frozenset((dict, NONE))
+_ARRAYS = frozenset((list, NONE))
+_TEXTS = frozenset((str, NONE))
+_SAID_AS_TEXT = frozenset((str, UUID, time, NONE))
+# In the metadata of a field that inference made a STRING of because nothing else holds its values, or because it saw none.
+ANYTHING = "reactdb.anything"
+DOUBLE = Scalar(spark.DoubleType(), (float, int))
+
+# Exact Python types that a Spark type takes, for those that Arrow converts right once the types are.
+SCALARS: tuple[tuple[type[spark.DataType], tuple[type, ...]], ...] = (
+    (spark.BooleanType, (bool,)),
+    (spark.ByteType, (int,)),
+    (spark.ShortType, (int,)),
+    (spark.IntegerType, (int,)),
+    (spark.LongType, (int,)),
+    (spark.DoubleType, (float, int)),
+    (spark.BinaryType, (bytes,)),
+    (spark.DateType, (date,)),
+    (spark.TimestampType, (datetime,)),
+    (spark.DayTimeIntervalType, (timedelta,)),
+    (spark.TimeType, (time,)),
+)
+
+
+def column_for(type_: spark.DataType, *, nullable: bool = True, is_complete: bool = False) -> Column:
+    """The column of a Spark type.
+
+    Args:
+        is_complete: The type was inferred: what it does not have does not fit.
+
+    Raises:
+        InvalidOption: No value of a document has this type.
+    """
+    if isinstance(type_, spark.StructType):
+        return Struct(type_, nullable=nullable, is_complete=is_complete)
+    if isinstance(type_, spark.ArrayType):
+        return Array(type_, nullable=nullable, is_complete=is_complete)
+    if isinstance(type_, spark.MapType):
+        return Map(type_, nullable=nullable, is_complete=is_complete)
+    if isinstance(type_, spark.StringType):
+        return Text(type_, nullable=nullable, is_strict=is_complete)
+    if isinstance(type_, spark.VariantType):
+        return Variant(type_, nullable=nullable)
+    if isinstance(type_, spark.DecimalType):
+        return DecimalColumn(type_, (Decimal, int), nullable=nullable)
+    if isinstance(type_, spark.FloatType):
+        return Float(type_, (float, int), nullable=nullable)
+    if isinstance(type_, spark.NullType):
+        return Void(type_)
+    for kind, taken in SCALARS:
+        if isinstance(type_, kind):
+            return Scalar(type_, taken, nullable=nullable)
+    raise InvalidOption(f"no value of a document is of Spark's type {type_.simpleString()}")
+
+
+def arrow_schema(schema: spark.StructType) -> Any:
+    """The Arrow schema that Spark expects of batches of this schema, to the letter."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+__all__ = ["ANYTHING", "Column", "Misfit", "Struct", "arrow_schema", "column_for", "placed"]

@@ -1,0 +1,142 @@
+"""Documents: columns of encoded documents as Arrow arrays, and what happens to those that do not fit.
+
+A chunk of documents is decoded in one call, and made into arrays as a whole. Only where that fails is each document of the chunk
+looked at, so that rows that fit cost nothing for those that may not. Then the mode decides, as it does in Spark's own sources:
+
+    PERMISSIVE      what does not fit is null, and the column for it (`_corrupt`) says what was there, and why
+    DROPMALFORMED   the row is left out
+    FAILFAST        SchemaMismatch, which names the document and the place
+
+Rule of this file: it knows bytes and columns. Where they come from is `changes`' and `snapshot`'s business.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from reactdb.codec import decode
+from reactdb.errors import SchemaMismatch
+from reactdb.extension_types import read_extension
+from reactdb.spark.columns import Column, Misfit, Struct, column_for, placed
+from reactdb.spark.jsontext import json_of
+
+ARRAY_32 = b"\xdd"
+
+
+def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The documents of these bytes, which a seal has vouched for: two thirds of the time of one by one.
+
+    Raises:
+        CorruptDatabase: Some are no document's bytes.
+    """
+    # The collector would walk through what is being made, again and again, and find nothing.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        found = msgpack.unpackb(
+            b"".join((ARRAY_32, len(bodies).to_bytes(4, "big"), *bodies)), ext_hook=read_extension
+        )
+        if set(map(type, found)) <= {dict}:
+            return found  # type: ignore[no-any-return]
+    except Exception:
+        pass
+    finally:
+        if was_enabled:
+            gc.enable()
+    # One of them is wrong: the careful way says so.
+    return [decode(body) for body in bodies]
+
+
+class Rows:
+    """Says for the rows of one chunk what became of those that did not fit.
+
+    Attributes:
+        reasons: By the number of the row: what is to be said of it, in JSON.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.reasons: dict[int, str] = {}
+
+
+class DocumentColumn:
+    """A column that is made of encoded documents, by its Spark type.
+
+    A STRUCT or a MAP is decoded, a STRING is JSON text, a VARIANT is one, a BINARY has the bytes as they are stored.
+
+    Args:
+        name: Of the column, for messages; "" for the fields of the documents as columns of their own.
+        mode: PERMISSIVE, DROPMALFORMED or FAILFAST.
+        is_complete: See `columns.Struct`.
+    """
+
+    def __init__(self, name: str, type_: spark.DataType, mode: str, *, is_complete: bool = False) -> None:
+        self.name = name
+        self.mode = mode
+        self.is_raw = isinstance(type_, spark.BinaryType)
+        self.is_text = isinstance(type_, spark.StringType)
+        self.column: Column = column_for(type_, is_complete=is_complete)
+
+    def array(self, bodies: Sequence[bytes | None], rows: Rows, describe: Callable[[int], str]) -> Any:
+        """One array of the whole column. `describe` says which document a row has, for an error."""
+        present = [body for body in bodies if body is not None]
+        if self.is_raw:
+            return pa.array(bodies, self.column.arrow)
+        if not present:
+            return pa.nulls(len(bodies), self.column.arrow)
+        documents: list[Any] = decode_many(present)
+        if self.is_text:
+            return placed(pa.array(list(map(json_of, documents)), self.column.arrow), bodies)
+        try:
+            made = self.column.convert(documents)
+        except Misfit:
+            documents = self._patched(documents, bodies, rows, describe)
+            made = self.column.convert(documents)
+        return placed(made, bodies)
+
+    def arrays(self, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]) -> list[Any]:
+        """The fields of the documents, each as an array."""
+        assert isinstance(self.column, Struct)
+        if not self.column.names:
+            return []
+        documents: list[Any] = decode_many(bodies)
+        try:
+            return self.column.arrays(documents)
+        except Misfit:
+            return self.column.arrays(self._patched(documents, bodies, rows, describe))
+
+    def _patched(
+        self,
+        documents: list[Any],
+        bodies: Sequence[bytes | None],
+        rows: Rows,
+        describe: Callable[[int], str],
+    ) -> list[Any]:
+        """The documents with null where something did not fit, each of those noted in `rows`."""
+        found = []
+        numbers = [number for number, body in enumerate(bodies) if body is not None]
+        for number, document in zip(numbers, documents, strict=True):
+            try:
+                self.column.convert([document])
+            except Misfit as misfit:
+                if self.mode == "FAILFAST":
+                    place = f"{self.name}: " if self.name else ""
+                    raise SchemaMismatch(describe(number), f"{place}{misfit}") from None
+                before = rows.reasons.get(number)
+                rows.reasons[number] = told(self.name or "document", document, str(misfit), before)
+                document = self.column.patched(document)
+            found.append(document)
+        return found
+
+
+def told(name: str, document: Any, reason: str, before: str | None) -> str:
+    """What the column for misfits says of a row: the reason, and the document as it is."""
+    if before is None:
+        return json_of({"reason": f"{name}: {reason}", name: document})
+    return before[:-1] + "," + json_of({name: document})[1:]

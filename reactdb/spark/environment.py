@@ -1,0 +1,160 @@
+"""The environment: what Spark needs beside reactdb, said in one sentence where it is not there.
+
+Rule of this file: nothing of pyspark is imported until somebody asks for a session.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from reactdb.errors import SparkUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_PYSPARK, NEXT_PYSPARK, OLDEST_PYARROW, OLDEST_JAVA = (4, 2), (5,), (17,), 17
+INSTALL = "pip install 'reactdb[spark]'"
+# Python workers and the driver run the interpreter that these name, or else whatever `python3` is on the path: in a virtual
+# environment that is not activated, one without reactdb.
+INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+
+
+def check(*, with_java: bool = True) -> None:
+    """See that everything is there that Spark needs.
+
+    Raises:
+        SparkUnavailable: Something is not, or is too old. One sentence, with what to install.
+    """
+    check_package("pyspark", OLDEST_PYSPARK, NEXT_PYSPARK)
+    check_package("pyarrow", OLDEST_PYARROW, None)
+    if with_java:
+        check_java()
+
+
+def check_package(name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | None) -> None:
+    """Whether a package is installed, of a version from `oldest` to before `next_`."""
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        raise SparkUnavailable(f"{name} is not installed: {INSTALL}") from None
+    number = tuple(map(int, re.findall(r"\d+", found)[:3]))
+    if number < oldest or (next_ is not None and number >= next_):
+        wanted = f"{'.'.join(map(str, oldest))} or newer" + (
+            f", before {'.'.join(map(str, next_))}" if next_ is not None else ""
+        )
+        raise SparkUnavailable(f"{name} {found} does not do, {wanted} is needed: {INSTALL}")
+
+
+def check_java() -> None:
+    """Whether there is a Java that Spark runs on."""
+    java = find_java()
+    if java is None:
+        raise SparkUnavailable(
+            f"Java is missing: install a Java runtime of version {OLDEST_JAVA} or newer (Debian: apt install "
+            f"openjdk-{OLDEST_JAVA}-jre-headless; macOS: brew install openjdk@{OLDEST_JAVA}), or set JAVA_HOME"
+        )
+    number = java_version(java)
+    if number is not None and number < OLDEST_JAVA:
+        raise SparkUnavailable(
+            f"{java} is Java {number}, and Spark needs {OLDEST_JAVA} or newer: install one, and set JAVA_HOME to its folder"
+        )
+
+
+def find_java() -> str | None:
+    """The program that Spark would start; None where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        path = os.path.join(home, "bin", "java")
+        return path if shutil.which(path) else None
+    return shutil.which("java")
+
+
+def java_version(java: str) -> int | None:
+    """The major version; None where it does not say."""
+    home = os.path.dirname(os.path.dirname(os.path.realpath(java)))
+    try:
+        # A file beside it says so, which saves starting it: a third of a second.
+        with open(os.path.join(home, "release"), encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        try:
+            done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        text = done.stderr + done.stdout
+    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
+    return None if found is None else int(found[1])
+
+
+def set_interpreter() -> None:
+    """Let Python workers run this interpreter, where nobody has said another."""
+    for name in INTERPRETERS:
+        os.environ.setdefault(name, sys.executable)
+
+
+def quieten(session: SparkSession) -> None:
+    """Let Spark say errors only."""
+    session.sparkContext.setLogLevel("ERROR")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+
+
+@contextmanager
+def session(
+    app_name: str = "reactdb",
+    *,
+    master: str | None = None,
+    config: dict[str, str] | None = None,
+    pushdown: bool = True,
+) -> Iterator[SparkSession]:
+    """A Spark session with the data source registered, quiet, and stopped on the way out.
+
+    Where a session is running already, it is used, its configuration left as it is, and it is not stopped.
+
+    Args:
+        app_name: As Spark's pages show it.
+        master: Where to run; None: as the environment says, or on all cores of this machine.
+        config: Spark's settings.
+        pushdown: Let filters be pushed down into reads.
+
+    Raises:
+        SparkUnavailable: Java, pyspark or pyarrow is missing or too old.
+    """
+    check(with_java=not os.environ.get("SPARK_REMOTE"))
+    set_interpreter()
+    from pyspark.sql import SparkSession
+
+    from reactdb.spark import register
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        register(running)
+        yield running
+        return
+    builder = SparkSession.builder.appName(app_name)
+    settings = {
+        "spark.sql.python.filterPushdown.enabled": "true" if pushdown else "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **({} if master is None else {"spark.master": master}),
+        **(config or {}),
+    }
+    if master is None and "spark.master" not in settings and not os.environ.get("SPARK_REMOTE"):
+        settings["spark.master"] = os.environ.get("MASTER", "local[*]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    try:
+        quieten(made)
+        register(made)
+        yield made
+    finally:
+        made.stop()

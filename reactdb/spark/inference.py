@@ -1,0 +1,195 @@
+"""Inference: the Spark type that holds every value of a sample.
+
+What was seen of a field is collected, and a type made of it at the end, so the order of the documents does not matter:
+
+    seen                              type
+    --------------------------------  -----------------------------------------------------------------------------------
+    bool                              BOOLEAN
+    int                               BIGINT; beyond 64 bits DECIMAL(38, 0)
+    float, or float and int           DOUBLE, where it holds all of the ints
+    Decimal, or Decimal and int       DECIMAL(38, 18), or with as many places behind the point as were seen
+    str, UUID, time                   STRING
+    bytes, date, datetime             BINARY, DATE, TIMESTAMP
+    timedelta                         INTERVAL DAY TO SECOND
+    dict, list                        STRUCT, ARRAY
+    nothing but null, {} or []        STRING, which takes anything, as text; of [], an array of it
+    anything else, together           a conflict: VARIANT, or STRING where option conflicts=string
+
+Rule of this file: it looks at values and says types. That a conflict is told to the user is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from pyspark.sql import types as spark
+
+from reactdb.spark.columns import ANYTHING
+
+# A dict with more fields is one that is used as a map, and a struct of it would be as wide as the table is long.
+MOST_FIELDS = 1_000
+# Ints that a double holds, each of them.
+EXACT_BITS = 53
+MOST_DIGITS, USUAL_SCALE = 38, 18
+
+SIMPLE: dict[frozenset[type], spark.DataType] = {
+    frozenset({bool}): spark.BooleanType(),
+    frozenset({float}): spark.DoubleType(),
+    frozenset({str}): spark.StringType(),
+    frozenset({UUID}): spark.StringType(),
+    frozenset({str, UUID}): spark.StringType(),
+    frozenset({time}): spark.StringType(),
+    frozenset({bytes}): spark.BinaryType(),
+    frozenset({date}): spark.DateType(),
+    frozenset({datetime}): spark.TimestampType(),
+    frozenset({timedelta}): spark.DayTimeIntervalType(),
+}
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen in one place.
+
+    Attributes:
+        kinds: The Python types, without None.
+        bits, digits, scale: Of the largest int; of numbers before, and behind the point.
+        fields: Of dicts.
+        element: Of lists.
+    """
+
+    kinds: set[type] = field(default_factory=set)
+    bits: int = 0
+    digits: int = 0
+    scale: int = 0
+    fields: dict[str, Seen] = field(default_factory=dict)
+    element: Seen | None = None
+
+    def add(self, value: Any) -> None:
+        """Take in one more value."""
+        kind = type(value)
+        if value is None:
+            return
+        self.kinds.add(kind)
+        if kind is dict:
+            fields = self.fields
+            for name, inner in value.items():
+                seen = fields.get(name)
+                if seen is None:
+                    seen = fields[name] = Seen()
+                seen.add(inner)
+        elif kind is list:
+            if self.element is None:
+                self.element = Seen()
+            for inner in value:
+                self.element.add(inner)
+        elif kind is int:
+            bits = value.bit_length()
+            if bits > self.bits:
+                self.bits = bits
+                # 2^b has 0.301 b digits, and one more. Of one with thousands, nobody wants the text.
+                self.digits = max(self.digits, bits * 30103 // 100000 + 1)
+        elif kind is Decimal:
+            _, digits, exponent = value.as_tuple()
+            assert isinstance(exponent, int)
+            self.scale = max(self.scale, -exponent)
+            self.digits = max(self.digits, len(digits) + exponent)
+
+
+@dataclass(slots=True)
+class Conflict:
+    """A field whose values have no type in common."""
+
+    path: str
+    kinds: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.path} ({', '.join(self.kinds)})"
+
+
+class Inference:
+    """Collects documents of a sample and says their schema.
+
+    Attributes:
+        conflicts: What had no common type, once `fields` has been asked for.
+    """
+
+    def __init__(self, conflict_type: spark.DataType | None = None) -> None:
+        self._seen = Seen()
+        self._conflict_type = spark.VariantType() if conflict_type is None else conflict_type
+        self.conflicts: list[Conflict] = []
+
+    def add(self, documents: Iterable[dict[str, Any]]) -> None:
+        for document in documents:
+            self._seen.add(document)
+
+    def fields(self) -> list[spark.StructField]:
+        """The fields of the documents, in the order in which they were first seen."""
+        self.conflicts = []
+        return self._fields(self._seen, "")
+
+    def _fields(self, seen: Seen, path: str) -> list[spark.StructField]:
+        found = []
+        for name, inner in seen.fields.items():
+            before = len(self.conflicts)
+            type_ = self._type(inner, f"{path}{name}")
+            metadata: dict[str, Any] = {}
+            if len(self.conflicts) > before and self.conflicts[-1].path.rstrip("[]") == f"{path}{name}":
+                metadata = {"reactdb.conflict": ", ".join(self.conflicts[-1].kinds), ANYTHING: True}
+            elif is_unseen(inner):
+                metadata = {ANYTHING: True}
+            found.append(spark.StructField(name, type_, True, metadata))
+        return found
+
+    def _type(self, seen: Seen, path: str) -> spark.DataType:
+        kinds = frozenset(seen.kinds)
+        simple = SIMPLE.get(kinds)
+        if simple is not None:
+            return simple
+        if not kinds:
+            return spark.StringType()
+        if kinds == {dict}:
+            if not seen.fields:
+                return spark.StringType()
+            if len(seen.fields) <= MOST_FIELDS:
+                return spark.StructType(self._fields(seen, path + "."))
+        elif kinds == {list} and seen.element is not None:
+            return spark.ArrayType(self._type(seen.element, path + "[]"))
+        elif kinds <= {int, float, Decimal}:
+            number = _number(kinds, seen)
+            if number is not None:
+                return number
+        self.conflicts.append(Conflict(path, tuple(sorted(kind.__name__ for kind in kinds))))
+        return self._conflict_type
+
+
+def is_unseen(seen: Seen) -> bool:
+    """Whether a STRING stands for what was never seen: nothing but nulls, {} and []."""
+    if seen.kinds == {list}:
+        return seen.element is None or is_unseen(seen.element)
+    return not seen.kinds or (seen.kinds == {dict} and not seen.fields)
+
+
+def _number(kinds: frozenset[type], seen: Seen) -> spark.DataType | None:
+    if kinds == {int} and seen.bits < 64:
+        return spark.LongType()
+    if float in kinds:
+        return spark.DoubleType() if Decimal not in kinds and seen.bits <= EXACT_BITS else None
+    if kinds == {int}:
+        return spark.DecimalType(MOST_DIGITS, 0) if seen.digits <= MOST_DIGITS else None
+    digits = max(seen.digits, 0)
+    if seen.scale <= USUAL_SCALE and digits <= MOST_DIGITS - USUAL_SCALE:
+        return spark.DecimalType(MOST_DIGITS, USUAL_SCALE)
+    return spark.DecimalType(MOST_DIGITS, seen.scale) if digits + seen.scale <= MOST_DIGITS else None
+
+
+def scalar_type(values: Iterable[Any], conflict_type: spark.DataType | None = None) -> spark.DataType:
+    """The type that holds these values, keys for example. A conflict is a STRING unless it is said otherwise."""
+    inference = Inference(spark.StringType() if conflict_type is None else conflict_type)
+    inference.add({"value": value} for value in values)
+    fields = inference.fields()
+    return fields[0].dataType if fields else spark.StringType()

@@ -1,0 +1,317 @@
+"""The options of a read or a write, from Spark's strings to one frozen value.
+
+Spark hands options over as strings under names of any case, and a name that nobody knows would be ignored without a word. So
+names are compared without their case, an unknown one is refused with the list of those that are known, and so is a value that
+makes no sense. Spark's and Delta's own spellings are taken as well; what they mean in our words is in the table `SPELLINGS`.
+
+Rule of this file: it reads words. What a position, a path or a table comes to in a file is found out where the file is open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from reactdb.errors import InvalidOption, shown, word
+
+READS: Final = ("documents", "changes")
+SHAPES: Final = ("reactdb", "delta", "debezium")
+FORMS: Final = ("struct", "json", "variant", "binary")
+MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+CONFLICTS: Final = ("variant", "string")
+
+# Other names, in lower case -> ours. `startingVersion` and `endingVersion` count whole commits, and stay what they are.
+SPELLINGS: Final = {
+    "versionasof": "asof",
+    "timestampasof": "asof",
+    "startingtimestamp": "starttimestamp",
+    "endingtimestamp": "endtimestamp",
+    "columnnameofcorruptrecord": "corruptcolumn",
+    "sourcecolumn": "sourcecolumn",
+    "maxpartitionbytes": "partitionbytes",
+    "busytimeout": "busytimeout",
+}
+# As messages and documentation write them. Those after the blank line belong to streams and writes.
+NAMES: Final = (
+    "path",
+    "paths",
+    "table",
+    "read",
+    "shape",
+    "asOf",
+    "startSeq",
+    "endSeq",
+    "startTimestamp",
+    "endTimestamp",
+    "startingVersion",
+    "endingVersion",
+    "readChangeFeed",
+    "document",
+    "samplingSize",
+    "conflicts",
+    "mode",
+    "corruptColumn",
+    "sourceColumn",
+    "pathGlobFilter",
+    "recursiveFileLookup",
+    "partitionBytes",
+    "minPartitions",
+    "pushdown",
+    "failOnDataLoss",
+    "busyTimeout",
+    "allowNetwork",
+    #
+    "maxChangesPerTrigger",
+    "primaryKey",
+    "origin",
+    "durability",
+    "writeMode",
+    "queryId",
+    "stageDirectory",
+)
+_KNOWN: Final = {name.lower(): name for name in NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a read asks for. The words behind each name are in docs/how-to/spark.md.
+
+    Attributes:
+        paths: As given: files, folders or globs.
+        table: None: of changes, all tables; of documents, the only one.
+        read: One of READS.
+        shape: One of SHAPES: how rows of changes look.
+        as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
+        start, end: The first and the last change to read, the same way. `Version` counts whole commits.
+        document: One of FORMS.
+        sampling_size: Documents that inference looks at, in each file.
+        mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere.
+        others: What streams and writes read for themselves, by lower-case name.
+    """
+
+    paths: tuple[str, ...] = ()
+    table: str | None = None
+    read: str = "documents"
+    shape: str = "reactdb"
+    as_of: int | Instant | None = None
+    start: int | Instant | Version | None = None
+    end: int | Instant | Version | None = None
+    document: str = "struct"
+    sampling_size: int = 1_000
+    conflicts: str = "variant"
+    mode: str | None = None
+    corrupt_column: str = "_corrupt"
+    source_column: str = "_source"
+    path_glob: str = "*.db"
+    is_recursive: bool = False
+    partition_bytes: int = 32 * 1024 * 1024
+    min_partitions: int = 1
+    pushdown: bool = True
+    fail_on_data_loss: bool = True
+    busy_timeout_s: float = 5.0
+    allow_network: bool = False
+    others: tuple[tuple[str, str], ...] = ()
+
+    def other(self, name: str, default: str | None = None) -> str | None:
+        """An option of streams or writes, by its name in any case; `default` where it was not given."""
+        return dict(self.others).get(name.lower(), default)
+
+    @property
+    def is_changes(self) -> bool:
+        return self.read == "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A moment, in microseconds since 1970-01-01 UTC."""
+
+    microseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A position that counts whole commits, as Delta does: the `commit` of a change."""
+
+    commit: int
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """The options of `.option(...)`, `.options(...)` and `.load(path)`.
+
+    Raises:
+        InvalidOption: A name that is not known, a value that cannot be, or two that contradict each other.
+    """
+    values: dict[str, str] = {}
+    for name, value in given.items():
+        known = SPELLINGS.get(name.lower(), name.lower())
+        if known not in _KNOWN:
+            raise InvalidOption(f"unknown option {shown(name)}; the data source knows {', '.join(NAMES)}")
+        if known in values and values[known] != value:
+            raise InvalidOption(
+                f"option {_KNOWN[known]} was given twice, as {shown(values[known])} and {shown(value)}"
+            )
+        values[known] = value
+    read = _word(values, "read", READS, "documents")
+    if _flag(values, "readchangefeed", False):
+        if values.get("read", "changes").lower() != "changes":
+            raise InvalidOption("readChangeFeed reads changes, and read says documents")
+        read = "changes"
+        values.setdefault("shape", "delta")
+    as_of = _position(values, "asof")
+    start = _one_of(values, "startseq", "startingversion", "starttimestamp")
+    end = _one_of(values, "endseq", "endingversion", "endtimestamp")
+    if read == "changes" and as_of is not None:
+        raise InvalidOption("asOf is of documents; changes are read from startSeq to endSeq")
+    if read == "documents" and (start is not None or end is not None):
+        raise InvalidOption(
+            "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
+        )
+    mode = values.get("mode")
+    if mode is not None:
+        mode = _word(values, "mode", MODES, "").upper()
+    used = {name.lower() for name in NAMES[: NAMES.index("maxChangesPerTrigger")]}
+    return Options(
+        paths=_paths(values),
+        table=values.get("table"),
+        read=read,
+        shape=_word(values, "shape", SHAPES, "reactdb"),
+        as_of=as_of,
+        start=start,
+        end=end,
+        document=_word(values, "document", FORMS, "struct"),
+        sampling_size=_number(values, "samplingsize", 1_000, least=1),
+        conflicts=_word(values, "conflicts", CONFLICTS, "variant"),
+        mode=mode,
+        corrupt_column=values.get("corruptcolumn", "_corrupt"),
+        source_column=values.get("sourcecolumn", "_source"),
+        path_glob=values.get("pathglobfilter", "*.db"),
+        is_recursive=_flag(values, "recursivefilelookup", False),
+        partition_bytes=_bytes(values, "partitionbytes", 32 * 1024 * 1024),
+        min_partitions=_number(values, "minpartitions", 1, least=1),
+        pushdown=_flag(values, "pushdown", True),
+        fail_on_data_loss=_flag(values, "failondataloss", True),
+        busy_timeout_s=_number(values, "busytimeout", 5, least=0),
+        allow_network=_flag(values, "allownetwork", False),
+        others=tuple(sorted((name, value) for name, value in values.items() if name not in used)),
+    )
+
+
+def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
+    """`load(path)` comes as `path`, `load([...])` as `paths` in JSON."""
+    found: list[str] = []
+    if "paths" in values:
+        try:
+            listed = json.loads(values["paths"])
+        except ValueError:
+            listed = None
+        if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
+            raise InvalidOption(f"option paths is a JSON list of strings, not {shown(values['paths'])}")
+        found += listed
+    if "path" in values:
+        found.append(values["path"])
+    return tuple(found)
+
+
+def _word(values: Mapping[str, str], name: str, allowed: Iterable[str], default: str) -> str:
+    given = values.get(name, default)
+    for each in allowed:
+        if each.lower() == given.lower():
+            return each
+    raise InvalidOption(f"option {_KNOWN[name]} is one of {', '.join(allowed)}, not {word(given)}")
+
+
+def _flag(values: Mapping[str, str], name: str, default: bool) -> bool:
+    given = values.get(name)
+    if given is None:
+        return default
+    if given.lower() in ("true", "false"):
+        return given.lower() == "true"
+    raise InvalidOption(f"option {_KNOWN[name]} is true or false, not {word(given)}")
+
+
+def _number(values: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    given = values.get(name)
+    if given is None:
+        return default
+    try:
+        number = int(given)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise InvalidOption(f"option {_KNOWN[name]} is a whole number of at least {least}, not {word(given)}")
+    return number
+
+
+_UNITS: Final = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "g": 1 << 30,
+    "gb": 1 << 30,
+}
+
+
+def _bytes(values: Mapping[str, str], name: str, default: int) -> int:
+    given = values.get(name)
+    if given is None:
+        return default
+    digits = given.strip().rstrip("bBkKmMgG")
+    unit = _UNITS.get(given.strip()[len(digits) :].lower())
+    if not digits.isdecimal() or unit is None or not int(digits) * unit:
+        raise InvalidOption(
+            f"option {_KNOWN[name]} is a size such as 32m or a number of bytes, not {word(given)}"
+        )
+    return int(digits) * unit
+
+
+def _one_of(values: Mapping[str, str], seq: str, version: str, time: str) -> int | Instant | Version | None:
+    given = [name for name in (seq, version, time) if name in values]
+    if len(given) > 1:
+        raise InvalidOption(
+            f"options {' and '.join(_KNOWN[name] for name in given)} say the same thing twice: give one"
+        )
+    if not given:
+        return None
+    (name,) = given
+    if name == seq:
+        return _number(values, seq, 0, least=0)
+    if name == version:
+        return Version(_number(values, version, 0, least=0))
+    return instant_of(values[name], _KNOWN[name])
+
+
+def _position(values: Mapping[str, str], name: str) -> int | Instant | None:
+    given = values.get(name)
+    if given is None or given.strip().lower() == "now":
+        return None
+    if given.strip().isdecimal():
+        return int(given)
+    return instant_of(given, _KNOWN[name])
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant_of(text: str, name: str = "a timestamp") -> Instant:
+    """The moment of an ISO 8601 text; in UTC where it has no offset.
+
+    Raises:
+        InvalidOption: It is none.
+    """
+    try:
+        value: Any = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidOption(
+            f"{name} is a seq or an ISO 8601 time such as 2026-01-31T12:00:00Z, not {word(text)}"
+            if name == "asOf"
+            else f"{name} is an ISO 8601 time such as 2026-01-31T12:00:00Z, not {word(text)}"
+        ) from None
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return Instant((value - _EPOCH) // timedelta(microseconds=1))

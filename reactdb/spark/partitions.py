@@ -1,0 +1,97 @@
+"""Partitions: the ranges of files that one task reads.
+
+A slice is a range of one file: of seqs where changes are read, of keys where documents are. A large file is cut into slices of
+about `partitionBytes`; small ones share a partition, because a task costs more than a small file.
+
+Rule of this file: plain values that pickle small. They are made on the driver, and all that an executor is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+# What opening a file is taken to cost, in bytes that could be read instead.
+OPENING_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSlice:
+    """Changes of one file with since < seq <= until.
+
+    Attributes:
+        path: Absolute.
+        database_id: Which database was planned for; another one under this path is refused.
+        weight_bytes: About what there is to read.
+    """
+
+    path: str
+    database_id: str
+    since: int
+    until: int
+    weight_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSlice:
+    """Documents of one table of one file as of `seq`, with start <= key < stop."""
+
+    path: str
+    database_id: str
+    table_id: int
+    seq: int
+    start: bytes
+    stop: bytes
+    weight_bytes: int = 0
+
+
+Slice = ChangeSlice | DocumentSlice
+
+
+class Split(InputPartition):
+    """What one task reads: slices, one after the other. `value` is the tuple of them."""
+
+    def __init__(self, slices: tuple[Slice, ...]) -> None:
+        super().__init__(slices)
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        return self.value  # type: ignore[no-any-return]
+
+
+def cut(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
+    """A range of changes as ranges of at most about so many bytes each, alike in size."""
+    changes = part.until - part.since
+    if changes <= 0:
+        return []
+    pieces = max(1, min(changes, -(-part.weight_bytes // most_bytes)))
+    bounds = [part.since + changes * number // pieces for number in range(pieces + 1)]
+    return [
+        ChangeSlice(part.path, part.database_id, since, until, part.weight_bytes // pieces)
+        for since, until in zip(bounds, bounds[1:], strict=False)
+    ]
+
+
+def piece_bytes(total_bytes: int, partition_bytes: int, min_partitions: int) -> int:
+    """How large a partition is to be: `partition_bytes`, or less where there would be fewer than `min_partitions`."""
+    return max(1, min(partition_bytes, -(-total_bytes // min_partitions)))
+
+
+def packed(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
+    """Slices in their order, put together into partitions of at most about so many bytes."""
+    splits: list[Split] = []
+    held: list[Slice] = []
+    size = 0
+    for part in slices:
+        weight = part.weight_bytes + OPENING_BYTES
+        # A quarter too much is better than a partition with next to nothing.
+        if held and size + weight > most_bytes * 5 // 4:
+            splits.append(Split(tuple(held)))
+            held, size = [], 0
+        held.append(part)
+        size += weight
+    if held:
+        splits.append(Split(tuple(held)))
+    return splits

@@ -1,0 +1,282 @@
+"""Schemas: which columns a read has, and what each of them is.
+
+A read of documents has the documents' fields as its columns, or the key and the document in one piece. A read of changes has one
+of three shapes, which are never mixed:
+
+    reactdb     seq, table, key, op, ts, commit, old, new, origin             one row a change
+    delta       the fields; _change_type, _commit_version, _commit_timestamp  one row for an insert or a delete, two for others
+    debezium    seq, table, key, op (c, u, d), ts_ms, before, after           one row a change
+
+All may have a column that says which file a row is from (`_source`), and one for what does not fit (`_corrupt`).
+
+Rule of this file: it names columns. What fills them is in `changes` and `snapshot`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import types as spark
+
+from reactdb.errors import InvalidOption, TableNotFound
+from reactdb.spark.documents import decode_many
+from reactdb.spark.inference import Inference, scalar_type
+from reactdb.spark.keys import key_values
+from reactdb.spark.options import Options
+from reactdb.store import exports
+from reactdb.store.exports import Pin
+from reactdb.store.snapshot import Snapshot
+
+logger = logging.getLogger("reactdb.spark")
+
+LONG, TEXT, TIME = spark.LongType(), spark.StringType(), spark.TimestampType()
+# Name -> type of the columns that are the same whatever the documents are.
+CHANGE_COLUMNS: dict[str, dict[str, spark.DataType]] = {
+    "reactdb": {"seq": LONG, "table": TEXT, "op": TEXT, "ts": TIME, "commit": LONG, "origin": TEXT},
+    "delta": {"_change_type": TEXT, "_commit_version": LONG, "_commit_timestamp": TIME},
+    "debezium": {"seq": LONG, "table": TEXT, "op": TEXT, "ts_ms": LONG},
+}
+# The columns that hold the documents before and after.
+IMAGES: dict[str, tuple[str, str]] = {"reactdb": ("old", "new"), "debezium": ("before", "after")}
+ORDER = {
+    "reactdb": ("seq", "table", "key", "op", "ts", "commit", "old", "new", "origin"),
+    "debezium": ("seq", "table", "key", "op", "ts_ms", "before", "after"),
+}
+FORMS: dict[str, spark.DataType] = {
+    "json": spark.StringType(),
+    "variant": spark.VariantType(),
+    "binary": spark.BinaryType(),
+}
+# A sample is taken from so many places of a file.
+PLACES = 10
+
+
+def mode_of(options: Options, schema: spark.StructType) -> str:
+    """What happens to documents that do not fit: as asked for, or told where there is a column for it, or else an error."""
+    if options.mode is not None:
+        return options.mode
+    return "PERMISSIVE" if options.corrupt_column in schema.fieldNames() else "FAILFAST"
+
+
+def side_columns(options: Options, *, with_source: bool) -> list[spark.StructField]:
+    """The columns beside the data that an inferred schema has."""
+    found = []
+    if with_source:
+        found.append(spark.StructField(options.source_column, TEXT))
+    if options.document == "struct" and options.mode in (None, "PERMISSIVE"):
+        found.append(spark.StructField(options.corrupt_column, TEXT))
+    return found
+
+
+def infer(options: Options, pins: Sequence[Pin], *, with_source: bool) -> spark.StructType:
+    """The schema of a read that the user gave none for, from a sample of each file."""
+    sample = Sample(options, pins)
+    sides = side_columns(options, with_source=with_source)
+    if options.is_changes and options.shape != "delta":
+        fields = _of_changes(options, sample)
+    else:
+        fields = sample.document_fields() if options.document == "struct" else _in_one_piece(options, sample)
+        if options.is_changes:
+            fields = [
+                *fields,
+                *(spark.StructField(name, type_) for name, type_ in CHANGE_COLUMNS["delta"].items()),
+            ]
+    schema = spark.StructType([*fields, *sides])
+    _check_names(options, schema.fieldNames())
+    sample.tell()
+    return schema
+
+
+def _of_changes(options: Options, sample: Sample) -> list[spark.StructField]:
+    fixed = CHANGE_COLUMNS[options.shape]
+    images = IMAGES[options.shape]
+    if options.document == "struct":
+        inner = sample.document_fields()
+        image: spark.DataType = spark.StructType(inner) if inner else spark.StringType()
+    else:
+        image = FORMS[options.document]
+    key = sample.key_type()
+    return [
+        spark.StructField(name, key if name == "key" else image if name in images else fixed[name])
+        for name in ORDER[options.shape]
+    ]
+
+
+def _in_one_piece(options: Options, sample: Sample) -> list[spark.StructField]:
+    return [
+        spark.StructField("key", sample.key_type()),
+        spark.StructField("document", FORMS[options.document]),
+    ]
+
+
+def _check_names(options: Options, names: Sequence[str]) -> None:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            ours = {options.source_column: "sourceColumn", options.corrupt_column: "corruptColumn"}
+            raise InvalidOption(
+                f"the documents have a field {name} of their own: give the column another name with option {ours[name]}"
+                if name in ours
+                else f"the documents have a field {name} of their own: read them with another shape"
+            )
+    folded: dict[str, str] = {}
+    for name in names:
+        other = folded.setdefault(name.lower(), name)
+        if other != name:
+            logger.warning(
+                "fields %r and %r differ in case alone: set spark.sql.caseSensitive=true to tell them apart",
+                other,
+                name,
+            )
+
+
+class Sample:
+    """Documents and keys from all files, as many as `samplingSize` in each; fewer where there are many files."""
+
+    def __init__(self, options: Options, pins: Sequence[Pin]) -> None:
+        self._options = options
+        self._pins = pins
+        self._conflict: spark.DataType = (
+            spark.VariantType() if options.conflicts == "variant" else spark.StringType()
+        )
+        self._inference = Inference(self._conflict)
+        self._keys: set[bytes] = set()
+        self._is_taken = False
+
+    def document_fields(self) -> list[spark.StructField]:
+        self._take()
+        return self._inference.fields()
+
+    def key_type(self) -> spark.DataType:
+        """Of keys that have no type in common, the text."""
+        self._take()
+        type_ = scalar_type(key_values(sorted(self._keys))) if self._keys else TEXT
+        return type_ if isinstance(type_, spark.AtomicType) else TEXT
+
+    def tell(self) -> None:
+        """Say in the log which fields are in conflict."""
+        if self._inference.conflicts:
+            logger.warning(
+                "%s: fields with values of several types are read as %s: %s",
+                ", ".join(self._options.paths),
+                self._conflict.simpleString().upper(),
+                ", ".join(map(str, self._inference.conflicts)),
+            )
+
+    def _take(self) -> None:
+        if self._is_taken:
+            return
+        self._is_taken = True
+        each = max(50, self._options.sampling_size // max(1, len(self._pins)))
+        take: Callable[[Pin, Snapshot, int], Iterator[tuple[Sequence[bytes], Sequence[Any]]]] = (
+            self._of_log if self._options.is_changes else self._of_tables
+        )
+        for pin in self._pins:
+            with (
+                exports.opened(
+                    pin.path,
+                    busy_timeout_s=self._options.busy_timeout_s,
+                    allow_network=self._options.allow_network,
+                ) as engine,
+                engine.snapshot() as snapshot,
+            ):
+                for keys, bodies in take(pin, snapshot, min(each, self._options.sampling_size)):
+                    self._keys.update(keys)
+                    self._inference.add(decode_many([body for body in bodies if body is not None]))
+
+    def _of_log(
+        self, pin: Pin, snapshot: Snapshot, count: int
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[Any]]]:
+        ids = None if self._options.table is None else exports.tables_named(snapshot, self._options.table)
+        if ids == ():
+            return
+        changes = pin.seq - pin.oldest
+        places = 1 if changes <= count else PLACES
+        for place in range(places):
+            since = pin.oldest + changes * place // places
+            # Up to the next place, so that nothing is looked at twice.
+            until = pin.oldest + changes * (place + 1) // places
+            page, _ = exports.changes(
+                snapshot, since, until, table_ids=ids, with_old=True, limit=-(-count // places)
+            )
+            if page is not None:
+                yield page.keys, [*page.bodies, *page.olds]
+
+    def _of_tables(
+        self, pin: Pin, snapshot: Snapshot, count: int
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[Any]]]:
+        seq = seq_as_of(self._options, pin, snapshot)
+        table = snapshot.catalogue.at(table_of(self._options, self._pins), seq)
+        if table is None:
+            return
+        total = snapshot.count(table)
+        starts = [b""]
+        if total > count:
+            starts += exports.split_keys(snapshot, table, -(-total // PLACES))[: PLACES - 1]
+        for start in starts:
+            page = exports.documents(
+                snapshot, table, seq, start, b"\xff", limit=max(2, -(-count // len(starts)))
+            )
+            yield page.keys, page.bodies
+
+
+def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
+    """The seq that a read of documents is as of, in one file.
+
+    Raises:
+        InvalidOption: It is in the future.
+        HistoryLost: It was compacted away.
+    """
+    from reactdb.errors import HistoryLost
+    from reactdb.spark.options import Instant
+
+    given = options.as_of
+    if given is None:
+        return pin.seq
+    if isinstance(given, Instant):
+        time_ms = given.microseconds // 1000
+        seq = min(pin.seq, exports.newest_at(snapshot, time_ms))
+        if seq <= pin.oldest and pin.oldest:
+            entry = snapshot.entry(pin.oldest)
+            if entry is None or entry.time > time_ms:
+                raise HistoryLost(pin.oldest - 1, pin.oldest + 1)
+        return seq
+    if given > pin.seq:
+        raise InvalidOption(
+            f"asOf {given} is in the future of {pin.path}: its newest change has seq {pin.seq}"
+        )
+    if given < pin.oldest:
+        raise HistoryLost(given, pin.oldest + 1)
+    return given
+
+
+def table_of(options: Options, pins: Iterable[Pin]) -> str:
+    """The table that documents are read from: the one that is named, or the only one that there is.
+
+    Raises:
+        TableNotFound: No file has the one that is named.
+        InvalidOption: None is named, and there are none or several.
+    """
+    names: set[str] = set()
+    for pin in pins:
+        with (
+            exports.opened(
+                pin.path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
+            ) as engine,
+            engine.snapshot() as snapshot,
+        ):
+            seq = seq_as_of(options, pin, snapshot)
+            found = {info.name for info in snapshot.catalogue.by_id.values()}
+            names |= {name for name in found if snapshot.catalogue.at(name, seq) is not None}
+        if options.table in names:
+            return str(options.table)
+    if options.table is not None:
+        raise TableNotFound(options.table)
+    if len(names) == 1:
+        return names.pop()
+    raise InvalidOption(
+        f"option table is missing: there are {', '.join(sorted(names))}"
+        if names
+        else "there is no table to read"
+    )

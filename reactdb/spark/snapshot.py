@@ -1,0 +1,174 @@
+"""Snapshots: the documents of a table as of one seq, as rows of Arrow batches.
+
+The seq is pinned when the plan is made, for each file its own, so all partitions agree, whatever a writer does meanwhile: what has
+changed since is taken back in SQLite, key by key, within the short transaction that reads a page.
+
+Rule of this file: rows leave in order of their keys within a slice; the slices of a file cover every key once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from reactdb.errors import HistoryDiverged, InvalidOption
+from reactdb.spark.changes import check_type, finished
+from reactdb.spark.columns import Struct, arrow_schema, column_for
+from reactdb.spark.documents import DocumentColumn, Rows
+from reactdb.spark.keys import key_values
+from reactdb.spark.options import Options
+from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
+from reactdb.spark.schema import mode_of, seq_as_of, table_of
+from reactdb.store import exports
+from reactdb.store.exports import Pin
+
+FIRST, END = b"", b"\xff"
+
+
+class DocumentPlan:
+    """A batch read of documents. See the head of this file."""
+
+    def __init__(
+        self, schema: spark.StructType, options: Options, pins: Sequence[Pin], *, is_inferred: bool
+    ) -> None:
+        self.schema = schema
+        self.options = options
+        self.is_inferred = is_inferred
+        self.rows()
+        self.table = table_of(options, pins)
+        self.slices = self._slices(pins)
+
+    def rows(self) -> DocumentRows:
+        return DocumentRows(self.schema, self.options, is_inferred=self.is_inferred)
+
+    def _slices(self, pins: Sequence[Pin]) -> list[DocumentSlice]:
+        found: list[DocumentSlice] = []
+        options = self.options
+        most = piece_bytes(
+            sum(pin.size_bytes for pin in pins), options.partition_bytes, options.min_partitions
+        )
+        for pin in pins:
+            with (
+                exports.opened(
+                    pin.path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
+                ) as engine,
+                engine.snapshot() as snapshot,
+            ):
+                seq = seq_as_of(options, pin, snapshot)
+                table = snapshot.catalogue.at(self.table, seq)
+                if table is None:
+                    continue
+                bounds = [FIRST]
+                each = max(1, int(most / max(1.0, pin.bytes_a_change)))
+                count = 0
+                if pin.size_bytes > most:
+                    count = snapshot.count(table)
+                    if count > each:
+                        pieces = -(-count // each)
+                        bounds += exports.split_keys(snapshot, table, -(-count // pieces))
+                weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes)
+                found += [
+                    DocumentSlice(
+                        pin.path, pin.database_id, table.id, seq, start, stop, weight // len(bounds) + 1
+                    )
+                    for start, stop in zip(bounds, [*bounds[1:], END], strict=True)
+                ]
+        return found
+
+    def splits(self) -> list[Split]:
+        most = piece_bytes(
+            sum(part.weight_bytes for part in self.slices),
+            self.options.partition_bytes,
+            self.options.min_partitions,
+        )
+        return packed(self.slices, most)
+
+
+class DocumentRows:
+    """Slices of documents as batches of one schema. Made where it is used, on an executor."""
+
+    def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
+        self.options = options
+        self.mode = mode_of(options, schema)
+        self.arrow = arrow_schema(schema)
+        self._schema = schema
+        names = schema.fieldNames()
+        sides = {options.source_column, options.corrupt_column}
+        self._corrupt = names.index(options.corrupt_column) if options.corrupt_column in names else None
+        for field in schema.fields:
+            if field.name in sides:
+                check_type(field, spark.StringType)
+        if options.document == "struct":
+            type_: spark.DataType = spark.StructType(
+                [field for field in schema.fields if field.name not in sides]
+            )
+        else:
+            unknown = [name for name in names if name not in {*sides, "key", "document"}]
+            if unknown:
+                raise InvalidOption(
+                    f"with option document={options.document} there is no column {unknown[0]}: there are key and document"
+                )
+            type_ = next(
+                (field.dataType for field in schema.fields if field.name == "document"), spark.StructType()
+            )
+        self._column = DocumentColumn("", type_, self.mode, is_complete=is_inferred)
+
+    def batches(self, slices: Iterable[DocumentSlice]) -> Iterator[Any]:
+        """Record batches of all documents of these slices.
+
+        Raises:
+            HistoryDiverged: A file is not the one that was planned for.
+            HistoryLost: Compaction has removed what is needed since.
+            SchemaMismatch: With FAILFAST.
+            CorruptDatabase.
+        """
+        for part in slices:
+            yield from self._slice(part)
+
+    def _slice(self, part: DocumentSlice) -> Iterator[Any]:
+        with exports.opened(
+            part.path, busy_timeout_s=self.options.busy_timeout_s, allow_network=self.options.allow_network
+        ) as engine:
+            start: bytes | None = part.start
+            while start is not None:
+                with engine.snapshot() as snapshot:
+                    if start == part.start:
+                        exports.check_same(engine, snapshot, part.database_id, part.seq)
+                    table = snapshot.catalogue.by_id.get(part.table_id)
+                    if table is None:
+                        raise HistoryDiverged(
+                            f"{part.path}: the table was dropped, and compaction has removed it since"
+                        )
+                    page = exports.documents(snapshot, table, part.seq, start, part.stop)
+                start = page.next_start
+                if page.keys:
+                    yield self.batch(page.keys, page.bodies, table.name, part.path)
+
+    def batch(self, keys: Sequence[bytes], bodies: Sequence[bytes], table: str, path: str) -> Any:
+        """One page as a batch."""
+        rows = Rows(len(keys))
+
+        def describe(row: int) -> str:
+            return f"{path}, table `{table}`, key {key_values(keys[row : row + 1])[0]!r:.100}"
+
+        made: dict[str, Any] = {}
+        column = self._column
+        if self.options.document == "struct":
+            assert isinstance(column.column, Struct)
+            made.update(zip(column.column.names, column.arrays(bodies, rows, describe), strict=True))
+        elif not isinstance(column.column, Struct) or column.column.names:
+            made["document"] = column.array(bodies, rows, describe)
+        arrays: list[Any] = []
+        for field in self._schema.fields:
+            if field.name in made:
+                arrays.append(made[field.name])
+            elif field.name == self.options.source_column:
+                arrays.append(pa.repeat(path, len(keys)))
+            elif field.name == "key":
+                arrays.append(column_for(field.dataType).convert(key_values(keys)))
+            else:
+                arrays.append(None)
+        return finished(arrays, self.arrow, rows, self._corrupt, self.mode)

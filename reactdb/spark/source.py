@@ -1,0 +1,114 @@
+"""The data source: what Spark calls, and which of our modules answers.
+
+    spark.read.format("reactdb").option("table", "games").load("arena.db")
+
+Spark makes one of these in a Python process of its own at `load()`, keeps it pickled, and makes plans from copies of it. So it
+holds options, and the pins of the files where inference has looked at them; everything else is made when it is asked for.
+
+Rule of this file: it decides who answers. `changes` and `snapshot` read, `stream` follows, `write` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from reactdb.spark import fleet, schema
+from reactdb.spark.changes import ChangePlan
+from reactdb.spark.options import Options, parse
+from reactdb.spark.partitions import Split
+from reactdb.spark.pushdown import push
+from reactdb.spark.snapshot import DocumentPlan
+from reactdb.store.exports import Pin
+
+Plan = ChangePlan | DocumentPlan
+
+
+class ReactdbSource(DataSource):
+    """See the head of this file.
+
+    Attributes:
+        parsed: The options, checked.
+        is_inferred: The schema is ours; the user gave none.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        # The names of a CaseInsensitiveDict are in lower case; `parse` knows.
+        self.parsed: Options = parse(dict(options))
+        self.is_inferred = False
+        self._pins: list[Pin] | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "reactdb"
+
+    def pins(self) -> list[Pin]:
+        """The files as they were when this was asked first."""
+        if self._pins is None:
+            self._pins = fleet.pinned(self.parsed)
+        return self._pins
+
+    def schema(self) -> StructType:
+        """Inferred from a sample. Spark asks only where the user gave none."""
+        self.is_inferred = True
+        with_source = not fleet.is_one_file(self.parsed.paths)
+        return schema.infer(self.parsed, self.pins(), with_source=with_source)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        make: type[ChangePlan] | type[DocumentPlan] = ChangePlan if self.parsed.is_changes else DocumentPlan
+        return BatchReader(make(schema, self.parsed, self.pins(), is_inferred=self.is_inferred))
+
+    def streamReader(self, schema: StructType) -> Any:
+        from reactdb.spark.stream import StreamReader
+
+        return StreamReader(schema, self.parsed, is_inferred=self.is_inferred)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        from reactdb.spark.write import BatchWriter
+
+        return BatchWriter(schema, self.parsed, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        from reactdb.spark.write import StreamWriter
+
+        return StreamWriter(schema, self.parsed, overwrite=overwrite)
+
+
+class BatchReader(DataSourceReader):
+    """What a plan comes to: partitions for the driver, rows for the executors."""
+
+    pushFilters: Callable[[list[Filter]], Iterable[Filter]]
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        if plan.options.pushdown:
+            self.pushFilters = Taker(plan)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        # A read of nothing has a partition all the same: without one Spark makes one up.
+        return self.plan.splits() or [Split(())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Split)
+        return self.plan.rows().batches(partition.slices)  # type: ignore[arg-type]
+
+
+class Taker:
+    """`pushFilters` for sessions that allow it, in a form that others do not mind.
+
+    A reader that defines `pushFilters` cannot be read from at all where `spark.sql.python.filterPushdown.enabled` is false, which
+    is the default: Spark looks whether the method's function is the base class's, and refuses. It cannot be asked what the
+    session allows. So this says that its function is the base class's; it is called only where pushing down is on.
+    """
+
+    __func__ = DataSourceReader.pushFilters
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return push(self._plan, filters)

@@ -1,0 +1,377 @@
+"""Exports: the log and the documents in bulk, as columns of bytes, for readers that want all of it and nothing of the rest.
+
+A reader of millions of rows is served in pages. Each page is one short read transaction, so that the longest read keeps the
+write-ahead log from being emptied for milliseconds only, and holds some megabytes, however long the log is. Pages agree all the
+same, because what they read stands still: the log between two seqs never changes, and the documents as of a seq are today's with
+the later changes of their keys taken back. What compaction removes meanwhile is `HistoryLost`, never a gap.
+
+Rule of this file: every row is verified as any read verifies it; where one is not whole, the ordinary read of the same rows is
+asked, and says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from reactdb.change import INSERT
+from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
+from reactdb.store import registry
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.damage import first_damaged, missing_entry
+from reactdb.store.engine import Engine
+from reactdb.store.epochs import epoch_at
+from reactdb.store.retention import newest_older_than
+from reactdb.store.schema import BLOCK_BITS
+from reactdb.store.seals import are_entries_whole, are_whole
+from reactdb.store.snapshot import Snapshot, head_seq, low_water
+from reactdb.store.sqlite import ADVICE, file_bytes
+
+# Rows of a page. More cost more each: what is decoded from them together keeps Python's garbage collector busy.
+PAGE_ROWS = 1_000
+# A page ends early at so many bytes of documents. Looked at after each FETCH_ROWS.
+PAGE_BYTES = 8 * 1024 * 1024
+FETCH_ROWS = 125
+# A key that changed more often than this since is taken back by itself, row by row.
+LONG_HISTORY = 20_000
+
+LOG = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
+OLD = ", p.body, p.seal"
+JOIN_OLD = " LEFT JOIN log p ON p.seq = l.prev"
+# Without an old document and its seal, as many columns.
+NO_OLD = ", NULL, NULL"
+CHANGES = "SELECT {columns} FROM log l{join} WHERE l.seq > ? AND l.seq <= ?{where} ORDER BY l.seq LIMIT ?"
+# As `snapshot.TABLE_CHANGES`: by the marks of one table.
+TABLE_CHANGES = (
+    f"SELECT {{columns}} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
+    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}){{join}}"
+    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
+    " ORDER BY m.block, l.seq LIMIT ?6"
+)
+# The documents of today; of those that have changed since ?4, only that they have.
+STATE = (
+    "SELECT h.key, l.body, l.seal, h.seq FROM heads h LEFT JOIN log l ON l.seq = h.seq AND h.seq <= ?4"
+    " WHERE h.table_id = ?1 AND h.key >= ?2 AND h.key < ?3 ORDER BY h.key LIMIT ?5"
+)
+DELETED_SINCE = (
+    "SELECT key FROM graves WHERE table_id = ?1 AND key >= ?2 AND key < ?3 AND seq > ?4 ORDER BY key LIMIT ?5"
+)
+# All entries past ?4 of the keys from ?2 to ?3 that have some, and of each the one before those.
+BACK = (
+    "WITH RECURSIVE back(seq) AS ("
+    " SELECT seq FROM heads WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
+    " UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
+    " UNION ALL SELECT l.prev FROM back b JOIN log l ON l.seq = b.seq WHERE b.seq > ?4 AND l.prev IS NOT NULL)"
+    f" SELECT {LOG}{NO_OLD} FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
+)
+SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
+NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
+HEAD_OF = "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key = ?2"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One file as it was at one moment.
+
+    Attributes:
+        path: Absolute.
+        database_id: Which database it is.
+        epoch: The stretch of its history that `seq` belongs to.
+        seq: The newest change.
+        oldest: The oldest position that the log can be read from.
+        size_bytes: Of the file and its write-ahead log.
+    """
+
+    path: str
+    database_id: str
+    epoch: str
+    seq: int
+    oldest: int
+    size_bytes: int
+
+    @property
+    def bytes_a_change(self) -> float:
+        """On average, with all that belongs to it."""
+        return self.size_bytes / max(1, self.seq - self.oldest)
+
+
+class Columns(NamedTuple):
+    """Log entries, column by column. `olds` are None where they were not asked for."""
+
+    seqs: Sequence[int]
+    table_ids: Sequence[int]
+    kinds: Sequence[int]
+    steps: Sequence[int]
+    prevs: Sequence[int | None]
+    times: Sequence[int]
+    keys: Sequence[bytes]
+    bodies: Sequence[bytes | None]
+    origins: Sequence[str | None]
+    metas: Sequence[bytes | None]
+    olds: Sequence[bytes | None]
+
+
+class Documents(NamedTuple):
+    """Documents in order of their keys, and where the next page begins; None after the last."""
+
+    keys: Sequence[bytes]
+    bodies: Sequence[bytes]
+    next_start: bytes | None
+
+
+@contextmanager
+def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = False) -> Iterator[Engine]:
+    """A file, to read only. One that this process has open to write is read through what it has open."""
+    engine = registry.engine_for(path, True, busy_timeout_s, allow_network)
+    try:
+        yield engine
+    finally:
+        registry.release(engine)
+
+
+def pin(engine: Engine) -> Pin:
+    """Where the file stands now."""
+    with engine.snapshot() as snapshot:
+        connection = snapshot.connection
+        seq = head_seq(connection)
+        return Pin(
+            engine.path,
+            engine.database_id,
+            epoch_at(connection, seq),
+            seq,
+            low_water(connection),
+            file_bytes(engine.path) + file_bytes(engine.path + "-wal"),
+        )
+
+
+def check_same(engine: Engine, snapshot: Snapshot, database_id: str, seq: int) -> None:
+    """Whether it is still the file that a plan was made for, with all of its changes up to `seq`.
+
+    Raises:
+        HistoryDiverged: It was replaced, or is shorter.
+    """
+    if engine.database_id != database_id:
+        raise HistoryDiverged(
+            f"{engine.path} is database {engine.database_id} now, and was {database_id} when the read was planned"
+        )
+    head = head_seq(snapshot.connection)
+    if head < seq:
+        raise HistoryDiverged(
+            f"{engine.path} ends at seq {head} now, and had seq {seq} when the read was planned: it was replaced"
+        )
+
+
+def tables_named(snapshot: Snapshot, name: str) -> tuple[int, ...]:
+    """The numbers of all tables that have this name in the log: one that was dropped and made again has several."""
+    return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.name == name)
+
+
+def newest_at(snapshot: Snapshot, time_ms: int) -> int:
+    """The newest seq that was written at or before this time; the oldest position that is left where there is none."""
+    connection = snapshot.connection
+    return newest_older_than(connection, low_water(connection), head_seq(connection), time_ms)
+
+
+def first_of_commit(snapshot: Snapshot, seq: int) -> int:
+    """The first seq at or after `seq` that begins a commit; one past the newest where there is none."""
+    row = snapshot.connection.execute(NEXT_COMMIT, (seq - 1,)).fetchone()
+    return head_seq(snapshot.connection) + 1 if row is None else int(row[0])
+
+
+def time_of(snapshot: Snapshot, seq: int) -> int | None:
+    """When the first change at or after `seq` was written, in milliseconds since 1970; None where there is none."""
+    row = snapshot.connection.execute(
+        "SELECT time FROM log WHERE seq >= ? ORDER BY seq LIMIT 1", (seq,)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The log
+
+
+def changes(
+    snapshot: Snapshot,
+    since: int,
+    until: int,
+    *,
+    table_ids: Sequence[int] | None = None,
+    with_old: bool,
+    limit: int = PAGE_ROWS,
+) -> tuple[Columns | None, int]:
+    """A page of the log with since < seq <= until, oldest first.
+
+    Args:
+        table_ids: Of these tables alone.
+        with_old: Read the documents before, too.
+
+    Returns:
+        (the entries, None where there are none; the position from which to go on: `until` after the last page).
+
+    Raises:
+        HistoryLost: Some of them were compacted away.
+        CorruptDatabase: Some are not what was written.
+    """
+    connection = snapshot.connection
+    oldest = low_water(connection)
+    if since < oldest:
+        raise HistoryLost(since, oldest + 1)
+    columns, join = (LOG + OLD, JOIN_OLD) if with_old else (LOG + NO_OLD, "")
+    if table_ids is not None and len(table_ids) == 1:
+        cursor = connection.execute(
+            TABLE_CHANGES.format(columns=columns, join=join),
+            (table_ids[0], since >> BLOCK_BITS, until >> BLOCK_BITS, since, until, limit),
+        )
+    else:
+        # Numbers of our own list of tables.
+        where = "" if table_ids is None else f" AND l.table_id IN ({', '.join(map(str, table_ids))})"
+        cursor = connection.execute(
+            CHANGES.format(columns=columns, join=join, where=where), (since, until, limit)
+        )
+    rows, is_whole_page = fetch(cursor, limit, body=7)
+    last = int(rows[-1][0]) if rows else since
+    position = until if is_whole_page and len(rows) < limit else last
+    if table_ids is None and position - since != len(rows):
+        raise not_whole(snapshot, since, until)
+    if not rows:
+        return None, until
+    found = list(zip(*rows, strict=True))
+    olds = found[11]
+    if not are_entries_whole(found) or (with_old and found[2].count(INSERT) != olds.count(None)):
+        raise not_whole(snapshot, since, last)
+    return Columns(*found[:10], olds), position
+
+
+def fetch(cursor: Any, limit: int, body: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows of a cursor, at most a page; and whether those were all."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while len(rows) < limit:
+        part = cursor.fetchmany(FETCH_ROWS)
+        rows += part
+        if len(part) < FETCH_ROWS:
+            return rows, True
+        try:
+            size += sum([len(row[body]) for row in part if row[body] is not None])
+        except TypeError:
+            # Damage, which is found when it is verified.
+            pass
+        if size >= PAGE_BYTES:
+            break
+    cursor.close()
+    return rows, len(rows) >= limit
+
+
+def not_whole(snapshot: Snapshot, since: int, until: int) -> CorruptDatabase:
+    """What is wrong with these entries, in the words of the read that names the first."""
+    position = since
+    while position < until:
+        page = snapshot.changes(position, until)
+        if not page:
+            break
+        position = page[-1].seq
+    return CorruptDatabase(f"log entries {since + 1} to {until} do not match their checksums. {ADVICE}")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The documents
+
+
+def documents(
+    snapshot: Snapshot, table: TableInfo, seq: int, start: bytes, stop: bytes, *, limit: int = PAGE_ROWS
+) -> Documents:
+    """A page of the documents as of `seq` with start <= key < stop, in order of their keys.
+
+    Raises:
+        HistoryLost: The changes since then were compacted away.
+        CorruptDatabase: Some are not what was written.
+    """
+    connection = snapshot.connection
+    oldest = low_water(connection)
+    if seq < oldest:
+        raise HistoryLost(seq, oldest + 1)
+    rows, is_all = fetch(connection.execute(STATE, (table.id, start, stop, seq, limit)), limit, body=1)
+    is_all = is_all and len(rows) < limit
+    end = None if is_all else rows[-1][0]
+    gone = connection.execute(DELETED_SINCE, (table.id, start, stop, seq, limit)).fetchall()
+    if len(gone) == limit:
+        end = gone[-1][0] if end is None else min(end, gone[-1][0])
+    if end is not None:
+        rows = [row for row in rows if row[0] <= end]
+        gone = [row for row in gone if row[0] <= end]
+    now = [row for row in rows if row[3] <= seq]
+    keys, bodies = _whole(snapshot, table, now)
+    if len(now) < len(rows) or gone:
+        changed = [row[0] for row in rows if row[3] > seq] + [key for (key,) in gone]
+        then = dict(zip(keys, bodies, strict=True))
+        then.update(_taken_back(snapshot, table, seq, changed))
+        keys = sorted(then)
+        bodies = [then[key] for key in keys]
+    return Documents(keys, bodies, None if end is None else end + b"\0")
+
+
+def _whole(
+    snapshot: Snapshot, table: TableInfo, rows: Sequence[tuple[Any, ...]]
+) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    if not rows:
+        return (), ()
+    keys, bodies, seals, _ = zip(*rows, strict=True)
+    if not are_whole(table.id, keys, bodies, seals):
+        raise first_damaged(snapshot.connection, table, keys, bodies, seals)
+    return keys, bodies
+
+
+def _taken_back(snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The documents of these keys as of `seq`, which all have changed since; without those that were not there."""
+    found: dict[bytes, bytes] = {}
+    rows = snapshot.connection.execute(BACK, (table.id, min(keys), max(keys), seq, LONG_HISTORY)).fetchall()
+    if len(rows) >= LONG_HISTORY:
+        for key in keys:
+            body = _one_taken_back(snapshot, table, seq, key)
+            if body is not None:
+                found[key] = body
+        return found
+    columns = list(zip(*rows, strict=True))
+    if not are_entries_whole(columns) or set(columns[1]) != {table.id}:
+        raise not_whole(snapshot, seq, head_seq(snapshot.connection))
+    seqs, kinds, prevs, entry_keys, bodies = columns[0], columns[2], columns[4], columns[6], columns[7]
+    # The oldest entry of each key: the one at or before `seq`, or else the first that it ever had.
+    oldest = dict(sorted(zip(entry_keys, seqs, strict=True), reverse=True))
+    place = {number: index for index, number in enumerate(seqs)}
+    for key in keys:
+        if key not in oldest:
+            raise not_whole(snapshot, seq, head_seq(snapshot.connection))
+        index = place[oldest[key]]
+        if seqs[index] > seq:
+            if kinds[index] != INSERT:
+                raise missing_entry(prevs[index])
+        elif bodies[index] is not None:
+            found[key] = bodies[index]
+    return found
+
+
+def _one_taken_back(snapshot: Snapshot, table: TableInfo, seq: int, key: bytes) -> bytes | None:
+    for change in snapshot.history(table, key):
+        if change.seq <= seq:
+            return change.new_bytes
+    return None
+
+
+def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> list[bytes]:
+    """Keys that cut the table of today into ranges of so many documents: the beginnings of all but the first."""
+    found: list[bytes] = []
+    start = b""
+    while True:
+        row = snapshot.connection.execute(SPLIT, (table.id, start, documents_each)).fetchone()
+        if row is None:
+            return found
+        start = row[0]
+        found.append(start)
+
+
+def head_of(snapshot: Snapshot, table_id: int, key: bytes) -> int | None:
+    """The newest entry of a key, a deletion as well; None where it has none."""
+    row = snapshot.connection.execute(HEAD_OF, (table_id, key)).fetchone()
+    return None if row is None else int(row[0])
