@@ -25,7 +25,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -207,8 +207,7 @@ class PartFolder:
         Raises:
             DatabaseBusy: Another has made a part of that number meanwhile; this one has not happened.
         """
-        with open(os.path.join(staged, MANIFEST), "w", encoding="utf-8") as file:
-            json.dump({"format": FORMAT, **asdict(manifest)}, file, indent=1)
+        _write_manifest(staged, manifest)
         # Without it a power cut could leave the name and lose what is in it.
         flush_tree(staged)
         target = self.folder_of(manifest.number)
@@ -250,6 +249,77 @@ class PartFolder:
         for number in numbers[:-2]:
             shutil.rmtree(self.folder_of(number))
         return latest
+
+
+@contextmanager
+def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[Manifest], None]]]:
+    """A folder that is written once: where to write, and what gives it its name when it is complete.
+
+    One that is replaced is away for the moment between two renames; a run that is killed just then leaves the new one beside it,
+    under a name that begins with a dot, and the next run writes it again.
+
+    Raises:
+        UsageError: It exists, and is not to be overwritten, or holds what was not written by this.
+    """
+    path = os.path.abspath(target)
+    _refuse_taken(path, overwrite)
+    parent, name = os.path.split(path)
+    os.makedirs(parent, exist_ok=True)
+    staged = os.path.join(parent, f".{name}{STAGING}{uuid.uuid4().hex}")
+
+    def commit(manifest: Manifest) -> None:
+        _write_manifest(staged, manifest)
+        flush_tree(staged)
+        _refuse_taken(path, overwrite)
+        old = f"{staged}-old"
+        if os.path.lexists(path):
+            os.rename(path, old)
+        os.rename(staged, path)
+        flush(parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+    try:
+        yield staged, commit
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _refuse_taken(path: str, overwrite: bool) -> None:
+    if not os.path.lexists(path):
+        return
+    if not overwrite:
+        raise UsageError(f"{path} exists: choose another folder, or say that it is to be overwritten")
+    if not os.path.isdir(path) or (os.listdir(path) and not os.path.isfile(os.path.join(path, MANIFEST))):
+        raise UsageError(f"{path} was not written by reactdb and is left alone: choose another folder")
+
+
+def parquet_rows(folder: str) -> int:
+    """The rows of the Parquet files in a folder, by their own account: so all of them can be read.
+
+    Raises:
+        StorageError: There is none, which is so where executors write to another disk than this one.
+    """
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    count = 0
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".parquet")]
+        for name in names:
+            with ParquetFile(os.path.join(folder, name)) as file:
+                count += file.metadata.num_rows
+    except (OSError, ArrowException) as error:
+        raise StorageError(f"what was written to {folder} cannot be read: {error}") from error
+    if not names:
+        raise StorageError(
+            f"no Parquet file has come to {folder}: the executors must see the target under the path that the driver does"
+        )
+    return count
+
+
+def _write_manifest(folder: str, manifest: Manifest) -> None:
+    with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as file:
+        json.dump({"format": FORMAT, **asdict(manifest)}, file, indent=1)
 
 
 def _read(found: Mapping[str, Any]) -> Manifest:

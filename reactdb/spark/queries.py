@@ -5,7 +5,9 @@ A change row is what reading with `read=changes` gives, one row a change:
     seq long, table string, key string, op string, ts timestamp, commit long, origin string, old, new, _source string
 
 `old` and `new` are the documents before and after, both in one form: a struct, a VARIANT, or JSON text. Where there is a column
-`database` (the pipelines add it), it tells a fleet's files apart, because a file can move; otherwise `_source` does.
+`database` (the pipelines add it), it tells a fleet's files apart, because a file can move; otherwise `_source` does. Where there is
+`key_bytes` (the pipelines ask for it), it tells the number 1 from the text "1". Rows with the `op` `read` are no changes: they are
+documents as they were where a log that was compacted begins.
 
 Rule of this file: SQL over DataFrames. It knows no files and no database. The same statements stand in docs/how-to/spark.md.
 """
@@ -22,29 +24,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PRESENT: Final = """
-SELECT {id} AS database, table, key, max(seq) AS seq, max(ts) AS ts, max_by(new, seq) AS document
+SELECT {id} AS database, table, {key}, max(seq) AS seq, max(ts) AS ts, max_by(new, seq) AS document
 FROM {changes}
 GROUP BY ALL
 """
 
 UPSERT: Final = """
 WITH newest AS (
-    SELECT {id} AS database, table, key, max(seq) AS seq, max(ts) AS ts, max_by(new, seq) AS document
+    SELECT {id} AS database, table, {key}, max(seq) AS seq, max(ts) AS ts, max_by(new, seq) AS document
     FROM {changes}
     GROUP BY ALL
 )
-SELECT database, table, key, seq, ts, document FROM {state} ANTI JOIN newest USING (database, table, key)
+SELECT database, table, {key}, seq, ts, document FROM {state} ANTI JOIN newest USING (database, table, {key})
 UNION ALL
-SELECT database, table, key, seq, ts, document FROM newest WHERE document IS NOT NULL
+SELECT database, table, {key}, seq, ts, document FROM newest WHERE document IS NOT NULL
 """
 
 HISTORY: Final = """
 SELECT * FROM (
-    SELECT {id} AS database, table, key, ts AS valid_from, lead(ts) OVER versions AS valid_to,
+    SELECT {id} AS database, table, {key}, ts AS valid_from, lead(ts) OVER versions AS valid_to,
            lead(seq) OVER versions IS NULL AS is_current, seq, lead(seq) OVER versions AS next_seq, op, origin,
            new AS document
     FROM {changes}
-    WINDOW versions AS (PARTITION BY {id}, table, key ORDER BY seq)
+    WINDOW versions AS (PARTITION BY {id}, table, {key} ORDER BY seq)
 )
 WHERE document IS NOT NULL
 """
@@ -53,15 +55,16 @@ RATES: Final = """
 SELECT {id} AS database, {by}, window(ts, :bucket).start AS bucket,
        count(*) AS changes, count_if(op = 'insert') AS inserts, count_if(op = 'update') AS updates,
        count_if(op = 'replace') AS replaces, count_if(op = 'delete') AS deletes,
-       count(DISTINCT table, key) AS keys, count(DISTINCT commit) AS commits,
+       count(DISTINCT table, {key}) AS keys, count(DISTINCT commit) AS commits,
        count(*) / :seconds AS changes_per_s
 FROM {changes}
+WHERE op <> 'read'
 GROUP BY ALL
 """
 
 AUDIT: Final = """
 WITH documents AS (
-    SELECT {id} AS database, table, key, origin, ts,
+    SELECT {id} AS database, table, {key}, origin, ts,
            from_json({old}, 'map<string, string>') AS before, from_json({new}, 'map<string, string>') AS after
     FROM {changes}
     WHERE old IS NOT NULL AND new IS NOT NULL
@@ -72,7 +75,7 @@ WITH documents AS (
 )
 SELECT database, table, field, origin,
        count(*) AS changes, count_if(NOT was_there) AS added, count_if(NOT is_there) AS removed,
-       count(DISTINCT key) AS keys, min(ts) AS first, max(ts) AS last
+       count(DISTINCT {key}) AS keys, min(ts) AS first, max(ts) AS last
 FROM steps
 WHERE was_there <> is_there OR try_element_at(before, field) IS DISTINCT FROM try_element_at(after, field)
 GROUP BY ALL
@@ -176,7 +179,8 @@ def _ask(
 ) -> DataFrame:
     """Run a statement. What stands in braces is a DataFrame or one of our own words, never a caller's text."""
     identity = "database" if "database" in changes.columns else "_source"
-    for name, words in (("id", identity), ("by", by), ("old", old), ("new", new)):
+    key = "key, key_bytes" if "key_bytes" in changes.columns else "key"
+    for name, words in (("id", identity), ("key", key), ("by", by), ("old", old), ("new", new)):
         statement = statement.replace(f"{{{name}}}", words)
     frames = {"changes": changes} if state is None else {"changes": changes, "state": state}
     return changes.sparkSession.sql(statement, args=args, **frames)

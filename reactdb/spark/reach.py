@@ -18,7 +18,8 @@ from reactdb.spark import fleet
 from reactdb.spark.options import Options, parse
 from reactdb.spark.parts import Extent, Position
 from reactdb.store import exports
-from reactdb.store.epochs import Epoch, epochs
+from reactdb.store.epochs import Epoch, epoch_at, epochs
+from reactdb.store.snapshot import head_seq, low_water
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,14 @@ def _look_at(path: str, options: Options) -> Reach:
         exports.opened(path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network) as engine,
         engine.snapshot() as snapshot,
     ):
-        pin = exports.pin_in(engine, snapshot)
+        connection = snapshot.connection
+        seq = head_seq(connection)
         tables = {info.name: info.created for info in snapshot.catalogue.live.values()}
         return Reach(
-            pin.database_id,
-            Position(pin.path, pin.epoch, pin.seq, tables),
-            pin.oldest,
-            tuple(epochs(snapshot.connection)),
+            engine.database_id,
+            Position(engine.path, epoch_at(connection, seq), seq, tables),
+            low_water(connection),
+            tuple(epochs(connection)),
         )
 
 
