@@ -1,6 +1,6 @@
 """Changes: the log as rows of Arrow batches, on the driver a plan and on the executors a reader.
 
-`ChangePlan` turns options and pinned files into slices of the log. `ChangeRows` turns a slice into batches: page by page, each page
+`ChangePlan` turns options and pinned files into slices of the log. `ChangeRows` turns a slice into batches: page by page, each
 read in a short transaction, verified, and made into columns as the schema asks, with nothing decoded that it does not ask for.
 
 Rule of this file: rows leave in log order within a slice, and every change of the slice leaves exactly once, or an error does.
@@ -68,7 +68,7 @@ def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
 
 
 def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
-    """The position that a read begins after: before the first change of the log that is left, unless the options say otherwise."""
+    """The position that a read begins after: before the first change that is left, unless the options say otherwise."""
     if options.ranges is not None:
         since = range_of(options, pin)[0]
         if since < pin.oldest and options.fail_on_data_loss:
@@ -310,7 +310,7 @@ class ChangeRows:
         for place, (kind, old, new) in enumerate(
             zip(columns.kinds, columns.olds, columns.bodies, strict=True)
         ):
-            if kind == INSERT or kind == DELETE:
+            if kind in (INSERT, DELETE):
                 places.append(place)
                 types.append(0 if kind == INSERT else 3)
                 bodies.append(new if kind == INSERT else old)

@@ -28,7 +28,7 @@ from uuid import UUID
 from reactdb.scalars import decimal_text, microseconds_of
 
 _PLAIN = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
-_quoted = json.encoder.encode_basestring  # type: ignore[attr-defined]
+_quoted = json.encoder.encode_basestring
 
 
 def json_of(value: Any) -> str:

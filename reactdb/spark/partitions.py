@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
@@ -70,7 +71,7 @@ def cut(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
     bounds = [part.since + changes * number // pieces for number in range(pieces + 1)]
     return [
         ChangeSlice(part.path, part.database_id, since, until, part.weight_bytes // pieces)
-        for since, until in zip(bounds, bounds[1:], strict=False)
+        for since, until in pairwise(bounds)
     ]
 
 

@@ -2,7 +2,7 @@
 
     snapshot         the documents of a table as of one seq                          written once
     append_changes   the changes since the last run, each exactly once               grows by parts
-    update_present   the newest document of each key                                 replaced as a whole, or not at all
+    update_current   the newest document of each key                                 replaced as a whole, or not at all
     write_history    every version of every document, from when to when              written once
     write_rates      how many changes in each stretch of time                        written once
     write_audit      which fields change, how often, by whom                         written once
@@ -55,7 +55,7 @@ from reactdb.spark.rows import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PRESENT = "present"
+CURRENT = "current"
 Paths = str | Sequence[str]
 
 
@@ -124,7 +124,7 @@ def snapshot(
             rows = rows.drop("_corrupt")
         rows.write.parquet(staged)
         count = parquet_rows(staged)
-        commit(_whole(PRESENT, count, rows, {"table": table, "as_of": as_of, "document": document}, given))
+        commit(_whole("snapshot", count, rows, {"table": table, "as_of": as_of, "document": document}, given))
     seqs = {extent.path: extent.until for extent in extents} if as_of is None else {}
     if isinstance(as_of, int):
         seqs = {extent.path: as_of for extent in extents}
@@ -187,7 +187,7 @@ def append_changes(
     return _outcome(folder.path, count, positions, first)
 
 
-def update_present(
+def update_current(
     session: SparkSession,
     source: Paths,
     target: str,
@@ -214,7 +214,7 @@ def update_present(
     """
     given = source_of(source, table, options)
     documents = Documents(document, schema)
-    folder = PartFolder(target, PRESENT, GENERATION)
+    folder = PartFolder(target, CURRENT, GENERATION)
     settings = {"table": table, "document": document, "schema": schema}
     if given.export is not None:
         settings = {"table": table, "document": given.export.settings["document"], "schema": given.export.settings["schema"]}
@@ -226,7 +226,7 @@ def update_present(
         if before is not None and not _has_news(given, known):
             return _outcome(folder.point_to_newest(), 0, known, first)
         if before is None:
-            rows = queries.present(all_rows(session, given, documents))
+            rows = queries.current(all_rows(session, given, documents))
         else:
             rows = _upserted(session, given, documents, before, folder)
         with folder.staged() as staged:
@@ -234,7 +234,7 @@ def update_present(
             count = parquet_rows(staged)
             positions = known | given.positions
             number = 1 if before is None else before.number + 1
-            folder.commit(staged, Manifest(PRESENT, number, count, settings, rows.schema.jsonValue(), [], positions))
+            folder.commit(staged, Manifest(CURRENT, number, count, settings, rows.schema.jsonValue(), [], positions))
         path = folder.point_to_newest()
     return _outcome(path, count, positions, first)
 
@@ -255,7 +255,7 @@ def write_history(
     Returns:
         Its rows are those of `queries.history`. What a compacted log begins with has no `valid_from`.
 
-    Args and Raises: as `update_present`; the target as of `snapshot`.
+    Args and Raises: as `update_current`; the target as of `snapshot`.
     """
     given = source_of(source, table, options)
     rows = queries.history(all_rows(session, given, Documents(document, schema)))
@@ -428,7 +428,7 @@ __all__ = [
     "audit",
     "rates",
     "snapshot",
-    "update_present",
+    "update_current",
     "write_audit",
     "write_history",
     "write_rates",

@@ -1,4 +1,4 @@
-"""What can be asked of change rows, each a few lines of Spark SQL: the present, its history, rates, an audit of fields.
+"""What can be asked of change rows, each a few lines of Spark SQL: the current state, its history, rates, an audit of fields.
 
 A change row is what reading with `read=changes` gives, one row a change:
 
@@ -23,7 +23,7 @@ from reactdb.errors import InvalidOption, shown
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PRESENT: Final = """
+CURRENT: Final = """
 SELECT {id} AS database, table, {key}, max(seq) AS seq, max(ts) AS ts, max_by(new, seq) AS document
 FROM {changes}
 GROUP BY ALL
@@ -85,17 +85,17 @@ _UNIT_S: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week"
 _BUCKET: Final = re.compile(rf"(\d{{1,9}}) *({'|'.join(_UNIT_S)})s?", re.ASCII | re.IGNORECASE)
 
 
-def present(changes: DataFrame) -> DataFrame:
+def current(changes: DataFrame) -> DataFrame:
     """The newest document of each key: `database, table, key, seq, ts, document`, deleted ones left out.
 
     Args:
         changes: All change rows of these keys; of a log that was compacted, the keys that did not change since are not there.
     """
-    return _ask(PRESENT, changes).where("document IS NOT NULL")
+    return _ask(CURRENT, changes).where("document IS NOT NULL")
 
 
 def upsert(state: DataFrame, changes: DataFrame) -> DataFrame:
-    """`state`, as `present` gives it, with later changes applied. In the same columns."""
+    """`state`, as `current` gives it, with later changes applied. In the same columns."""
     return _ask(UPSERT, changes, state=state)
 
 

@@ -2,7 +2,7 @@
 
 Three columns more than a plain read has: `database`, the id of the database, which stays when its file moves; `key_bytes`, which
 tells the key 1 from the key "1"; and rows with the `op` `read` where a log was compacted: the documents as they were where it
-begins, without which its present could not be told from its changes.
+begins, without which the current state could not be told from its changes.
 
 Rows can also come from a folder that `append_changes` wrote; they are the same.
 

@@ -10,7 +10,8 @@ Rule of this file: it decides who answers. `changes` and `snapshot` read, `strea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -63,30 +64,24 @@ class ReactdbSource(DataSource):
         return BatchReader(make(schema, self.parsed, self.pins(), is_inferred=self.is_inferred or self.parsed.is_strict))
 
     def streamReader(self, schema: StructType) -> Any:
-        from reactdb.spark.stream import StreamReader
-
-        return StreamReader(schema, self.parsed, is_inferred=self.is_inferred)
+        return import_module("reactdb.spark.stream").StreamReader(
+            schema, self.parsed, is_inferred=self.is_inferred
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        from reactdb.spark.write import BatchWriter
-
-        return BatchWriter(schema, self.parsed, overwrite=overwrite)
+        return import_module("reactdb.spark.write").BatchWriter(schema, self.parsed, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        from reactdb.spark.write import StreamWriter
-
-        return StreamWriter(schema, self.parsed, overwrite=overwrite)
+        return import_module("reactdb.spark.write").StreamWriter(schema, self.parsed, overwrite=overwrite)
 
 
 class BatchReader(DataSourceReader):
     """What a plan comes to: partitions for the driver, rows for the executors."""
 
-    pushFilters: Callable[[list[Filter]], Iterable[Filter]]
-
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         if plan.options.pushdown:
-            self.pushFilters = Taker(plan)
+            self.pushFilters = Taker(plan)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         # A read of nothing has a partition all the same: without one Spark makes one up.

@@ -10,7 +10,8 @@ Source: Parquet's Variant Binary Encoding, version 1; pyspark's `variant_utils` 
 from __future__ import annotations
 
 import struct
-from datetime import UTC, date, datetime
+from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -27,11 +28,12 @@ DOUBLE, DATE, TIMESTAMP, BINARY, LONG_TEXT = (bytes([number << 2]) for number in
 DECIMALS = ((9, 4, 8 << 2), (18, 8, 9 << 2), (38, 16, 10 << 2))
 FIRST_DAY = date(1970, 1, 1).toordinal()
 
-_int2 = struct.Struct("<ch").pack
-_int4 = struct.Struct("<ci").pack
-_int8 = struct.Struct("<cq").pack
-_double = struct.Struct("<cd").pack
-_sized = struct.Struct("<cI").pack
+Pack = Callable[[bytes, Any], bytes]
+_int2: Pack = struct.Struct("<ch").pack
+_int4: Pack = struct.Struct("<ci").pack
+_int8: Pack = struct.Struct("<cq").pack
+_double: Pack = struct.Struct("<cd").pack
+_sized: Pack = struct.Struct("<cI").pack
 
 
 def variant_of(value: Any) -> tuple[bytes, bytes]:
@@ -105,12 +107,12 @@ def _written(value: Any, ids: dict[str, int]) -> bytes:
     if kind is list:
         return _array([_written(inner, ids) for inner in value])
     if kind is datetime:
-        return _int8(TIMESTAMP, microseconds_of(value.astimezone(UTC) - EPOCH))
+        return _int8(TIMESTAMP, microseconds_of(value - EPOCH))
     if kind is date:
         return _int4(DATE, value.toordinal() - FIRST_DAY)
     if kind is Decimal:
         return _decimal(value)
-    if kind is bytes:
+    if isinstance(value, bytes):
         return _sized(BINARY, len(value)) + value
     return _written(text_of(value), ids)
 
@@ -137,13 +139,12 @@ def _decimal(value: Decimal) -> bytes:
     scale = max(0, -exponent)
     if scale > MOST_DIGITS or len(digits) + max(0, exponent) > MOST_DIGITS:
         return _too_long(value)
-    unscaled = int("".join(map(str, digits))) * 10 ** max(0, exponent)
+    unscaled: int = int("".join(map(str, digits))) * 10 ** int(max(0, exponent))
     size = max(scale, len(str(unscaled)))
     for most, width, header in DECIMALS:
         if size <= most:
-            return bytes([header, scale]) + (-unscaled if sign else unscaled).to_bytes(
-                width, "little", signed=True
-            )
+            number = -unscaled if sign else unscaled
+            return bytes([header, scale]) + number.to_bytes(width, "little", signed=True)
     return _too_long(value)
 
 

@@ -68,7 +68,6 @@ BACK = (
 )
 SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
-HEAD_OF = "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key = ?2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +240,7 @@ def changes(
     olds = found[11]
     if not are_entries_whole(found) or (with_old and found[2].count(INSERT) != olds.count(None)):
         raise not_whole(snapshot, since, last)
-    return Columns(*found[:10], olds), position
+    return Columns._make((*found[:10], olds)), position
 
 
 def fetch(cursor: Any, limit: int, body: int) -> tuple[list[tuple[Any, ...]], bool]:
@@ -369,9 +368,3 @@ def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> lis
             return found
         start = row[0]
         found.append(start)
-
-
-def head_of(snapshot: Snapshot, table_id: int, key: bytes) -> int | None:
-    """The newest entry of a key, a deletion as well; None where it has none."""
-    row = snapshot.connection.execute(HEAD_OF, (table_id, key)).fetchone()
-    return None if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""Spark looks for packages named `pyspark_*` and takes their `DefaultSource`: so the format `reactdb` is known without registering."""
+"""Spark takes the `DefaultSource` of packages named `pyspark_*`, so the format `reactdb` is known without registering."""
 
 from reactdb.spark.source import ReactdbSource as DefaultSource
 

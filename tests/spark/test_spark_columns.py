@@ -1,0 +1,381 @@
+"""Values of documents as Arrow arrays: nothing is changed without a word, for any type, in any place. Without Spark."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql import types as t
+from pyspark.sql.variant_utils import VariantUtils
+
+from reactdb.codec import encode
+from reactdb.collation import key_bytes, key_value
+from reactdb.errors import InvalidOption, SchemaMismatch
+from reactdb.spark.columns import Misfit, column_for
+from reactdb.spark.documents import DocumentColumn, Rows, decode_many
+from reactdb.spark.inference import Inference
+from reactdb.spark.jsontext import json_of, text_of
+from reactdb.spark.keys import key_values
+from reactdb.spark.variant import variant_of
+
+WHEN = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
+ID = UUID("0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a")
+
+
+def ddl(text: str) -> Any:
+    """A Spark type from its words, without a session."""
+    simple = {
+        "boolean": t.BooleanType(),
+        "tinyint": t.ByteType(),
+        "int": t.IntegerType(),
+        "bigint": t.LongType(),
+        "float": t.FloatType(),
+        "double": t.DoubleType(),
+        "decimal(5,2)": t.DecimalType(5, 2),
+        "decimal(38,0)": t.DecimalType(38, 0),
+        "string": t.StringType(),
+        "binary": t.BinaryType(),
+        "date": t.DateType(),
+        "timestamp": t.TimestampType(),
+        "interval": t.DayTimeIntervalType(),
+        "time": t.TimeType(),
+        "void": t.NullType(),
+        "variant": t.VariantType(),
+    }
+    return simple[text]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("boolean", True),
+        ("tinyint", -128),
+        ("int", 2**31 - 1),
+        ("bigint", -(2**63)),
+        ("float", 0.5),
+        ("float", 3),
+        ("double", 0.1),
+        ("double", 2**53),
+        ("decimal(5,2)", Decimal("-1.20")),
+        ("decimal(5,2)", 7),
+        ("decimal(38,0)", 10**37),
+        ("string", "é\0"),
+        ("binary", b"\xff\0"),
+        ("date", date(1, 1, 1)),
+        ("timestamp", WHEN),
+        ("timestamp", datetime(1, 1, 1, tzinfo=UTC)),
+        ("timestamp", datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
+        ("interval", timedelta(days=-3, microseconds=1)),
+        ("time", time(23, 59, 59, 999_999)),
+    ],
+)
+def test_a_value_that_its_type_holds_comes_back_equal(type_, value):
+    array = column_for(ddl(type_)).convert([None, value, None])
+
+    assert [None, value, None] == array.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("boolean", 1),
+        ("tinyint", 128),
+        ("int", 2**31),
+        ("bigint", 1.5),
+        ("bigint", 1.0),
+        ("bigint", True),
+        ("bigint", 2**63),
+        ("bigint", Decimal(1)),
+        ("float", 0.1),
+        ("float", 2**25 + 1),
+        ("double", True),
+        ("double", 2**53 + 1),
+        ("double", Decimal("0.5")),
+        ("decimal(5,2)", Decimal("1.234")),
+        ("decimal(5,2)", Decimal(1000)),
+        ("decimal(5,2)", 1000),
+        ("decimal(5,2)", 1.5),
+        ("binary", "text"),
+        ("date", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("timestamp", date(2026, 1, 1)),
+        ("interval", 5),
+        ("interval", timedelta.max),
+        ("time", "12:00"),
+        ("void", 0),
+    ],
+)
+def test_a_value_that_its_type_does_not_hold_is_a_misfit(type_, value):
+    column = column_for(ddl(type_))
+
+    with pytest.raises(Misfit) as caught:
+        column.convert([None, value])
+
+    assert column.patched(value) is None
+    assert str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x", "x"),
+        (1, "1"),
+        (True, "true"),
+        (1.5, "1.5"),
+        (math.inf, "Infinity"),
+        (Decimal("1.50"), "1.50"),
+        (ID, str(ID)),
+        (date(2026, 1, 31), "2026-01-31"),
+        (WHEN, "2026-01-31T12:00:00.000005+02:00"),
+        (b"\xff", "/w=="),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+    ],
+)
+def test_a_column_of_strings_takes_anything_as_the_text_that_says_it(value, text):
+    assert [text, None] == column_for(t.StringType()).convert([value, None]).to_pylist()
+
+
+def test_a_string_that_was_inferred_takes_strings_alone():
+    with pytest.raises(Misfit, match=r"s: 17 is not string"):
+        column_for(t.StructType([t.StructField("s", t.StringType())]), is_complete=True).convert([{"s": 17}])
+
+
+NESTED = t.StructType(
+    [
+        t.StructField("id", t.LongType()),
+        t.StructField("tags", t.ArrayType(t.StringType())),
+        t.StructField(
+            "at", t.StructType([t.StructField("x", t.DoubleType()), t.StructField("y", t.LongType())])
+        ),
+        t.StructField("counts", t.MapType(t.StringType(), t.ArrayType(t.LongType()))),
+    ]
+)
+
+
+def test_nested_documents_come_back_equal():
+    documents = [
+        {"id": 1, "tags": ["a", None], "at": {"x": 0.5, "y": 1}, "counts": {"k": [1, 2], "l": []}},
+        None,
+        {"id": 2, "tags": [], "at": None, "counts": {}},
+        {"id": 3, "tags": None, "at": {"x": None, "y": 2}, "counts": None},
+    ]
+
+    array = column_for(NESTED).convert(documents)
+    array.validate(full=True)
+
+    assert documents == [
+        document and {**document, "counts": None if document["counts"] is None else dict(document["counts"])}
+        for document in array.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "place"),
+    [
+        ({"id": "1"}, "id: '1' is not bigint"),
+        ({"at": {"y": 1.5}}, "at.y: 1.5 is not bigint"),
+        ({"at": [1]}, "at: [1] is not struct<x:double,y:bigint>"),
+        ({"tags": "a"}, "tags: 'a' is not array<string>"),
+        ({"counts": {"k": [True]}}, "counts[0][0]: True is not bigint"),
+        ([], "[] is not struct<"),
+    ],
+)
+def test_a_misfit_names_the_place(document, place):
+    with pytest.raises(Misfit) as caught:
+        column_for(NESTED).convert([{"id": 1}, document])
+
+    assert place in str(caught.value)
+
+
+def test_a_field_that_is_not_wanted_is_passed_over_and_one_that_inference_has_not_seen_is_told():
+    type_ = t.StructType([t.StructField("id", t.LongType()), t.StructField("n", t.LongType())])
+
+    assert [{"id": 1, "n": 2}] == column_for(type_).convert([{"id": 1, "n": 2, "more": 3}]).to_pylist()
+    for document in ({"id": 1, "n": 2, "more": 3}, {"id": 1, "more": 3}):
+        with pytest.raises(Misfit, match="a field 'more' that is not in the schema"):
+            column_for(type_, is_complete=True).convert([document])
+
+
+def test_a_null_where_there_may_be_none_is_a_misfit():
+    type_ = t.StructType([t.StructField("id", t.LongType(), nullable=False)])
+
+    with pytest.raises(Misfit, match="may not be null"):
+        column_for(type_).convert([{"id": 1}, {}])
+
+
+def test_a_schema_with_a_type_that_no_document_has_is_refused():
+    with pytest.raises(InvalidOption, match="timestamp_ntz"):
+        column_for(t.TimestampNTZType())
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Laws
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(codec="utf-8"), max_size=5)
+    | st.binary(max_size=5)
+    | st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**12), max_value=10**12)
+    | st.dates()
+    | st.datetimes(timezones=st.just(UTC))
+    | st.timedeltas(min_value=timedelta(days=-10_000), max_value=timedelta(days=10_000))
+    | st.uuids()
+)
+names = st.sampled_from(["a", "b", "c", "A", "x y", "é"])
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+documents = st.dictionaries(names, values, min_size=1, max_size=4)
+
+
+def plain(value: Any) -> Any:
+    """A value without what Spark has no difference for: a field that is null, and one that is not there; 1 and 1.0."""
+    if isinstance(value, dict):
+        return {
+            name: plain(inner) for name, inner in value.items() if inner is not None and plain(inner) != {}
+        }
+    if isinstance(value, list):
+        return [plain(inner) for inner in value]
+    return str(value) if isinstance(value, UUID) else value
+
+
+def read_back(value: Any, type_: t.DataType, *, is_anything: bool = False) -> Any:
+    """What an array holds, with VARIANT read as Spark reads it."""
+    if value is None:
+        return None
+    if isinstance(type_, t.VariantType):
+        return VariantUtils.to_python(value["value"], value["metadata"])
+    if isinstance(type_, t.StructType):
+        return {field.name: read_back(value[field.name], field.dataType) for field in type_.fields}
+    if isinstance(type_, t.ArrayType):
+        return [read_back(inner, type_.elementType) for inner in value]
+    return value
+
+
+def as_shown(value: Any, type_: t.DataType) -> Any:
+    """What Spark is to show of a value of a document in a column of a type."""
+    if value is None:
+        return None
+    if isinstance(type_, t.StringType):
+        return text_of(value)
+    if isinstance(type_, t.StructType):
+        return {field.name: as_shown(value.get(field.name), field.dataType) for field in type_.fields}
+    if isinstance(type_, t.ArrayType):
+        return [as_shown(inner, type_.elementType) for inner in value]
+    if isinstance(type_, t.VariantType):
+        return in_variant(value)
+    return value
+
+
+def in_variant(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: in_variant(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [in_variant(inner) for inner in value]
+    return text_of(value) if isinstance(value, (UUID, timedelta, time)) else value
+
+
+@given(st.lists(documents, min_size=1, max_size=5))
+def test_what_inference_has_seen_is_read_without_a_change_or_is_told(sample):
+    """No document of the sample is altered: each place holds the value that was stored, or the row says what does not fit."""
+    inference = Inference()
+    inference.add(sample)
+    type_ = t.StructType(inference.fields())
+    bodies = [encode(document) for document in sample]
+    rows = Rows(len(bodies))
+
+    array = DocumentColumn("new", type_, "PERMISSIVE", is_complete=True).array(bodies, rows, str)
+
+    array.validate(full=True)
+    for row, (found, document) in enumerate(zip(array.to_pylist(), sample, strict=True)):
+        if row in rows.reasons:
+            assert "new" in json.loads(rows.reasons[row])
+        else:
+            assert as_shown(document, type_) == read_back(found, type_)
+
+
+@given(values)
+def test_a_variant_is_read_by_spark_as_what_was_stored(value):
+    try:
+        made = variant_of(value)
+    except ValueError:
+        return
+
+    assert in_variant(value) == VariantUtils.to_python(*made)
+
+
+@given(values)
+def test_json_text_can_be_parsed(value):
+    json.loads(json_of(value))
+
+
+@given(st.lists(scalars.filter(lambda value: value is not None), min_size=1, max_size=5))
+def test_keys_read_together_are_the_keys_read_one_by_one(keys):
+    encoded = [key_bytes(key) for key in keys]
+
+    assert repr([key_value(key) for key in encoded]) == repr(key_values(encoded))
+
+
+@pytest.mark.parametrize(
+    "keys", [[1, 2, 3], [0, 1], [-1, 1], [1.5, 2], [2**53, 2**53 + 1], ["a", "b"], ["a\0", "b"]]
+)
+def test_keys_of_one_kind_are_read_right(keys):
+    assert keys == key_values([key_bytes(key) for key in keys])
+
+
+def test_large_variants_have_wider_offsets():
+    value = {"list": list(range(1000)), **{f"k{number}": "x" * 300 for number in range(300)}}
+
+    assert value == VariantUtils.to_python(*variant_of(value))
+    with pytest.raises(ValueError, match="16 MiB"):
+        variant_of(["x" * (1 << 24)])
+    with pytest.raises(ValueError, match="38 digits"):
+        variant_of({"n": 10**38})
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Documents that do not fit
+
+POINT = t.StructType([t.StructField("x", t.LongType()), t.StructField("y", t.LongType())])
+
+
+def point_array(mode: str, rows: Rows) -> Any:
+    bodies = [encode({"x": 1, "y": 2}), None, encode({"x": 1.5, "y": 2})]
+    return DocumentColumn("new", POINT, mode).array(bodies, rows, lambda row: f"row {row}")
+
+
+def test_permissive_keeps_the_fields_that_fit_and_says_what_was_there():
+    rows = Rows(3)
+
+    array = point_array("PERMISSIVE", rows)
+
+    assert [{"x": 1, "y": 2}, None, {"x": None, "y": 2}] == array.to_pylist()
+    assert {2: {"reason": "new: x: 1.5 is not bigint", "new": {"x": 1.5, "y": 2}}} == {
+        row: json.loads(reason) for row, reason in rows.reasons.items()
+    }
+
+
+def test_failfast_says_which_document_and_where():
+    with pytest.raises(SchemaMismatch, match=r"row 2 does not fit the schema: new: x: 1\.5 is not bigint"):
+        point_array("FAILFAST", Rows(3))
+
+
+def test_documents_are_decoded_together_as_one_by_one():
+    found = [{"id": number, "when": WHEN, "b": b"\xff"} for number in range(3)]
+
+    assert found == decode_many([encode(document) for document in found])
