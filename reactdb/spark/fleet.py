@@ -81,9 +81,7 @@ def range_of(options: Options, pin: Pin) -> tuple[int, int]:
     """What option `ranges` says of a file: since and until."""
     assert options.ranges is not None
     # As the store knows it: a link may lead to it.
-    return next(
-        (since, until) for path, since, until in options.ranges if os.path.realpath(path) == pin.path
-    )
+    return next((since, until) for path, since, until in options.ranges if os.path.realpath(path) == pin.path)
 
 
 def pinned(options: Options) -> list[Pin]:

@@ -236,7 +236,9 @@ def _ranges(values: Mapping[str, str]) -> tuple[tuple[str, int, int], ...] | Non
         found = tuple((path, since, until) for path, (since, until) in listed.items())
     except (ValueError, TypeError, AttributeError):
         found = (("", -1, -1),)
-    if not all(type(since) is int and type(until) is int and 0 <= since <= until for _, since, until in found):
+    if not all(
+        type(since) is int and type(until) is int and 0 <= since <= until for _, since, until in found
+    ):
         raise InvalidOption(
             "option ranges is JSON as {path: [since, until]}, of changes with since < seq <= until, "
             f"not {shown(values['ranges'])}"

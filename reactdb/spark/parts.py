@@ -262,7 +262,7 @@ def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[
         UsageError: It exists, and is not to be overwritten, or holds what was not written by this.
     """
     path = os.path.abspath(target)
-    _refuse_taken(path, overwrite)
+    refuse_taken(path, overwrite)
     parent, name = os.path.split(path)
     os.makedirs(parent, exist_ok=True)
     staged = os.path.join(parent, f".{name}{STAGING}{uuid.uuid4().hex}")
@@ -270,7 +270,7 @@ def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[
     def commit(manifest: Manifest) -> None:
         _write_manifest(staged, manifest)
         flush_tree(staged)
-        _refuse_taken(path, overwrite)
+        refuse_taken(path, overwrite)
         old = f"{staged}-old"
         if os.path.lexists(path):
             os.rename(path, old)
@@ -284,7 +284,12 @@ def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _refuse_taken(path: str, overwrite: bool) -> None:
+def refuse_taken(path: str, overwrite: bool) -> None:
+    """What is there stays, unless it was written by `whole_folder` and is to be overwritten.
+
+    Raises:
+        UsageError.
+    """
     if not os.path.lexists(path):
         return
     if not overwrite:

@@ -2,14 +2,14 @@
 
     snapshot         the documents of a table as of one seq                          written once
     append_changes   the changes since the last run, each exactly once               grows by parts
-    update_current   the newest document of each key                                 replaced as a whole, or not at all
+    update_current   the newest document of each key                                 replaced whole, or not
     write_history    every version of every document, from when to when              written once
     write_rates      how many changes in each stretch of time                        written once
     write_audit      which fields change, how often, by whom                         written once
 
-A source is database files (a path, a folder, a glob, a list), or for all but `snapshot` a folder that `append_changes` wrote: then
-the files need not be there any more. A target is a folder on a file system that renames folders atomically, and that the
-driver and all executors see under the same path.
+A source is database files (a path, a folder, a glob, a list), or for all but `snapshot` and `append_changes` a folder that
+`append_changes` wrote: then the files need not be there any more. A target is a folder on a file system that renames folders
+atomically, and that the driver and all executors see under the same path.
 
 A run that is killed at any moment has happened or has not; the next one goes on from there. See `parts`.
 
@@ -18,15 +18,16 @@ Rule of this file: a pipeline is what it asks and where it goes. Rows are made i
 
 from __future__ import annotations
 
-import json
 import os
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as spark
 
-from reactdb.errors import InvalidOption, StorageError, UsageError
+from reactdb.errors import StorageError, UsageError
 from reactdb.spark import queries
 from reactdb.spark.parts import (
     GENERATION,
@@ -37,7 +38,7 @@ from reactdb.spark.parts import (
     parquet_rows,
     whole_folder,
 )
-from reactdb.spark.reach import Reach, check_has, unread
+from reactdb.spark.reach import Reach, check_has, ranges, unread
 from reactdb.spark.rows import (
     EXPORT,
     Documents,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CURRENT = "current"
+CANCELLED_S = 5.0
 Paths = str | Sequence[str]
 
 
@@ -110,9 +112,9 @@ def snapshot(
     with whole_folder(target, overwrite) as (staged, commit):
         read = reader(session, given, documents)
         # One moment for the plan and for what is told of it.
-        extents = [Extent(each.database, each.path, each.position.epoch, each.oldest, each.position.seq) for each in given.reaches]
+        extents = [unread(reach, None) for reach in given.reaches]
         if as_of is None:
-            read = read.option("ranges", _json_ranges(extents))
+            read = read.option("ranges", ranges(extents))
         else:
             read = read.option("paths", given.options["paths"]).option("asOf", str(as_of))
         if table is not None:
@@ -122,8 +124,7 @@ def snapshot(
         rows = read.option("document", document).load()
         if "_corrupt" in rows.columns and "_corrupt" not in (schema or ""):
             rows = rows.drop("_corrupt")
-        rows.write.parquet(staged)
-        count = parquet_rows(staged)
+        count = written(rows, staged)
         commit(_whole("snapshot", count, rows, {"table": table, "as_of": as_of, "document": document}, given))
     seqs = {extent.path: extent.until for extent in extents} if as_of is None else {}
     if isinstance(as_of, int):
@@ -172,13 +173,14 @@ def append_changes(
         known = {} if before is None else before.positions
         extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
         first = [reach for reach in given.reaches if reach.database not in known]
-        if not any(extent.since < extent.until for extent in extents) and not any(each.oldest for each in first):
+        if not any(extent.since < extent.until for extent in extents) and not any(
+            each.oldest for each in first
+        ):
             return _outcome(folder.path, 0, known, first)
         type_ = type_of(session, given, documents) if before is None else _kept_type(before)
         rows = rows_of(session, given, extents, documents, first, type_)
         with folder.staged() as staged:
-            rows.write.parquet(staged)
-            count = parquet_rows(staged)
+            count = written(rows, staged)
             _check_count(count, extents, table, first)
             positions = known | given.positions
             number = 1 if before is None else before.number + 1
@@ -217,7 +219,11 @@ def update_current(
     folder = PartFolder(target, CURRENT, GENERATION)
     settings = {"table": table, "document": document, "schema": schema}
     if given.export is not None:
-        settings = {"table": table, "document": given.export.settings["document"], "schema": given.export.settings["schema"]}
+        settings = {
+            "table": table,
+            "document": given.export.settings["document"],
+            "schema": given.export.settings["schema"],
+        }
     with folder.writing():
         before = folder.newest()
         check_settings(folder, before, settings)
@@ -230,11 +236,12 @@ def update_current(
         else:
             rows = _upserted(session, given, documents, before, folder)
         with folder.staged() as staged:
-            rows.write.parquet(staged)
-            count = parquet_rows(staged)
+            count = written(rows, staged)
             positions = known | given.positions
             number = 1 if before is None else before.number + 1
-            folder.commit(staged, Manifest(CURRENT, number, count, settings, rows.schema.jsonValue(), [], positions))
+            folder.commit(
+                staged, Manifest(CURRENT, number, count, settings, rows.schema.jsonValue(), [], positions)
+            )
         path = folder.point_to_newest()
     return _outcome(path, count, positions, first)
 
@@ -325,6 +332,28 @@ def source_of_files(source: Paths, table: str | None, options: Mapping[str, str]
     return given
 
 
+def written(rows: DataFrame, folder: str) -> int:
+    """Write rows as Parquet and count what is there."""
+    try:
+        rows.write.parquet(folder)
+    except BaseException:
+        # Interrupted: tasks that are still writing would make files where the folder has just been removed.
+        with suppress(Exception):
+            stop_jobs(rows.sparkSession)
+        raise
+    return parquet_rows(folder)
+
+
+def stop_jobs(session: SparkSession) -> None:
+    """Cancel what the session is doing, and wait a moment for the tasks to hear of it."""
+    context = session.sparkContext
+    tracker = context.statusTracker()
+    deadline = time.monotonic() + CANCELLED_S
+    context.cancelAllJobs()
+    while tracker.getActiveStageIds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def check_settings(folder: PartFolder, before: Manifest | None, settings: Mapping[str, Any]) -> None:
     """A folder goes on as it was begun.
 
@@ -403,8 +432,7 @@ def _write(
     kind: str, rows: DataFrame, given: Source, target: str, overwrite: bool, settings: dict[str, Any]
 ) -> Outcome:
     with whole_folder(target, overwrite) as (staged, commit):
-        rows.write.parquet(staged)
-        count = parquet_rows(staged)
+        count = written(rows, staged)
         commit(_whole(kind, count, rows, settings, given))
     return _outcome(os.path.abspath(target), count, given.positions, given.reaches)
 
@@ -416,10 +444,6 @@ def _whole(kind: str, count: int, rows: DataFrame, settings: dict[str, Any], giv
 def _outcome(path: str, rows: int, at: Mapping[str, Position], first: Sequence[Reach]) -> Outcome:
     seqs = {position.path: position.seq for position in at.values()}
     return Outcome(path, rows, seqs, [reach.path for reach in first if reach.oldest])
-
-
-def _json_ranges(extents: Sequence[Extent]) -> str:
-    return json.dumps({extent.path: [extent.since, extent.until] for extent in extents})
 
 
 __all__ = [

@@ -4,10 +4,10 @@ A change row is what reading with `read=changes` gives, one row a change:
 
     seq long, table string, key string, op string, ts timestamp, commit long, origin string, old, new, _source string
 
-`old` and `new` are the documents before and after, both in one form: a struct, a VARIANT, or JSON text. Where there is a column
-`database` (the pipelines add it), it tells a fleet's files apart, because a file can move; otherwise `_source` does. Where there is
-`key_bytes` (the pipelines ask for it), it tells the number 1 from the text "1". Rows with the `op` `read` are no changes: they are
-documents as they were where a log that was compacted begins.
+`old` and `new` are the documents before and after, both in one form: a struct, a VARIANT, or JSON text. Where there is a
+column `database` (the pipelines add it), it tells a fleet's files apart, because a file can move; otherwise `_source` does.
+Where there is `key_bytes` (the pipelines ask for it), it tells the number 1 from the text "1". Rows with the `op` `read` are no
+changes: they are documents as they were where a log that was compacted begins.
 
 Rule of this file: SQL over DataFrames. It knows no files and no database. The same statements stand in docs/how-to/spark.md.
 """
@@ -127,12 +127,19 @@ def rates(changes: DataFrame, bucket: str = "1 hour", by: Sequence[str] = ("tabl
     Raises:
         InvalidOption: No such length, or no such column.
     """
+    length_s = check_rates(bucket, by)
+    columns = ", ".join(dict.fromkeys(by))
+    return _ask(RATES, changes, columns, args={"bucket": f"{length_s} seconds", "seconds": float(length_s)})
+
+
+def check_rates(bucket: str, by: Sequence[str]) -> int:
+    """The length of a bucket in seconds, if `rates` takes both. Raises: as it does."""
     wrong = [name for name in by if name not in ("table", "key", "origin", "op")]
     if wrong or not by:
-        raise InvalidOption(f"by is some of table, key, origin and op, not {shown(wrong[0] if wrong else '')}")
-    columns = ", ".join(dict.fromkeys(by))
-    length_s = bucket_s(bucket)
-    return _ask(RATES, changes, columns, args={"bucket": f"{length_s} seconds", "seconds": float(length_s)})
+        raise InvalidOption(
+            f"by is some of table, key, origin and op, not {shown(wrong[0] if wrong else '')}"
+        )
+    return bucket_s(bucket)
 
 
 def bucket_s(text: str) -> int:
@@ -162,7 +169,9 @@ def audit(changes: DataFrame) -> DataFrame:
     """
     form = dict(changes.dtypes)["new"]
     if form == "binary":
-        raise InvalidOption("binary documents cannot be compared by fields: read them as JSON, VARIANT or structs")
+        raise InvalidOption(
+            "binary documents cannot be compared by fields: read them as JSON, VARIANT or structs"
+        )
     as_text = "{}" if form == "string" else "to_json({})"
     return _ask(AUDIT, changes, old=as_text.format("old"), new=as_text.format("new"))
 

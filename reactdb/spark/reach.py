@@ -71,7 +71,9 @@ def look(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
 
 def _look_at(path: str, options: Options) -> Reach:
     with (
-        exports.opened(path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network) as engine,
+        exports.opened(
+            path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
+        ) as engine,
         engine.snapshot() as snapshot,
     ):
         connection = snapshot.connection

@@ -31,8 +31,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 EXPORT = "changes"
-FIXED = "seq long, table string, key string, key_bytes binary, op string, ts timestamp, commit long, origin string, _source string"
-ORDER = ("database", "seq", "table", "key", "key_bytes", "op", "ts", "commit", "origin", "old", "new", "_source")
+FIXED = (
+    "seq long, table string, key string, key_bytes binary, op string, ts timestamp, commit long, origin string,"
+    " _source string"
+)
+ORDER = (
+    "database",
+    "seq",
+    "table",
+    "key",
+    "key_bytes",
+    "op",
+    "ts",
+    "commit",
+    "origin",
+    "old",
+    "new",
+    "_source",
+)
 READ = "read"
 
 
@@ -193,15 +209,22 @@ def struct_of(text: str) -> spark.StructType:
     from pyspark.errors import PySparkException
 
     try:
-        return spark.StructType.fromDDL(text)
+        return parsed(text)
     except PySparkException as error:
         first = str(error).strip().splitlines()[0]
         raise InvalidOption(f"not a schema such as 'id string, score long': {first}") from None
 
 
+def parsed(text: str) -> spark.StructType:
+    """A schema in Spark's words. Raises: PySparkException."""
+    found = spark.StructType.fromDDL(text)
+    assert isinstance(found, spark.StructType)
+    return found
+
+
 def change_schema(type_: spark.DataType | None) -> spark.StructType:
     """Of a read of changes; without documents where there is no type."""
-    schema = spark.StructType.fromDDL(FIXED)
+    schema = parsed(FIXED)
     return schema if type_ is None else schema.add("old", type_).add("new", type_)
 
 
@@ -227,11 +250,13 @@ def _base_rows(
     spark_: SparkSession, source: Source, table: str, reaches: Sequence[Reach], type_: spark.DataType | None
 ) -> DataFrame:
     at = ranges(Extent(each.database, each.path, "", each.oldest, each.oldest) for each in reaches)
-    schema = spark.StructType.fromDDL("key string, key_bytes binary, _source string")
+    schema = parsed("key string, key_bytes binary, _source string")
     if type_ is not None:
         schema = schema.add("document", type_)
     # In one piece: `document` says which form, the schema what type.
-    read = reader(spark_, source, None).option("strictFields", str(isinstance(type_, spark.StructType)).lower())
+    read = reader(spark_, source, None).option(
+        "strictFields", str(isinstance(type_, spark.StructType)).lower()
+    )
     rows = read.option("ranges", at).option("table", table).option("document", "json").schema(schema).load()
     oldest = spark_.createDataFrame(
         [(each.path, each.oldest) for each in reaches], "_source string, seq long"
@@ -264,14 +289,20 @@ def exported(spark_: SparkSession, source: Source) -> DataFrame:
     schema = spark.StructType.fromJson(source.export.schema)
     numbers = PartFolder(source.folder, EXPORT).numbers()
     # By name: a part that is committed meanwhile is for the next run.
-    paths = [PartFolder(source.folder, EXPORT).folder_of(number) for number in numbers if number <= source.export.number]
+    paths = [
+        PartFolder(source.folder, EXPORT).folder_of(number)
+        for number in numbers
+        if number <= source.export.number
+    ]
     rows = spark_.read.schema(schema).parquet(*paths)
     return rows if source.table is None else rows.where(F.col("table") == source.table)
 
 
 def of_live_tables(spark_: SparkSession, rows: DataFrame, at: Mapping[str, Position]) -> DataFrame:
     """Without what belongs to tables that were dropped, among them those that have another one's name now."""
-    tables = [(database, table, created) for database, each in at.items() for table, created in each.tables.items()]
+    tables = [
+        (database, table, created) for database, each in at.items() for table, created in each.tables.items()
+    ]
     live = spark_.createDataFrame(tables, "database string, table string, created long")
     kept = rows.join(F.broadcast(live), ["database", "table"]).where(f"op = '{READ}' OR seq > created")
     return kept.select(*rows.columns)

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # What opening a file imports, all of it pure Python. A name that this installation lacks, it does not need.
-TRAVELLING: Final = ("click", "click_default_group", "dateutil", "pluggy", "six", "sqlite_fts4", "sqlite_utils", "tabulate")
+TRAVELLING: Final = (
+    "click",
+    "click_default_group",
+    "dateutil",
+    "pluggy",
+    "six",
+    "sqlite_fts4",
+    "sqlite_utils",
+    "tabulate",
+)
 # zip has no earlier year.
 _THE_DAY: Final = (1980, 1, 1, 0, 0, 0)
 

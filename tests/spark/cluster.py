@@ -55,8 +55,12 @@ def cluster(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") 
     """The URL of a master with so many workers; all are ended at the end, with their executors."""
     with ExitStack() as stack:
         log = folder / "master.log"
-        stack.enter_context(daemon(log, "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"))
-        url = wait_for(log, lambda text: found[1] if (found := re.search(r"(spark://127\.0\.0\.1:\d+)", text)) else None)
+        stack.enter_context(
+            daemon(log, "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        )
+        url = wait_for(
+            log, lambda text: found[1] if (found := re.search(r"(spark://127\.0\.0\.1:\d+)", text)) else None
+        )
         logs = [folder / f"worker-{number}.log" for number in range(1, workers + 1)]
         for number, worker_log in enumerate(logs, 1):
             stack.enter_context(
@@ -119,4 +123,6 @@ def wait_for(log: Path, look: Callable[[str], str | bool | None]) -> str:
         if found:
             return str(found)
         time.sleep(0.05)
-    raise AssertionError(f"nothing came of it within {START_S:g} s:\n{log.read_text(encoding='utf-8')[-3000:]}")
+    raise AssertionError(
+        f"nothing came of it within {START_S:g} s:\n{log.read_text(encoding='utf-8')[-3000:]}"
+    )
