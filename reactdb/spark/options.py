@@ -92,8 +92,8 @@ class Options:
         start, end: The first and the last change to read, the same way. `Version` counts whole commits.
         document: One of FORMS.
         sampling_size: Documents that inference looks at, in each file.
-        is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that nobody
-            wants.
+        is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
+            nobody wants.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere.
         others: What streams and writes read for themselves, by lower-case name.
     """

@@ -41,9 +41,9 @@ def steps(source: str | None = None) -> list[flights.Step]:
 
 
 def write(path: Path, found: Iterable[flights.Step]) -> int:
-    """Write the steps into a new file, what happened in one minute in one transaction, and give the newest seq."""
+    """Write the steps into a file, which they are the first or the next of; what happened in one minute in one transaction, and give the newest seq."""
     with clock() as now, reactdb.connect(path, durability="soft") as db:
-        table = db.table_create(TABLE)
+        table = db.table_create(TABLE, exist_ok=True)
         for at, minute in groupby(found, key=attrgetter("at")):
             now[0] = int(at.timestamp()) * 1_000_000_000
             with db.transaction(origin=writer(at)):
