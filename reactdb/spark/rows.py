@@ -50,6 +50,8 @@ ORDER = (
     "_source",
 )
 READ = "read"
+# A plan with more of them is slow to make.
+MOST_LITERALS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +260,8 @@ def _base_rows(
         "strictFields", str(isinstance(type_, spark.StructType)).lower()
     )
     rows = read.option("ranges", at).option("table", table).option("document", "json").schema(schema).load()
-    oldest = spark_.createDataFrame(
-        [(each.path, each.oldest) for each in reaches], "_source string, seq long"
-    )
-    rows = rows.join(F.broadcast(oldest), "_source").select(
+    oldest = {(each.path,): each.oldest for each in reaches}
+    rows = with_value(spark_, rows, ["_source"], oldest, "seq", "long").select(
         "*",
         F.lit(table).alias("table"),
         F.lit(READ).alias("op"),
@@ -276,10 +276,8 @@ def _base_rows(
 
 def named(spark_: SparkSession, rows: DataFrame, databases: Mapping[str, str]) -> DataFrame:
     """With the column `database`."""
-    if len(databases) == 1:
-        return rows.withColumn("database", F.lit(next(iter(databases.values()))))
-    names = spark_.createDataFrame(list(databases.items()), "_source string, database string")
-    return rows.join(F.broadcast(names), "_source")
+    values = {(path,): database for path, database in databases.items()}
+    return with_value(spark_, rows, ["_source"], values, "database", "string")
 
 
 def exported(spark_: SparkSession, source: Source) -> DataFrame:
@@ -300,18 +298,36 @@ def exported(spark_: SparkSession, source: Source) -> DataFrame:
 
 def of_live_tables(spark_: SparkSession, rows: DataFrame, at: Mapping[str, Position]) -> DataFrame:
     """Without what belongs to tables that were dropped, among them those that have another one's name now."""
-    tables = [
-        (database, table, created) for database, each in at.items() for table, created in each.tables.items()
-    ]
-    live = spark_.createDataFrame(tables, "database string, table string, created long")
-    kept = rows.join(F.broadcast(live), ["database", "table"]).where(f"op = '{READ}' OR seq > created")
-    return kept.select(*rows.columns)
+    made = {(database, table): seq for database, each in at.items() for table, seq in each.tables.items()}
+    known = with_value(spark_, rows, ["database", "table"], made, "created", "long")
+    return known.where(f"seq > created OR (op = '{READ}' AND created IS NOT NULL)").drop("created")
 
 
 def since(spark_: SparkSession, rows: DataFrame, at: Mapping[str, Position]) -> DataFrame:
     """The rows past these positions; all of a database that has none."""
-    known = spark_.createDataFrame(
-        [(database, each.seq) for database, each in at.items()], "database string, since long"
-    )
-    kept = rows.join(F.broadcast(known), "database", "left").where("since IS NULL OR seq > since")
-    return kept.select(*rows.columns)
+    seqs = {(database,): each.seq for database, each in at.items()}
+    known = with_value(spark_, rows, ["database"], seqs, "since", "long")
+    return known.where("since IS NULL OR seq > since").drop("since")
+
+
+def with_value(
+    spark_: SparkSession,
+    rows: DataFrame,
+    keys: Sequence[str],
+    values: Mapping[tuple[str, ...], str] | Mapping[tuple[str, ...], int],
+    name: str,
+    type_: str,
+) -> DataFrame:
+    """A column more: what `values` has for each row's keys, or null.
+
+    Few stand in the plan itself, where Spark can work with them before anything runs; many are joined.
+    """
+    if len(values) <= MOST_LITERALS:
+        found = F.lit(None)
+        for key, value in values.items():
+            same = [F.col(column) == part for column, part in zip(keys, key, strict=True)]
+            found = F.when(reduce(lambda one, other: one & other, same), F.lit(value)).otherwise(found)
+        return rows.withColumn(name, found.cast(type_))
+    columns = ", ".join(f"{key} string" for key in keys) + f", {name} {type_}"
+    table = spark_.createDataFrame([(*key, value) for key, value in values.items()], columns)
+    return rows.join(F.broadcast(table), list(keys), "left").select(*rows.columns, name)

@@ -23,12 +23,18 @@ FIELDS = (
     " scheduled timestamp, tailnum string, closed timestamp, delay_min long, arrived timestamp, arrival_delay_min long"
 )
 
+STRUCT = ", ".join(field.strip().replace(" ", ": ", 1) for field in FIELDS.split(","))
+
 
 def grow(spark: Any, file: str, out: Path) -> list[Outcome]:
     """What goes on from run to run."""
     return [
-        pipelines.append_changes(spark, file, f"{out}/changes", document="struct", schema=FIELDS, table=TABLE),
-        pipelines.update_current(spark, file, f"{out}/current", document="struct", schema=FIELDS, table=TABLE),
+        pipelines.append_changes(
+            spark, file, f"{out}/changes", document="struct", schema=FIELDS, table=TABLE
+        ),
+        pipelines.update_current(
+            spark, file, f"{out}/current", document="struct", schema=FIELDS, table=TABLE
+        ),
     ]
 
 
@@ -43,6 +49,14 @@ def write_once(spark: Any, file: str, out: Path) -> None:
     pipelines.update_current(
         spark, f"{out}/changes", f"{out}/current-exported", table=TABLE, document="struct", schema=FIELDS
     )
+
+
+def stream(spark: Any, file: str, out: Path) -> None:
+    """All changes, by a stream that stops when it has caught up."""
+    source = spark.readStream.format("reactdb").option("read", "changes").option("table", TABLE)
+    rows = source.schema(f"seq long, key string, op string, ts timestamp, new struct<{STRUCT}>").load(file)
+    sink = rows.writeStream.format("parquet").option("checkpointLocation", f"{out}/checkpoint")
+    sink.trigger(availableNow=True).start(f"{out}/stream").awaitTermination()
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -105,6 +119,16 @@ def audit_is_right(out: Path, rows: Iterable[answers.Row]) -> None:
     assert answers.fields_changed(rows) == found
 
 
+def stream_is_right(out: Path, rows: Iterable[answers.Row]) -> None:
+    found = {row["seq"]: row for row in read(out / "stream")}
+    wanted = list(rows)
+    assert len(wanted) == len(found) == pq.read_table(out / "stream", columns=["seq"]).num_rows
+    for right in wanted:
+        row = found[right.seq]
+        assert (right.key, right.op, right.at) == (row["key"], row["op"], row["ts"])
+        assert right.new == document(row["new"])
+
+
 def exported_agree(out: Path) -> None:
     """What is made of exported changes is what is made of the file."""
     for one, other in (("history", "history-exported"), ("current/latest", "current-exported/latest")):
@@ -114,7 +138,11 @@ def exported_agree(out: Path) -> None:
 def counted(rows: Iterable[dict[str, Any]]) -> Counter[str]:
     """Rows without regard to order, nor to fields that are null."""
     return Counter(
-        repr(sorted((name, document(value) if isinstance(value, dict) else value) for name, value in row.items()))
+        repr(
+            sorted(
+                (name, document(value) if isinstance(value, dict) else value) for name, value in row.items()
+            )
+        )
         for row in rows
     )
 

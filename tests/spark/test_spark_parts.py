@@ -33,7 +33,9 @@ KILLED = -9
 
 
 def manifest(kind: str = "changes", number: int = 1, rows: int = 1) -> Manifest:
-    return Manifest(kind, number, rows, {"table": None}, {}, [], {"d": Position("/a.db", "e", rows, {"t": 0})})
+    return Manifest(
+        kind, number, rows, {"table": None}, {}, [], {"d": Position("/a.db", "e", rows, {"t": 0})}
+    )
 
 
 def put(folder: PartFolder, number: int, values: list[int]) -> None:
