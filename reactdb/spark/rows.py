@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
@@ -314,11 +314,11 @@ def with_value(
     spark_: SparkSession,
     rows: DataFrame,
     keys: Sequence[str],
-    values: Mapping[tuple[str, ...], str] | Mapping[tuple[str, ...], int],
+    values: Mapping[Any, str] | Mapping[Any, int],
     name: str,
     type_: str,
 ) -> DataFrame:
-    """A column more: what `values` has for each row's keys, or null.
+    """A column more: what `values` has for the tuple of each row's keys, or null.
 
     Few stand in the plan itself, where Spark can work with them before anything runs; many are joined.
     """

@@ -41,7 +41,10 @@ def steps(source: str | None = None) -> list[flights.Step]:
 
 
 def write(path: Path, found: Iterable[flights.Step]) -> int:
-    """Write the steps into a file, which they are the first or the next of; what happened in one minute in one transaction, and give the newest seq."""
+    """Write the steps into a file, as its first or its next ones, and give the newest seq.
+
+    What happened in one minute is one transaction.
+    """
     with clock() as now, reactdb.connect(path, durability="soft") as db:
         table = db.table_create(TABLE, exist_ok=True)
         for at, minute in groupby(found, key=attrgetter("at")):

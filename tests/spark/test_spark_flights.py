@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from reactdb.demo.flights import read_csv  # noqa: E402
-from tests.spark import flights_answers as answers  # noqa: E402
-from tests.spark import flights_checks as checks  # noqa: E402
-from tests.spark import flights_database as database  # noqa: E402
+from reactdb.demo.flights import read_csv
+from tests.spark import flights_answers as answers
+from tests.spark import flights_checks as checks
+from tests.spark import flights_database as database
 
 
 @dataclass
