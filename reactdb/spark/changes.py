@@ -19,7 +19,7 @@ from pyspark.sql import types as spark
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import HistoryLost, InvalidOption
 from reactdb.spark.columns import Column, Struct, arrow_schema, column_for
-from reactdb.spark.documents import DocumentColumn, Rows
+from reactdb.spark.documents import DocumentColumn, Rows, without_collector
 from reactdb.spark.fleet import range_of
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Instant, Options, Version
@@ -222,21 +222,23 @@ class ChangeRows:
             position = part.since
             is_first = True
             while position < part.until:
-                with engine.snapshot() as snapshot:
-                    if is_first:
-                        exports.check_same(engine, snapshot, part.database_id, part.until)
-                        is_first = False
-                    names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
-                    ids = None
-                    if self.options.table is not None:
-                        ids = exports.tables_named(snapshot, self.options.table)
-                        if not ids:
-                            return
-                    found, position = exports.changes(
-                        snapshot, position, part.until, table_ids=ids, with_old=self.with_old
-                    )
-                if found is not None:
-                    yield self.batch(found, names, part.path)
+                with without_collector():
+                    with engine.snapshot() as snapshot:
+                        if is_first:
+                            exports.check_same(engine, snapshot, part.database_id, part.until)
+                            is_first = False
+                        names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
+                        ids = None
+                        if self.options.table is not None:
+                            ids = exports.tables_named(snapshot, self.options.table)
+                            if not ids:
+                                return
+                        found, position = exports.changes(
+                            snapshot, position, part.until, table_ids=ids, with_old=self.with_old
+                        )
+                    made = None if found is None else self.batch(found, names, part.path)
+                if made is not None:
+                    yield made
 
     def batch(self, columns: Columns, names: dict[int, str], path: str) -> Any:
         """One page as a batch."""

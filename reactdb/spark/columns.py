@@ -95,8 +95,9 @@ class Column:
                 return Misfit(f"{shown(value, 80)} is not {self.name}")
         return Misfit(f"a value is not {self.name}")
 
-    def check_nulls(self, values: Sequence[Any]) -> None:
-        if not self.nullable and None in values:
+    def check_nulls(self, kinds: set[type]) -> None:
+        """Called with the types of the values where there may be no null."""
+        if NONE in kinds:
             raise Misfit(f"null, and {self.name} may not be null here")
 
 
@@ -108,10 +109,11 @@ class Scalar(Column):
         self.taken = frozenset((*taken, NONE))
 
     def convert(self, values: Sequence[Any]) -> Any:
-        if not self.taken.issuperset(map(type, values)):
+        kinds = set(map(type, values))
+        if not kinds <= self.taken:
             raise self.refused(values, lambda value: type(value) in self.taken)
         if not self.nullable:
-            self.check_nulls(values)
+            self.check_nulls(kinds)
         try:
             return pa.array(values, self.arrow)
         except (pa.ArrowException, OverflowError, ValueError):
@@ -138,7 +140,7 @@ class Float(Scalar):
                 if value is not None and value == value and float(value) != kept:
                     raise Misfit(f"{shown(value)} is not exactly a {self.name}")
         if not self.nullable:
-            self.check_nulls(values)
+            self.check_nulls(set(map(type, values)))
         return made
 
 
@@ -164,12 +166,13 @@ class Text(Column):
         self.is_strict = is_strict
 
     def convert(self, values: Sequence[Any]) -> Any:
-        if not _TEXTS.issuperset(map(type, values)):
-            if self.is_strict and not _SAID_AS_TEXT.issuperset(map(type, values)):
+        kinds = set(map(type, values))
+        if not kinds <= _TEXTS:
+            if self.is_strict and not kinds <= _SAID_AS_TEXT:
                 raise self.refused(values, lambda value: type(value) in _SAID_AS_TEXT)
             values = [value if value is None or type(value) is str else text_of(value) for value in values]
         if not self.nullable:
-            self.check_nulls(values)
+            self.check_nulls(kinds)
         return pa.array(values, self.arrow)
 
 
@@ -178,7 +181,7 @@ class Variant(Column):
 
     def convert(self, values: Sequence[Any]) -> Any:
         if not self.nullable:
-            self.check_nulls(values)
+            self.check_nulls(set(map(type, values)))
         try:
             made = [None if value is None else variant_of(value) for value in values]
         except ValueError as error:
@@ -222,11 +225,12 @@ class Struct(Column):
         self._known = frozenset(self.names)
 
     def convert(self, values: Sequence[Any]) -> Any:
-        if not _STRUCTS.issuperset(map(type, values)):
+        kinds = set(map(type, values))
+        if not kinds <= _STRUCTS:
             raise self.refused(values, lambda value: value is None or type(value) is dict)
         if not self.nullable:
-            self.check_nulls(values)
-        if None not in values:
+            self.check_nulls(kinds)
+        if NONE not in kinds:
             return pa.StructArray.from_arrays(self.arrays(values), fields=list(self.arrow))
         present = [value for value in values if value is not None]
         return placed(
@@ -285,10 +289,11 @@ class Array(Column):
         self.element = column_for(type_.elementType, nullable=type_.containsNull, is_complete=is_complete)
 
     def convert(self, values: Sequence[Any]) -> Any:
-        if not _ARRAYS.issuperset(map(type, values)):
+        kinds = set(map(type, values))
+        if not kinds <= _ARRAYS:
             raise self.refused(values, lambda value: value is None or type(value) is list)
         if not self.nullable:
-            self.check_nulls(values)
+            self.check_nulls(kinds)
         flat = list(chain.from_iterable([value for value in values if value]))
         try:
             elements = self.element.convert(flat)
@@ -307,10 +312,11 @@ class Map(Column):
         self.value = column_for(type_.valueType, nullable=type_.valueContainsNull, is_complete=is_complete)
 
     def convert(self, values: Sequence[Any]) -> Any:
-        if not _STRUCTS.issuperset(map(type, values)):
+        kinds = set(map(type, values))
+        if not kinds <= _STRUCTS:
             raise self.refused(values, lambda value: value is None or type(value) is dict)
         if not self.nullable:
-            self.check_nulls(values)
+            self.check_nulls(kinds)
         present = [value for value in values if value]
         keys = pa.array(list(chain.from_iterable(present)), pa.string())
         flat = list(chain.from_iterable([value.values() for value in present]))
@@ -350,7 +356,9 @@ def offsets_of(values: Sequence[Any]) -> Any:
 
 def nulls_of(values: Sequence[Any]) -> Any:
     """The mask of those that are null; None where none is."""
-    return pa.array([value is None for value in values], pa.bool_()) if None in values else None
+    if NONE not in set(map(type, values)):
+        return None
+    return pa.array([value is None for value in values], pa.bool_())
 
 
 def placed(array: Any, values: Sequence[Any]) -> Any:

@@ -13,7 +13,9 @@ Rule of this file: it knows bytes and columns. Where they come from is `changes`
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -30,27 +32,46 @@ ARRAY_32 = b"\xdd"
 
 
 def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
-    """The documents of these bytes, which a seal has vouched for: two thirds of the time of one by one.
+    """The documents of these bytes, which a seal has vouched for: two thirds of the time of one by one, a third with msgspec.
 
     Raises:
         CorruptDatabase: Some are no document's bytes.
     """
-    # The collector would walk through what is being made, again and again, and find nothing.
-    was_enabled = gc.isenabled()
-    gc.disable()
     try:
-        found = msgpack.unpackb(
-            b"".join((ARRAY_32, len(bodies).to_bytes(4, "big"), *bodies)), ext_hook=read_extension
-        )
+        found = _decode(b"".join((ARRAY_32, len(bodies).to_bytes(4, "big"), *bodies)))
         if set(map(type, found)) <= {dict}:
             return found  # type: ignore[no-any-return]
     except Exception:
         pass
+    # One of them is wrong: the careful way says so.
+    return [decode(body) for body in bodies]
+
+
+def _decoder() -> Callable[[bytes], Any]:
+    """msgspec's, where it is installed: it needs half the time of msgpack's."""
+    try:
+        from msgspec.msgpack import Decoder
+    except ImportError:
+        return partial(msgpack.unpackb, ext_hook=read_extension)
+    decode_any: Callable[[bytes], Any] = Decoder(
+        ext_hook=lambda code, data: read_extension(code, bytes(data))
+    ).decode
+    return decode_any
+
+
+_decode = _decoder()
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Python's garbage collector at rest: it would walk through a page while it is made, again and again, and find nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if was_enabled:
             gc.enable()
-    # One of them is wrong: the careful way says so.
-    return [decode(body) for body in bodies]
 
 
 class Rows:
@@ -85,9 +106,9 @@ class DocumentColumn:
 
     def array(self, bodies: Sequence[bytes | None], rows: Rows, describe: Callable[[int], str]) -> Any:
         """One array of the whole column. `describe` says which document a row has, for an error."""
-        present = [body for body in bodies if body is not None]
         if self.is_raw:
             return pa.array(bodies, self.column.arrow)
+        present = [body for body in bodies if body is not None]
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
         documents: list[Any] = decode_many(present)

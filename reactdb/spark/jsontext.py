@@ -33,11 +33,43 @@ _quoted = json.encoder.encode_basestring
 
 def json_of(value: Any) -> str:
     """The JSON text of a document or a value."""
+    if _quick is not None and _is_plain(value):
+        data: bytes = _quick(value)
+        # It writes null for a NaN, too.
+        if b"null" not in data:
+            return data.decode()
     try:
         return _PLAIN.encode(value)
     except (TypeError, ValueError):
         # Something that JSON has no word for, or a float that is no number.
         return _written(value)
+
+
+def _quick_encoder() -> Callable[[Any], bytes] | None:
+    """msgspec's, where it is installed: a tenth of the time. It has other texts for dates and such, so those are not its."""
+    try:
+        from msgspec.json import Encoder
+    except ImportError:
+        return None
+    encode: Callable[[Any], bytes] = Encoder().encode
+    return encode
+
+
+_SIMPLE = frozenset((str, int, float, bool, type(None)))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether there is nothing in it that JSON has no word for."""
+    kind = type(value)
+    if kind is dict:
+        value = value.values()
+    elif kind is not list:
+        return kind in _SIMPLE
+    kinds = set(map(type, value))
+    return kinds <= _SIMPLE or all(map(_is_plain, value))
+
+
+_quick = _quick_encoder()
 
 
 def text_of(value: Any) -> str:

@@ -17,7 +17,7 @@ from pyspark.sql import types as spark
 from reactdb.errors import HistoryDiverged, InvalidOption
 from reactdb.spark.changes import check_type, finished
 from reactdb.spark.columns import Struct, arrow_schema, column_for
-from reactdb.spark.documents import DocumentColumn, Rows
+from reactdb.spark.documents import DocumentColumn, Rows, without_collector
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
@@ -134,18 +134,20 @@ class DocumentRows:
         ) as engine:
             start: bytes | None = part.start
             while start is not None:
-                with engine.snapshot() as snapshot:
-                    if start == part.start:
-                        exports.check_same(engine, snapshot, part.database_id, part.seq)
-                    table = snapshot.catalogue.by_id.get(part.table_id)
-                    if table is None:
-                        raise HistoryDiverged(
-                            f"{part.path}: the table was dropped, and compaction has removed it since"
-                        )
-                    page = exports.documents(snapshot, table, part.seq, start, part.stop)
-                start = page.next_start
-                if page.keys:
-                    yield self.batch(page.keys, page.bodies, table.name, part.path)
+                with without_collector():
+                    with engine.snapshot() as snapshot:
+                        if start == part.start:
+                            exports.check_same(engine, snapshot, part.database_id, part.seq)
+                        table = snapshot.catalogue.by_id.get(part.table_id)
+                        if table is None:
+                            raise HistoryDiverged(
+                                f"{part.path}: the table was dropped, and compaction has removed it since"
+                            )
+                        page = exports.documents(snapshot, table, part.seq, start, part.stop)
+                    start = page.next_start
+                    made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
+                if made is not None:
+                    yield made
 
     def batch(self, keys: Sequence[bytes], bodies: Sequence[bytes], table: str, path: str) -> Any:
         """One page as a batch."""

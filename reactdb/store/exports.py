@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from reactdb.change import INSERT
@@ -31,7 +32,7 @@ from reactdb.store.sqlite import ADVICE, file_bytes
 
 # Rows of a page. More cost more each: what is decoded from them together keeps Python's garbage collector busy.
 PAGE_ROWS = 1_000
-# A page ends early at so many bytes of documents. Looked at after each FETCH_ROWS.
+# A page ends early at so many bytes of documents. Looked at after FETCH_ROWS, twice as many, and so on.
 PAGE_BYTES = 8 * 1024 * 1024
 FETCH_ROWS = 125
 # A key that changed more often than this since is taken back by itself, row by row.
@@ -40,8 +41,6 @@ LONG_HISTORY = 20_000
 LOG = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
 OLD = ", p.body, p.seal"
 JOIN_OLD = " LEFT JOIN log p ON p.seq = l.prev"
-# Without an old document and its seal, as many columns.
-NO_OLD = ", NULL, NULL"
 CHANGES = "SELECT {columns} FROM log l{join} WHERE l.seq > ? AND l.seq <= ?{where} ORDER BY l.seq LIMIT ?"
 # As `snapshot.TABLE_CHANGES`: by the marks of one table.
 TABLE_CHANGES = (
@@ -64,7 +63,7 @@ BACK = (
     " SELECT seq FROM heads WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
     " UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
     " UNION ALL SELECT l.prev FROM back b JOIN log l ON l.seq = b.seq WHERE b.seq > ?4 AND l.prev IS NOT NULL)"
-    f" SELECT {LOG}{NO_OLD} FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
+    f" SELECT {LOG} FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
 )
 SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
@@ -97,7 +96,7 @@ class Pin:
 
 
 class Columns(NamedTuple):
-    """Log entries, column by column. `olds` are None where they were not asked for."""
+    """Log entries, column by column. `olds` is empty where they were not asked for."""
 
     seqs: Sequence[int]
     table_ids: Sequence[int]
@@ -217,7 +216,7 @@ def changes(
     oldest = low_water(connection)
     if since < oldest:
         raise HistoryLost(since, oldest + 1)
-    columns, join = (LOG + OLD, JOIN_OLD) if with_old else (LOG + NO_OLD, "")
+    columns, join = (LOG + OLD, JOIN_OLD) if with_old else (LOG, "")
     if table_ids is not None and len(table_ids) == 1:
         cursor = connection.execute(
             TABLE_CHANGES.format(columns=columns, join=join),
@@ -236,29 +235,33 @@ def changes(
         raise not_whole(snapshot, since, until)
     if not rows:
         return None, until
-    found = list(zip(*rows, strict=True))
-    olds = found[11]
-    if not are_entries_whole(found) or (with_old and found[2].count(INSERT) != olds.count(None)):
+    found: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    if not with_old:
+        found += ((), ())
+    if not are_entries_whole(found) or (with_old and found[2].count(INSERT) != found[11].count(None)):
         raise not_whole(snapshot, since, last)
-    return Columns._make((*found[:10], olds)), position
+    return Columns._make((*found[:10], found[11])), position
 
 
 def fetch(cursor: Any, limit: int, body: int) -> tuple[list[tuple[Any, ...]], bool]:
     """Rows of a cursor, at most a page; and whether those were all."""
     rows: list[tuple[Any, ...]] = []
-    size = 0
+    size, count = 0, FETCH_ROWS
+    body_of = itemgetter(body)
     while len(rows) < limit:
-        part = cursor.fetchmany(FETCH_ROWS)
+        part = cursor.fetchmany(count)
         rows += part
-        if len(part) < FETCH_ROWS:
+        if len(part) < count:
             return rows, True
         try:
-            size += sum([len(row[body]) for row in part if row[body] is not None])
+            size += sum(map(len, filter(None, map(body_of, part))))
         except TypeError:
             # Damage, which is found when it is verified.
             pass
         if size >= PAGE_BYTES:
             break
+        # Where documents are small, twice as many in one call.
+        count = count * 2 if size < PAGE_BYTES // 8 else FETCH_ROWS
     cursor.close()
     return rows, len(rows) >= limit
 
@@ -332,7 +335,7 @@ def _taken_back(snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[b
             if body is not None:
                 found[key] = body
         return found
-    columns = list(zip(*rows, strict=True))
+    columns: list[Sequence[Any]] = [*zip(*rows, strict=True), (), ()]
     if not are_entries_whole(columns) or set(columns[1]) != {table.id}:
         raise not_whole(snapshot, seq, head_seq(snapshot.connection))
     seqs, kinds, prevs, entry_keys, bodies = columns[0], columns[2], columns[4], columns[6], columns[7]
