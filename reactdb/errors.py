@@ -232,8 +232,8 @@ class HistoryLost(FeedError):
     Recover by reading a snapshot and continuing from its seq.
     """
 
-    def __init__(self, since: int, oldest: int) -> None:
-        super().__init__(f"changes since seq {since} are gone; the log starts at seq {oldest}")
+    def __init__(self, since: int, oldest: int, where: str = "", advice: str = "") -> None:
+        super().__init__(f"{where}changes since seq {since} are gone; the log starts at seq {oldest}{advice}")
         self.since = since
         self.oldest = oldest
 

@@ -67,12 +67,19 @@ NAMES: Final = (
     "allowNetwork",
     #
     "maxChangesPerTrigger",
+    "startingOffsets",
+    "checkpointLocation",
     "primaryKey",
-    "origin",
+    "conflict",
+    "nulls",
+    "uuidFields",
+    "deleteField",
     "durability",
-    "writeMode",
-    "queryId",
-    "stageDirectory",
+    "origin",
+    "stagingPath",
+    "inlineBytes",
+    "txnAppId",
+    "txnVersion",
 )
 _KNOWN: Final = {name.lower(): name for name in NAMES}
 
@@ -205,7 +212,7 @@ def parse(given: Mapping[str, str]) -> Options:
         min_partitions=_number(values, "minpartitions", 1, least=1),
         pushdown=_flag(values, "pushdown", True),
         fail_on_data_loss=_flag(values, "failondataloss", True),
-        busy_timeout_s=_number(values, "busytimeout", 5, least=0),
+        busy_timeout_s=_seconds(values, "busytimeout", 5.0),
         allow_network=_flag(values, "allownetwork", False),
         others=tuple(sorted((name, value) for name, value in values.items() if name not in used)),
     )
@@ -274,6 +281,19 @@ def _number(values: Mapping[str, str], name: str, default: int, *, least: int) -
     if number < least:
         raise InvalidOption(f"option {_KNOWN[name]} is a whole number of at least {least}, not {word(given)}")
     return number
+
+
+def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
+    given = values.get(name, str(default))
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86_400:
+        raise InvalidOption(
+            f"option {_KNOWN[name]} is a number of seconds from 0 to 86400, not {word(given)}"
+        )
+    return seconds
 
 
 _UNITS: Final = {

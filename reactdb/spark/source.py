@@ -11,7 +11,6 @@ Rule of this file: it decides who answers. `changes` and `snapshot` read, `strea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -66,15 +65,19 @@ class ReactdbSource(DataSource):
         )
 
     def streamReader(self, schema: StructType) -> Any:
-        return import_module("reactdb.spark.stream").StreamReader(
-            schema, self.parsed, is_inferred=self.is_inferred
-        )
+        from reactdb.spark.stream import StreamReader
+
+        return StreamReader(schema, self.parsed, is_inferred=self.is_inferred)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        return import_module("reactdb.spark.write").BatchWriter(schema, self.parsed, overwrite=overwrite)
+        from reactdb.spark.write import BatchWriter
+
+        return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        return import_module("reactdb.spark.write").StreamWriter(schema, self.parsed, overwrite=overwrite)
+        from reactdb.spark.write import StreamWriter
+
+        return StreamWriter(self.options, schema, overwrite)
 
 
 class BatchReader(DataSourceReader):

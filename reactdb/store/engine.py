@@ -46,6 +46,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("reactdb")
 
+EMPTY = "it is empty, and read_only=True makes no database"
+
 GET_LIVE = (
     "SELECT l.body, l.seal FROM heads h CROSS JOIN tables t ON t.id = h.table_id LEFT JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key = ? AND t.dropped IS NULL"
@@ -94,7 +96,7 @@ class Engine:
             # Where nobody could look before, it is done now.
             version = schema.identify(connection, self.path) if is_wal else self._look(connection)
             if self.read_only and version == 0:
-                raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
+                raise CannotOpen(self.path, EMPTY)
             sqlite.configure(connection, reader=self.read_only)
             if self.read_only:
                 schema.show_as_today(connection, version)

@@ -66,6 +66,7 @@ BACK = (
     f" SELECT {LOG} FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
 )
 SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
+LAST_COMMIT = "SELECT seq FROM log WHERE seq > ? AND seq <= ? AND step = 0 ORDER BY seq DESC LIMIT 1"
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
 
 
@@ -132,16 +133,21 @@ def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = Fals
 def pin(engine: Engine) -> Pin:
     """Where the file stands now."""
     with engine.snapshot() as snapshot:
-        connection = snapshot.connection
-        seq = head_seq(connection)
-        return Pin(
-            engine.path,
-            engine.database_id,
-            epoch_at(connection, seq),
-            seq,
-            low_water(connection),
-            file_bytes(engine.path) + file_bytes(engine.path + "-wal"),
-        )
+        return pin_of(engine, snapshot)
+
+
+def pin_of(engine: Engine, snapshot: Snapshot) -> Pin:
+    """Where the file stands as of a snapshot."""
+    connection = snapshot.connection
+    seq = head_seq(connection)
+    return Pin(
+        engine.path,
+        engine.database_id,
+        epoch_at(connection, seq),
+        seq,
+        low_water(connection),
+        file_bytes(engine.path) + file_bytes(engine.path + "-wal"),
+    )
 
 
 def check_same(engine: Engine, snapshot: Snapshot, database_id: str, seq: int) -> None:
@@ -176,6 +182,15 @@ def first_of_commit(snapshot: Snapshot, seq: int) -> int:
     """The first seq at or after `seq` that begins a commit; one past the newest where there is none."""
     row = snapshot.connection.execute(NEXT_COMMIT, (seq - 1,)).fetchone()
     return head_seq(snapshot.connection) + 1 if row is None else int(row[0])
+
+
+def last_commit_end(snapshot: Snapshot, since: int, until: int) -> int | None:
+    """The last seq with since < seq <= until that ends a commit; None where one commit goes on through all of them.
+
+    The newest change of the log ends one, too, but `until` is taken to be before it.
+    """
+    row = snapshot.connection.execute(LAST_COMMIT, (since + 1, until + 1)).fetchone()
+    return None if row is None else int(row[0]) - 1
 
 
 def time_of(snapshot: Snapshot, seq: int) -> int | None:

@@ -1,0 +1,260 @@
+"""From rows to documents: the columns of an Arrow batch as the dicts that are stored.
+
+Spark cannot tell a field that is missing from one that is null. A document can, so one of the two is chosen: by default a
+null field of a row or of a struct is left out. In an array a null keeps its place, in a map it keeps its key.
+
+Rule of this file: no value changes on the way. What a document cannot hold is refused when the plan is made, by its type; the
+few values that only show in a row (a year past 9999) are refused there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from pyspark.sql import types as spark_types
+
+from reactdb.errors import InvalidDocument, InvalidOption, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Values = Callable[[pa.Array], list[Any]]
+
+# Rows that become dicts at a time: with ten times as many, the garbage collector adds 40% of the time.
+ROWS_AT_ONCE = 1_000
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+PLAIN_TYPES = (
+    spark_types.NullType,
+    spark_types.BooleanType,
+    spark_types.ByteType,
+    spark_types.ShortType,
+    spark_types.IntegerType,
+    spark_types.LongType,
+    spark_types.FloatType,
+    spark_types.DoubleType,
+    spark_types.DecimalType,
+    spark_types.StringType,
+    spark_types.CharType,
+    spark_types.VarcharType,
+    spark_types.BinaryType,
+    spark_types.DateType,
+    spark_types.DayTimeIntervalType,
+)
+
+ADVICE = {
+    spark_types.TimestampNTZType: "it names no moment: cast it to TIMESTAMP, or to STRING",
+    spark_types.YearMonthIntervalType: "it has no fixed length: cast it to INT, or to STRING",
+    spark_types.CalendarIntervalType: "it has no fixed length: cast it to STRING",
+}
+
+
+class DocumentMaker:
+    """Makes documents of the batches of one schema. Made once a task.
+
+    Args:
+        schema: Of the rows.
+        keeps_nulls: A null field stays in the document as None; otherwise it is left out.
+        uuid_fields: Columns of text that are stored as UUIDs.
+
+    Raises:
+        InvalidOption: A column has a type that documents do not have, or two have one name.
+    """
+
+    def __init__(
+        self, schema: spark_types.StructType, *, keeps_nulls: bool = False, uuid_fields: tuple[str, ...] = ()
+    ) -> None:
+        self._names = checked_names(schema, "the rows")
+        self._keeps_nulls = keeps_nulls
+        self._values = [maker_of(field.dataType, field.name, keeps_nulls) for field in schema.fields]
+        for name in uuid_fields:
+            if name not in self._names or not isinstance(schema[name].dataType, spark_types.StringType):
+                raise InvalidOption(f"uuidFields names {name!r}, which is no column of text")
+            self._values[self._names.index(name)] = uuids_of(name)
+
+    def documents(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
+        """The rows of a batch as documents, a list of at most `ROWS_AT_ONCE` at a time."""
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            part = batch.slice(start, ROWS_AT_ONCE)
+            columns = [values(column) for values, column in zip(self._values, part.columns, strict=True)]
+            yield dicts(self._names, columns, part.num_rows, self._keeps_nulls)
+
+
+def checked_names(struct: spark_types.StructType, place: str) -> list[str]:
+    """The names of the fields, each of them once."""
+    names = list(struct.names)
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidOption(
+                f"{place} have two fields called {name!r}, of which a document keeps one: rename one"
+            )
+    return names
+
+
+def dicts(names: list[str], columns: list[list[Any]], count: int, keeps_nulls: bool) -> list[dict[str, Any]]:
+    """Columns turned into dicts, one a row."""
+    if not names:
+        return [{} for _ in range(count)]
+    rows = zip(*columns, strict=True)
+    if keeps_nulls:
+        return [dict(zip(names, row, strict=True)) for row in rows]
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows
+    ]
+
+
+def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> Values:
+    """What makes a list of Python values of an Arrow column of this type. `place` is for the sentence.
+
+    Raises:
+        InvalidOption: Documents have no such values.
+    """
+    if isinstance(data_type, spark_types.StructType):
+        return structs_of(data_type, place, keeps_nulls)
+    if isinstance(data_type, spark_types.ArrayType):
+        return lists_of(maker_of(data_type.elementType, f"{place}[]", keeps_nulls))
+    if isinstance(data_type, spark_types.MapType):
+        if not isinstance(data_type.keyType, spark_types.StringType):
+            raise InvalidOption(
+                f"column {place} is a map with keys of type {data_type.keyType.simpleString()}; a document has keys of text: "
+                "cast them to STRING, or make it an array of structs"
+            )
+        return maps_of(maker_of(data_type.valueType, f"{place}{{}}", keeps_nulls))
+    if isinstance(data_type, spark_types.TimestampType):
+        return timestamps_of(place)
+    if isinstance(data_type, spark_types.TimeType):
+        return times
+    if isinstance(data_type, spark_types.VariantType):
+        return variants
+    if isinstance(data_type, PLAIN_TYPES):
+        return plain
+    advice = ADVICE.get(type(data_type), "documents have no such values: cast it")
+    raise InvalidOption(f"column {place} is of type {data_type.simpleString()}: {advice}")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Columns of one type
+
+
+def plain(column: pa.Array) -> list[Any]:
+    return list(column.to_pylist())
+
+
+def timestamps_of(place: str) -> Values:
+    import pyarrow as pa
+
+    def timestamps(column: pa.Array) -> list[Any]:
+        """Aware, in UTC. By way of the numbers: a named zone would be asked for its offset at each of them."""
+        numbers = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+        try:
+            return [None if n is None else EPOCH + timedelta(microseconds=n) for n in numbers]
+        except OverflowError:
+            raise InvalidDocument(
+                f"column {place} has a timestamp outside the years 1 to 9999, which a document cannot hold"
+            ) from None
+
+    return timestamps
+
+
+def times(column: pa.Array) -> list[Any]:
+    import pyarrow as pa
+
+    # Without `safe=False`: a time with nanoseconds is refused, not cut.
+    return list(column.cast(pa.time64("us")).to_pylist())
+
+
+def variants(column: pa.Array) -> list[Any]:
+    """VARIANT arrives as its two parts."""
+    found = [
+        None
+        if one is None
+        else spark_types.VariantVal(bytes(one["value"]), bytes(one["metadata"])).toPython()
+        for one in column.to_pylist()
+    ]
+    return [aware(value) for value in found]
+
+
+def aware(value: Any) -> Any:
+    """The value with its moments in UTC, whatever their zone."""
+    if isinstance(value, dict):
+        return {name: aware(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [aware(inner) for inner in value]
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC)
+    return value
+
+
+def uuids_of(name: str) -> Values:
+    def uuids(column: pa.Array) -> list[Any]:
+        found: list[Any] = column.to_pylist()
+        for place, text in enumerate(found):
+            if text is not None:
+                try:
+                    found[place] = UUID(text)
+                except ValueError:
+                    raise InvalidDocument(f"column {name}: {shown(text)} is not a UUID") from None
+        return found
+
+    return uuids
+
+
+def structs_of(struct: spark_types.StructType, place: str, keeps_nulls: bool) -> Values:
+    names = checked_names(struct, f"the structs of column {place}")
+    makers = [maker_of(field.dataType, f"{place}.{field.name}", keeps_nulls) for field in struct.fields]
+
+    def structs(column: pa.Array) -> list[Any]:
+        fields = [make(field) for make, field in zip(makers, column.flatten(), strict=True)]
+        found: list[Any] = list(dicts(names, fields, len(column), keeps_nulls))
+        return without_nulls(column, found)
+
+    return structs
+
+
+def lists_of(make: Values) -> Values:
+    import pyarrow.compute as pc
+
+    def lists(column: pa.Array) -> list[Any]:
+        inner = make(column.flatten())
+        found: list[Any] = []
+        start = 0
+        for length in pc.list_value_length(column).to_pylist():
+            if length is None:
+                found.append(None)
+            else:
+                found.append(inner[start : start + length])
+                start += length
+        return found
+
+    return lists
+
+
+def maps_of(make: Values) -> Values:
+    def maps(column: pa.Array) -> list[Any]:
+        # The keys and items of a slice are those of the whole.
+        offsets = column.offsets.to_pylist()
+        first, count = offsets[0], offsets[-1] - offsets[0]
+        keys = column.keys.slice(first, count).to_pylist()
+        items = make(column.items.slice(first, count))
+        found: list[Any] = [
+            dict(zip(keys[start - first : stop - first], items[start - first : stop - first], strict=True))
+            for start, stop in pairwise(offsets)
+        ]
+        return without_nulls(column, found)
+
+    return maps
+
+
+def without_nulls(column: pa.Array, found: list[Any]) -> list[Any]:
+    """The values, with None where the column is null."""
+    if column.null_count:
+        return [
+            None if is_null else value
+            for is_null, value in zip(column.is_null().to_pylist(), found, strict=True)
+        ]
+    return found

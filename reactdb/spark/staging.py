@@ -1,0 +1,243 @@
+"""Staging: what the tasks of a write have made ready, kept until the commit takes it in.
+
+Tasks run side by side, on several machines perhaps, and may be retried: none of them may write to the database. Each puts its
+documents, encoded already, into a part: inside the message that Spark carries to the commit while they are few, otherwise in a
+file in a folder that all machines see. The commit reads the parts in their order, and removes the folder. A part that is not
+what the task has written (cut off, exchanged) is refused as a whole.
+
+    part  = page*                          page = length (4 bytes) crc (4 bytes) msgpack of [[key, ...], [document, ...]]
+
+Rule of this file: bytes in, bytes out. What a document is, and where it goes, others know.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import secrets
+import shutil
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from zlib import crc32
+
+import msgpack
+from pyspark.sql.datasource import WriterCommitMessage
+
+from reactdb.errors import StorageError
+
+logger = logging.getLogger("reactdb")
+
+Page = tuple[list[bytes], list[bytes]]
+
+HEAD = struct.Struct(">II")
+MAKE_ATTEMPTS = 20
+
+# A message goes through the driver's memory: a thousand tasks with as much as this make 256 MB there.
+INLINE_BYTES = 256 * 1024
+
+# A folder in which nothing has happened for so long was left by a driver that was killed. No job stages for a week.
+FORGOTTEN_S = 7 * 86_400
+
+
+@dataclass(frozen=True)
+class Part(WriterCommitMessage):
+    """What one task has staged.
+
+    Attributes:
+        documents, size_bytes: How much it is.
+        checksum: CRC-32 of the checksums of its pages.
+        inline: The pages, or None where they are in the file `path`.
+        folder: Of the job.
+        query: Id of the streaming query that the task belongs to; empty outside of one.
+    """
+
+    documents: int
+    size_bytes: int
+    checksum: int
+    inline: bytes | None
+    path: str
+    folder: str
+    query: str = ""
+
+
+class PartWriter:
+    """Takes a task's pages. Use it as a context manager: a task that fails leaves no file.
+
+    Args:
+        folder: The job's, where a file goes if it comes to one. It is not made here: if it is missing, the job is over, and
+            a task that has not heard of it leaves nothing behind.
+        name: The beginning of the file's name; each attempt of a task has a file of its own.
+    """
+
+    def __init__(self, folder: Path, name: str, *, inline_bytes: int = INLINE_BYTES) -> None:
+        self._folder = folder
+        self._path = folder / f"{name}-{secrets.token_hex(4)}.part"
+        self._inline_bytes = inline_bytes
+        self._pages: list[bytes] = []
+        self._file: int | None = None
+        self._documents = 0
+        self._size_bytes = 0
+        self._checksum = 0
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._close()
+        if kind is not None:
+            with suppress(FileNotFoundError):
+                self._path.unlink()
+
+    def add(self, keys: Sequence[bytes], bodies: Sequence[bytes]) -> None:
+        """Stage documents: their keys and bytes, side by side."""
+        if not keys:
+            return
+        packed: bytes = msgpack.packb((list(keys), list(bodies)))
+        checksum = crc32(packed)
+        page = HEAD.pack(len(packed), checksum) + packed
+        self._documents += len(keys)
+        self._size_bytes += len(page)
+        self._checksum = crc32(checksum.to_bytes(4, "big"), self._checksum)
+        self._pages.append(page)
+        if self._file is not None or self._size_bytes > self._inline_bytes:
+            self._flush()
+
+    def part(self, query: str = "") -> Part:
+        """What was staged, as a message to the commit.
+
+        Raises:
+            StorageError: The last of it could not be written.
+        """
+        inline = None if self._file is not None else b"".join(self._pages)
+        self._close()
+        path = "" if inline is not None else str(self._path)
+        return Part(self._documents, self._size_bytes, self._checksum, inline, path, str(self._folder), query)
+
+    def _flush(self) -> None:
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            data = memoryview(b"".join(self._pages))
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            raise StorageError(
+                f"cannot stage documents in {self._folder}: {error.strerror}; it has to be a folder that every executor can "
+                "write to (option stagingPath)"
+            ) from error
+        self._pages.clear()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            os.close(file)
+
+
+def pages(part: Part) -> Iterator[Page]:
+    """The pages of a part, as they were staged, one after the other.
+
+    Raises:
+        StorageError: The file is missing, or is not what the task has written. This may show at its end only, so the caller
+            takes in all of a part or nothing.
+    """
+    documents = size_bytes = checksum = 0
+    with _opened(part) as source:
+        while head := source.read(HEAD.size):
+            if len(head) < HEAD.size:
+                size_bytes += len(head)
+                break
+            length, crc = HEAD.unpack(head)
+            packed = source.read(length)
+            if crc32(packed) != crc:
+                break
+            keys, bodies = msgpack.unpackb(packed)
+            documents += len(keys)
+            size_bytes += HEAD.size + length
+            checksum = crc32(crc.to_bytes(4, "big"), checksum)
+            yield keys, bodies
+    if (documents, size_bytes, checksum) != (part.documents, part.size_bytes, part.checksum):
+        where = part.path or "of a message"
+        raise StorageError(
+            f"the staged documents {where} are not what the task has written; nothing was written"
+        )
+
+
+def _opened(part: Part) -> BinaryIO:
+    if part.inline is not None:
+        return io.BytesIO(part.inline)
+    try:
+        return open(part.path, "rb")
+    except OSError as error:
+        raise StorageError(
+            f"cannot read the staged documents {part.path}: {error.strerror}; the folder has to be one that the executors and "
+            "the driver share (option stagingPath)"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Folders
+
+
+def staging_folder(path: str, parent: str | None = None) -> Path:
+    """Where writes to the database `path` stage: a folder of their own beside the file, or in the folder `parent`.
+
+    Hidden, so that whoever looks for databases in the folder does not look there.
+    """
+    return Path(parent or Path(path).parent) / f".{Path(path).name}-staging"
+
+
+def folder_name(text: str) -> str:
+    """A name for a folder that is this text's alone, and can still be read."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[-40:]
+    return f"{plain}-{crc32(text.encode()):08x}"
+
+
+def make(folder: Path) -> None:
+    """Make a job's folder, before its tasks begin.
+
+    Raises:
+        StorageError: It cannot be made.
+    """
+    try:
+        for attempt in range(MAKE_ATTEMPTS):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                return
+            except FileNotFoundError:
+                # Another job was the last to stage there, and has removed the folder above between our two steps.
+                if attempt + 1 == MAKE_ATTEMPTS:
+                    raise
+    except OSError as error:
+        raise StorageError(
+            f"cannot make the folder {folder} to stage documents in: {error.strerror}; option stagingPath names another place"
+        ) from error
+
+
+def remove(folder: Path) -> None:
+    """Remove a job's folder, what others have forgotten beside it, and the staging folder if it is empty then.
+
+    Never raises: what was committed stays committed, also where a file cannot be removed.
+    """
+    above = folder.parent
+    gone = above / f"gone-{secrets.token_hex(4)}"
+    try:
+        # In one step: a task that does not know yet that it was given up finds no folder to put a file in.
+        folder.rename(gone)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        logger.warning("the staged files in %s cannot be removed: %s", folder, error.strerror)
+    shutil.rmtree(gone, ignore_errors=True)
+    with suppress(OSError):
+        for other in above.iterdir():
+            if time.time() - other.stat().st_mtime > FORGOTTEN_S:
+                shutil.rmtree(other, ignore_errors=True)
+        # Not empty while another job is staging.
+        above.rmdir()

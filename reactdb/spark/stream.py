@@ -1,0 +1,260 @@
+"""Streaming: `spark.readStream.format("reactdb").option("read", "changes")`.
+
+On the driver, `latestOffset` says how far the next batch goes: in each file of the fleet to its newest change, or less far where
+the trigger has a limit. `partitions` turns the two ends into slices of the log, which the executors read as they do in a batch.
+Everything that a restart needs is in the offsets. So a batch that Spark asks for again has the same changes again, and a sink
+that knows the batch, or takes it in whole, has each change exactly once.
+
+Rule of this file: nothing is kept between two calls but what can be read again. `commit` says nothing that could be relied on: it
+comes one batch late, and never for the last batch of AvailableNow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from reactdb.errors import CannotOpen, InvalidOption, word
+from reactdb.spark import fleet
+from reactdb.spark.changes import ChangeRows, since_of, slice_of, splits_of
+from reactdb.spark.options import Options
+from reactdb.spark.partitions import ChangeSlice, Split
+from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
+from reactdb.store import exports
+from reactdb.store.engine import Engine
+from reactdb.store.epochs import Epoch, epoch_at, epochs
+from reactdb.store.exports import Pin
+from reactdb.store.snapshot import Snapshot
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One streaming query's reader. Spark keeps it on the driver, and sends copies to the executors for `read`.
+
+    Args:
+        schema: Of the rows, as for a batch read of changes.
+        options: `maxChangesPerTrigger` and `startingOffsets` besides those of a batch.
+        is_inferred: The schema was made by looking at the files.
+
+    Raises:
+        InvalidOption: The options are not those of a stream.
+    """
+
+    def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
+        if not options.is_changes:
+            raise InvalidOption('a stream reads changes: add .option("read", "changes")')
+        if options.end is not None:
+            raise InvalidOption(
+                "a stream has no end: leave out endSeq and its like, and stop it by its trigger"
+            )
+        self.options = options
+        self.limit = max_changes(options)
+        self.begins_at = starting_offsets(options)
+        self._rows = (schema, is_inferred)
+        self._target: dict[str, int] | None = None
+        self._newest: dict[str, Any] | None = None
+        # The user hears of a wrong schema now, and not from an executor.
+        self._change_rows()
+
+    def _change_rows(self) -> ChangeRows:
+        schema, is_inferred = self._rows
+        return ChangeRows(schema, self.options, is_inferred=is_inferred)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # On the driver
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins: in each file that is there, before its first change, after its newest,
+        or where the options say."""
+        found: dict[str, Position] = {}
+        for path in fleet.files_of(self.options):
+            with self._snapshot(path) as (engine, snapshot):
+                pin = exports.pin_of(engine, snapshot)
+                seq = pin.seq if self.begins_at == "latest" else since_of(self.options, pin, snapshot)
+                if seq > pin.seq:
+                    raise InvalidOption(
+                        f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
+                    )
+                found[path] = Position(pin.database_id, epoch_at(snapshot.connection, seq), seq, seq)
+        return to_offset(found)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes; `start` itself where there is nothing new.
+
+        Raises:
+            HistoryDiverged, HistoryLost, CannotOpen: A file is not what the stream has read, and does not go on from it.
+        """
+        positions = from_offset(start)
+        looks = {path: look for path in self._paths(positions) if (look := self._look(path, positions))}
+        self._newest = to_offset({path: look.position(look.pin.seq) for path, look in looks.items()})
+        targets = {path: look.pin.seq for path, look in looks.items()}
+        if self._target is not None:
+            targets = {path: min(seq, self._target.get(path, 0)) for path, seq in targets.items()}
+        found = dict(positions)
+        for path, seq in self._ends(looks, targets, limit).items():
+            if seq > looks[path].begin:
+                found[path] = looks[path].position(seq)
+        return to_offset(found) if is_behind(positions, found) else start
+
+    def _paths(self, positions: Mapping[str, Position]) -> list[str]:
+        """The files that there are now, and those that there were."""
+        try:
+            files = fleet.files_of(self.options)
+        except CannotOpen:
+            if not positions:
+                raise
+            files = []
+        return sorted({*files, *positions})
+
+    def _look(self, path: str, positions: Mapping[str, Position]) -> Look | None:
+        """A file as it is now; None of one that is gone, where data may be lost."""
+        position = positions.get(path)
+        if position is not None and not os.path.exists(path):
+            if not self.options.fail_on_data_loss:
+                return None
+            raise CannotOpen(
+                path,
+                f"it is gone, and the stream has read it up to seq {position.seq} (option failOnDataLoss=false goes on with the "
+                "other files)",
+            )
+        with self._snapshot(path) as (engine, snapshot):
+            pin = exports.pin_of(engine, snapshot)
+            # Of a file that has come since, all that it has is new.
+            begin = (
+                pin.oldest if position is None else self._checked(engine, snapshot, position, position.seq)
+            )
+            return Look(pin, begin, epochs(snapshot.connection))
+
+    def _ends(
+        self, looks: Mapping[str, Look], targets: Mapping[str, int], limit: ReadLimit
+    ) -> dict[str, int]:
+        """How far each file is read. Within the limit: between two commits, unless a commit is larger than that."""
+        available = {path: max(0, targets[path] - look.begin) for path, look in looks.items()}
+        if isinstance(limit, ReadAllAvailable):
+            return {path: looks[path].begin + count for path, count in available.items()}
+        if not isinstance(limit, ReadMaxRows):
+            raise InvalidOption(f"a stream of changes knows no limit of the kind {type(limit).__name__}")
+        # Every batch begins with another file.
+        paths = list(available)
+        turn = sum(look.begin for look in looks.values()) % max(1, len(paths))
+        taken = shares({path: available[path] for path in paths[turn:] + paths[:turn]}, limit.max_rows)
+        ends = {}
+        for path, count in taken.items():
+            begin = looks[path].begin
+            ends[path] = begin + count
+            if 0 < count < available[path]:
+                with self._snapshot(path) as (_, snapshot):
+                    ends[path] = exports.last_commit_end(snapshot, begin, begin + count) or begin + count
+        return ends
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all that this query reads."""
+        found = {}
+        for path in self._paths({}):
+            with self._snapshot(path) as (engine, snapshot):
+                found[path] = exports.pin_of(engine, snapshot).seq
+        self._target = found
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable() if self.limit is None else ReadMaxRows(self.limit)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For the progress report: the newest changes that `latestOffset` has seen."""
+        return self._newest
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
+        """The batch between two offsets as slices of the log.
+
+        Raises:
+            HistoryDiverged, HistoryLost, CannotOpen: As for `latestOffset`, which Spark does not ask first for a batch that
+                was begun before a restart.
+        """
+        before, slices = from_offset(start), []
+        for path, position in from_offset(end).items():
+            if path in before and before[path].seq >= position.seq:
+                continue
+            # Where the batch began is what its own end says. The start of the first batch is asked for again after a crash,
+            # and "latest" is another place then.
+            with self._snapshot(path) as (engine, snapshot):
+                pin = exports.pin_of(engine, snapshot)
+                since = self._checked(engine, snapshot, position, position.since)
+            part = slice_of(pin, since, position.seq)
+            if part is not None:
+                slices.append(part)
+        return splits_of(self.options, slices)
+
+    def _checked(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
+        return check(engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss)
+
+    @contextmanager
+    def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
+        # Opened anew each time: a file that was replaced shows, and nothing stays open while a query idles.
+        with (
+            exports.opened(
+                path, busy_timeout_s=self.options.busy_timeout_s, allow_network=self.options.allow_network
+            ) as engine,
+            engine.snapshot() as snapshot,
+        ):
+            yield engine, snapshot
+
+    # -----------------------------------------------------------------------------------------------------------
+    # On the executors
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one partition, as Arrow batches."""
+        assert isinstance(partition, Split)
+        slices = [part for part in partition.slices if isinstance(part, ChangeSlice)]
+        return self._change_rows().batches(slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A file as a trigger finds it: where it stands, where the next batch begins in it, and its history."""
+
+    pin: Pin
+    begin: int
+    history: list[Epoch]
+
+    def position(self, seq: int) -> Position:
+        """Of a batch from `begin` to `seq`."""
+        epoch = next(epoch.name for epoch in reversed(self.history) if epoch.since <= seq)
+        return Position(self.pin.database_id, epoch, min(self.begin, seq), seq)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Options that only streams have
+
+
+def max_changes(options: Options) -> int | None:
+    """`maxChangesPerTrigger`: how many changes of the log a batch has at most; None: no limit."""
+    text = options.other("maxChangesPerTrigger")
+    if text is None:
+        return None
+    try:
+        found = int(text)
+    except ValueError:
+        found = 0
+    if found < 1:
+        raise InvalidOption(f"option maxChangesPerTrigger is a whole number of at least 1, not {word(text)}")
+    return found
+
+
+def starting_offsets(options: Options) -> str:
+    """`startingOffsets`: "earliest", or "latest" for only what is written from now on."""
+    text = (options.other("startingOffsets") or "earliest").lower()
+    if text not in ("earliest", "latest"):
+        raise InvalidOption(f"option startingOffsets is one of earliest, latest, not {word(text)}")
+    if text == "latest" and options.start is not None:
+        raise InvalidOption("options startingOffsets and startSeq say the same thing twice: give one")
+    return text

@@ -1,0 +1,451 @@
+"""Writing: `df.write.format("reactdb")` and `df.writeStream.format("reactdb")`.
+
+The tasks make documents of their rows and stage them, side by side. One commit, on the driver, puts all of them into the
+database in one transaction: a batch is there whole or not at all, and is told to feeds as one change of the whole. A batch of a
+stream leaves a receipt in the file, in the same transaction; Spark hands the same batch over again where it does not know how
+the commit ended, and a batch whose receipt is there is left alone.
+
+Rule of this file: tasks never open the database, and abort never takes back what was committed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+import reactdb
+from reactdb import codec
+from reactdb.change import DELETE, REPLACE
+from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
+from reactdb.spark import staging
+from reactdb.spark.row_documents import DocumentMaker
+from reactdb.spark.staging import Page, Part, PartWriter
+from reactdb.store.catalogue import TableInfo, check_name
+from reactdb.store.engine import EMPTY
+from reactdb.store.receipts import give_receipt, last_receipt
+from reactdb.store.transaction import WriteTransaction
+from reactdb.writing import Prepared, Tally, insert, prepare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Rows that are deleted at a time by an overwrite.
+ROWS_AT_ONCE = 1_000
+
+NAMES = (
+    "path",
+    "table",
+    "primaryKey",
+    "conflict",
+    "nulls",
+    "uuidFields",
+    "deleteField",
+    "durability",
+    "busyTimeout",
+    "origin",
+    "stagingPath",
+    "inlineBytes",
+    "checkpointLocation",
+    "txnAppId",
+    "txnVersion",
+)
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """The options of a write, checked. Their names in Spark are in camelCase.
+
+    Attributes:
+        path: Absolute, of the database file.
+        table: Name of the table, made where it is missing.
+        primary_key: Of the table, if it is made; None: that of the table, or "id".
+        conflict: As of `Table.insert`, where a key is taken.
+        nulls: "drop" or "keep" the null fields of rows and structs.
+        uuid_fields: Columns of text to be stored as UUIDs.
+        delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
+        durability, busy_timeout_s, origin: As of `reactdb.connect`.
+        staging_path: A folder to stage in that all machines see; None: the database's own.
+        inline_bytes: Up to this size, what a task has is carried by its message.
+        checkpoint: Of the stream; empty where Spark does not say.
+        sender, delivery: A name and a number that the caller has given to this write, so that it is not carried out twice.
+    """
+
+    path: str
+    table: str
+    primary_key: str | None
+    conflict: Literal["error", "replace", "update"]
+    nulls: str
+    uuid_fields: tuple[str, ...]
+    delete_field: str | None
+    durability: Literal["hard", "soft"]
+    busy_timeout_s: float
+    origin: str | None
+    staging_path: str | None
+    inline_bytes: int
+    checkpoint: str
+    sender: str | None
+    delivery: int
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> WriteOptions:
+        """Raises: InvalidOption, InvalidName."""
+        found = {name.lower(): value for name, value in options.items()}
+        unknown = sorted(found.keys() - {name.lower() for name in NAMES})
+        if unknown:
+            raise InvalidOption(
+                f"unknown option {word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
+            )
+        path, table = found.get("path"), found.get("table")
+        if not path:
+            raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
+        if not table:
+            raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
+        check_name("Table", table)
+        sender, delivery = found.get("txnappid"), found.get("txnversion")
+        if (sender is None) != (delivery is None):
+            raise InvalidOption("txnAppId and txnVersion belong together: give both, or neither")
+        return WriteOptions(
+            path=local_path(path),
+            table=table,
+            primary_key=found.get("primarykey") or None,
+            conflict=one_of(found, "conflict", ("error", "replace", "update")),  # type: ignore[arg-type]
+            nulls=one_of(found, "nulls", ("drop", "keep")),
+            uuid_fields=tuple(
+                name.strip() for name in found.get("uuidfields", "").split(",") if name.strip()
+            ),
+            delete_field=found.get("deletefield") or None,
+            durability=one_of(found, "durability", ("hard", "soft")),  # type: ignore[arg-type]
+            busy_timeout_s=number(found, "busyTimeout", 5.0, 86_400),
+            origin=found.get("origin") or None,
+            staging_path=None if not found.get("stagingpath") else local_path(found["stagingpath"]),
+            inline_bytes=int(number(found, "inlineBytes", staging.INLINE_BYTES, 1 << 30)),
+            checkpoint=found.get("checkpointlocation", ""),
+            sender=sender,
+            delivery=0 if delivery is None else whole_number("txnVersion", delivery),
+        )
+
+
+def one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    """The option, or the first of the words where it is not given."""
+    given = options.get(name.lower(), words[0])
+    if given.lower() not in words:
+        raise InvalidOption(f"{name} is {' or '.join(words)}, not {word(given)}")
+    return given.lower()
+
+
+def number(options: Mapping[str, str], name: str, default: float, most: float) -> float:
+    try:
+        found = float(options.get(name.lower(), default))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= most:
+        raise InvalidOption(f"{name} is a number from 0 to {most:g}, not {shown(options[name.lower()])}")
+    return found
+
+
+def whole_number(name: str, text: str) -> int:
+    try:
+        found = int(text)
+    except ValueError:
+        found = -1
+    if not 0 <= found < 1 << 63:
+        raise InvalidOption(f"{name} is a whole number from 0, not {shown(text)}")
+    return found
+
+
+def local_path(path: str) -> str:
+    """The absolute path of a file that this machine sees, also where Spark spells it as a URI."""
+    parts = urlparse(path)
+    if parts.scheme == "file":
+        path = unquote(parts.path)
+    elif parts.scheme and "://" in path:
+        raise InvalidOption(f"{path} is no file of this machine: reactdb writes to local or mounted files")
+    return os.path.abspath(path)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What Spark calls
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One `df.write`. Made on the driver, then copied to every task and to the commit.
+
+    Args:
+        options: Of the write.
+        schema: Of its rows.
+        overwrite: The rows become all that the table has.
+
+    Raises:
+        InvalidOption, InvalidName: Before anything runs.
+    """
+
+    is_stream = False
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        self.options = WriteOptions.of(options)
+        self.schema = schema
+        self.overwrite = overwrite
+        self.primary_key = key_field(self.options)
+        if self.primary_key not in schema.names:
+            raise InvalidOption(
+                f"the rows have no column {self.primary_key!r}, the primary key of table {self.options.table!r}; they have "
+                f"{', '.join(schema.names)}"
+            )
+        deletes = self.options.delete_field
+        if deletes is not None and (
+            deletes not in schema.names or schema[deletes].dataType.typeName() != "boolean"
+        ):
+            raise InvalidOption(f"deleteField names {deletes!r}, which is no boolean column of the rows")
+        if deletes is not None and (overwrite or self.options.conflict == "error"):
+            raise InvalidOption(
+                "deleteField goes with conflict=replace or conflict=update: the others delete nothing"
+            )
+        self._maker()
+        above = staging.staging_folder(self.options.path, self.options.staging_path)
+        # Of a stream, one batch at a time is on its way: the folder is that of the query, so that whoever aborts a batch
+        # finds it without having heard of a single task.
+        self.job_folder = above / (
+            staging.folder_name(self.options.checkpoint)
+            if self.is_stream and self.options.checkpoint
+            else secrets.token_hex(8)
+        )
+        self.folder = self.job_folder / secrets.token_hex(4)
+        staging.make(self.folder)
+
+    def _maker(self) -> DocumentMaker:
+        return DocumentMaker(
+            self.schema, keeps_nulls=self.options.nulls == "keep", uuid_fields=self.options.uuid_fields
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """In a task: stage the documents of its rows."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        name = "part" if context is None else f"part-{context.partitionId():05d}-{context.taskAttemptId()}"
+        query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
+        maker = self._maker()
+        with PartWriter(self.folder, name, inline_bytes=self.options.inline_bytes) as part:
+            for batch in iterator:
+                for documents in maker.documents(batch):
+                    part.add(*self._encoded(documents))
+            return part.part(query or "")
+
+    def _encoded(self, documents: list[dict[str, Any]]) -> tuple[list[bytes], list[bytes]]:
+        """Keys and bytes; a document that deletes has no bytes."""
+        primary_key, delete_field = self.primary_key, self.options.delete_field
+        for document in documents:
+            if document.get(primary_key) is None:
+                raise InvalidKey(
+                    f"a row has null in {primary_key!r}, the primary key of table {self.options.table!r}: every row needs a "
+                    "key"
+                )
+        if delete_field is None:
+            prepared = prepare(documents, primary_key)
+            return prepared.keys, prepared.bodies
+        is_deleted = [bool(document.pop(delete_field, False)) for document in documents]
+        prepared = prepare(documents, primary_key)
+        bodies = [b"" if deleted else body for body, deleted in zip(prepared.bodies, is_deleted, strict=True)]
+        return prepared.keys, bodies
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
+        """On the driver: everything that was staged, in one transaction."""
+        parts = [message for message in messages if isinstance(message, Part)]
+        if len(parts) != len(messages):
+            raise UsageError("a task of the write has not said what it staged; nothing was written")
+        sender, delivery = self.options.sender, self.options.delivery
+        if batchId is not None and sender is None:
+            # Spark gives each query an id that lasts as long as its checkpoint.
+            sender = next((part.query for part in parts if part.query), None)
+            delivery = batchId
+        write_parts(self.options, self.primary_key, self.overwrite, parts, sender, delivery)
+        self._clean(parts)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
+        """On the driver: remove what was staged. What was committed stays: the commit may have been done without Spark's
+        hearing of it, and its receipt says so when the batch comes again."""
+        self._clean([message for message in messages if isinstance(message, Part)])
+
+    def _clean(self, parts: Iterable[Part]) -> None:
+        # Where Spark does not say of which query it is, this is another folder than that of the tasks.
+        for folder in {self.job_folder, *(Path(part.folder).parent for part in parts)}:
+            staging.remove(folder)
+
+
+class StreamWriter(BatchWriter, DataSourceStreamArrowWriter):
+    """One micro-batch of `df.writeStream`. Made anew for the tasks and for the commit of each."""
+
+    is_stream = True
+
+
+def key_field(options: WriteOptions) -> str:
+    """The primary key of the table that is written to, made or not.
+
+    Raises:
+        InvalidOption: Another one was asked for.
+    """
+    chosen = options.primary_key or "id"
+    try:
+        # Of no size: another one is just making it, or was killed when it had begun to.
+        if not os.path.exists(options.path) or not os.path.getsize(options.path):
+            return chosen
+        with reactdb.connect(options.path, read_only=True, busy_timeout=options.busy_timeout_s) as db:
+            if options.table not in db.table_list():
+                return chosen
+            there = db.table(options.table).primary_key
+    except CannotOpen as error:
+        if error.reason != EMPTY:
+            raise
+        return chosen
+    if options.primary_key not in (None, there):
+        raise InvalidOption(
+            f"table {options.table!r} has the primary key {there!r}, and primaryKey says {options.primary_key!r}"
+        )
+    return there
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The commit
+
+
+def write_parts(
+    options: WriteOptions,
+    primary_key: str,
+    overwrite: bool,
+    parts: Sequence[Part],
+    sender: str | None = None,
+    delivery: int = 0,
+) -> dict[str, int] | None:
+    """Write all parts, in their order, in one transaction.
+
+    Args:
+        sender: Who sends, as far as that is told; a delivery that the file has a receipt for, or that came before one, is not
+            carried out again.
+
+    Returns:
+        ReQL's counters; None where the delivery was there already.
+
+    Raises:
+        DatabaseBusy, DuplicateKey and the others of `Table.insert`: Nothing was written then.
+        OutcomeUnknown: As it says; to send the delivery again is safe.
+    """
+    with reactdb.connect(
+        options.path,
+        durability=options.durability,
+        busy_timeout=options.busy_timeout_s,
+        origin=options.origin,
+    ) as db:
+        return db._write(
+            lambda transaction: _carry_out(
+                transaction, options, primary_key, overwrite, parts, sender, delivery
+            ),
+            None,
+            False,
+            "write from Spark",
+        )
+
+
+def _carry_out(
+    transaction: WriteTransaction,
+    options: WriteOptions,
+    primary_key: str,
+    overwrite: bool,
+    parts: Sequence[Part],
+    sender: str | None,
+    delivery: int,
+) -> dict[str, int] | None:
+    if sender is not None:
+        # By table: one application may write several in one delivery.
+        sender = f"{sender} {options.table}"
+        last = last_receipt(transaction.connection, sender)
+        if last is not None and delivery <= last:
+            return None
+        give_receipt(transaction, sender, delivery)
+    table = transaction.catalogue.live.get(options.table)
+    if table is None:
+        table = transaction.create_table(options.table, primary_key)
+    elif table.primary_key != primary_key:
+        raise UsageError(
+            f"table {options.table!r} was made again with the primary key {table.primary_key!r} while the rows were on "
+            "their way; nothing was written"
+        )
+    tally = Tally()
+    found = (page for part in parts for page in staging.pages(part))
+    if overwrite:
+        _overwrite(transaction, table, found, options.conflict, tally)
+    else:
+        for page in found:
+            _insert(transaction, table, page, options, tally)
+    return tally.counts
+
+
+def _insert(
+    transaction: WriteTransaction, table: TableInfo, page: Page, options: WriteOptions, tally: Tally
+) -> None:
+    if options.conflict == "replace":
+        for key, body in zip(*page, strict=True):
+            _put(transaction, table, key, body, tally)
+        return
+    if options.delete_field is None:
+        insert(transaction, table, _prepared(page), options.conflict, tally)
+        return
+    for key, body in zip(*page, strict=True):
+        if body:
+            insert(transaction, table, _prepared(([key], [body])), options.conflict, tally)
+        else:
+            _put(transaction, table, key, body, tally)
+
+
+def _prepared(page: Page) -> Prepared:
+    prepared = Prepared()
+    prepared.keys, prepared.bodies = page
+    return prepared
+
+
+def _put(transaction: WriteTransaction, table: TableInfo, key: bytes, body: bytes, tally: Tally) -> None:
+    """Make the document with these bytes (none: nothing) the content of the key."""
+    old = transaction.head(table, key)
+    if old is None:
+        if body:
+            transaction.insert(table, key, body)
+        tally.add("inserted" if body else "skipped", None, body or None)
+    elif not body:
+        transaction.write(table, key, DELETE, old, None)
+        tally.add("deleted", old[1], None)
+    elif codec.same_bytes(old[1], body):
+        tally.add("unchanged", old[1], old[1])
+    else:
+        transaction.write(table, key, REPLACE, old, body)
+        tally.add("replaced", old[1], body)
+
+
+def _overwrite(
+    transaction: WriteTransaction, table: TableInfo, found: Iterable[Page], conflict: str, tally: Tally
+) -> None:
+    """The documents become all that the table has. What stays as it was is not logged, and feeds hear of the difference."""
+    kept: set[bytes] = set()
+    for keys, bodies in found:
+        for key, body in zip(keys, bodies, strict=True):
+            if key in kept and conflict == "error":
+                head = transaction.head(table, key)
+                raise DuplicateKey(
+                    table.primary_key,
+                    codec.pretty(codec.decode(head[1] if head else body)),
+                    codec.pretty(codec.decode(body)),
+                )
+            kept.add(key)
+            _put(transaction, table, key, body, tally)
+    start = b""
+    while rows := transaction.snapshot().rows(table, start, limit=ROWS_AT_ONCE):
+        for row in rows:
+            if row.key not in kept:
+                _put(transaction, table, row.key, b"", tally)
+        start = rows[-1].key + b"\0"

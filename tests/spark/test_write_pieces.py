@@ -1,0 +1,596 @@
+"""The pieces of a write, without a session: rows to documents, staging, and the commit that takes it in."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+pytest.importorskip("pyspark")
+pa = pytest.importorskip("pyarrow")
+
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from pyspark.sql import types as t  # noqa: E402
+
+import reactdb  # noqa: E402
+from reactdb.errors import (  # noqa: E402
+    DatabaseBusy,
+    DuplicateKey,
+    InvalidDocument,
+    InvalidKey,
+    InvalidOption,
+    StorageError,
+    UsageError,
+)
+from reactdb.spark import staging  # noqa: E402
+from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
+from reactdb.spark.staging import PartWriter, pages  # noqa: E402
+from reactdb.spark.write import BatchWriter, StreamWriter, local_path  # noqa: E402
+
+NEW_YORK = pa.timestamp("us", tz="America/New_York")
+
+
+def one_column(data_type: t.DataType) -> t.StructType:
+    return t.StructType([t.StructField("value", data_type)])
+
+
+def made(data_type: t.DataType, values: list[Any], arrow: Any, **options: Any) -> list[Any]:
+    """What becomes of the values of one column of this type; "missing" where there is no such field."""
+    batch = pa.RecordBatch.from_arrays([pa.array(values, arrow)], names=["value"])
+    maker = DocumentMaker(one_column(data_type), **options)
+    return [document.get("value", "missing") for many in maker.documents(batch) for document in many]
+
+
+class TestDocuments:
+    @pytest.mark.parametrize(
+        ("data_type", "arrow", "value"),
+        [
+            (t.BooleanType(), pa.bool_(), True),
+            (t.ByteType(), pa.int8(), -128),
+            (t.LongType(), pa.int64(), 2**63 - 1),
+            (t.DoubleType(), pa.float64(), -0.0),
+            (t.DecimalType(38, 4), pa.decimal128(38, 4), Decimal("9.9000")),
+            (t.StringType(), pa.string(), "zürich \0"),
+            (t.BinaryType(), pa.binary(), b"\xff\0"),
+            (t.DateType(), pa.date32(), date(1, 1, 1)),
+            (t.TimestampType(), NEW_YORK, datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+            (t.TimestampType(), NEW_YORK, datetime(1883, 11, 18, 17, 0, 1, tzinfo=UTC)),
+            (t.TimeType(6), pa.time64("ns"), time(23, 59, 59, 999999)),
+            (t.DayTimeIntervalType(), pa.duration("us"), timedelta(days=-3, microseconds=1)),
+        ],
+    )
+    def test_a_value_is_stored_as_it_is(self, data_type: t.DataType, arrow: Any, value: Any):
+        (found,) = made(data_type, [value], arrow)
+
+        assert (type(value), repr(value)) == (type(found), repr(found))
+
+    def test_a_float_of_32_bits_is_the_same_number(self):
+        (found,) = made(t.FloatType(), [0.1], pa.float32())
+
+        assert 0.10000000149011612 == found
+
+    def test_a_null_field_is_left_out_or_kept(self):
+        struct = t.StructType([t.StructField("a", t.LongType()), t.StructField("b", t.LongType())])
+        arrow = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+        rows = [{"a": 1, "b": None}, {"a": None, "b": None}, None]
+
+        assert [{"a": 1}, {}, "missing"] == made(struct, rows, arrow)
+        assert [*rows] == made(struct, rows, arrow, keeps_nulls=True)
+
+    def test_nulls_in_arrays_and_maps_stay(self):
+        assert [[1, None], [], "missing"] == made(
+            t.ArrayType(t.LongType()), [[1, None], [], None], pa.list_(pa.int64())
+        )
+        assert [{"x": 1, "y": None}, {}, "missing"] == made(
+            t.MapType(t.StringType(), t.LongType()),
+            [[("x", 1), ("y", None)], [], None],
+            pa.map_(pa.string(), pa.int64()),
+        )
+
+    def test_a_slice_of_a_batch_gives_its_own_rows(self):
+        struct = t.StructType([t.StructField("x", t.ArrayType(t.TimestampType()))])
+        data_type = t.MapType(t.StringType(), t.ArrayType(struct))
+        arrow = pa.map_(pa.string(), pa.list_(pa.struct([("x", pa.list_(NEW_YORK))])))
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        rows = [[("a", [{"x": [now, None]}, None])], None, [], [("b", None), ("c", [{"x": None}])]]
+        whole = pa.RecordBatch.from_arrays([pa.array(rows, arrow)], names=["value"])
+        maker = DocumentMaker(one_column(data_type))
+        expected = [one for many in maker.documents(whole) for one in many]
+
+        for start in range(5):
+            for length in range(5 - start):
+                part = [one for many in maker.documents(whole.slice(start, length)) for one in many]
+                assert expected[start : start + length] == part
+
+    @given(
+        st.lists(
+            st.none()
+            | st.lists(
+                st.none()
+                | st.fixed_dictionaries(
+                    {
+                        "n": st.none() | st.integers(-(2**63), 2**63 - 1),
+                        "f": st.none() | st.floats(allow_nan=False),
+                        "m": st.none()
+                        | st.dictionaries(st.text(max_size=3), st.none() | st.binary(max_size=3)),
+                    }
+                ),
+                max_size=4,
+            ),
+            max_size=6,
+        )
+    )
+    def test_what_arrow_holds_is_what_is_stored(self, rows: list[Any]):
+        struct = t.StructType(
+            [
+                t.StructField("n", t.LongType()),
+                t.StructField("f", t.DoubleType()),
+                t.StructField("m", t.MapType(t.StringType(), t.BinaryType())),
+            ]
+        )
+        arrow = pa.list_(
+            pa.struct([("n", pa.int64()), ("f", pa.float64()), ("m", pa.map_(pa.string(), pa.binary()))])
+        )
+
+        assert rows == made(t.ArrayType(struct), rows, arrow, keeps_nulls=True)
+
+    def test_text_can_become_a_uuid(self):
+        text = "0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a"
+
+        assert [UUID(text), "missing"] == made(
+            t.StringType(), [text, None], pa.string(), uuid_fields=("value",)
+        )
+        with pytest.raises(InvalidDocument, match="'no' is not a UUID"):
+            made(t.StringType(), ["no"], pa.string(), uuid_fields=("value",))
+
+    def test_a_timestamp_that_no_document_holds_is_refused(self):
+        with pytest.raises(InvalidDocument, match="outside the years 1 to 9999"):
+            made(t.TimestampType(), [2**60], NEW_YORK)
+
+    @pytest.mark.parametrize(
+        ("data_type", "sentence"),
+        [
+            (t.TimestampNTZType(), "column value is of type timestamp_ntz: it names no moment"),
+            (t.ArrayType(t.YearMonthIntervalType()), r"column value\[\] is of type interval year to month"),
+            (t.MapType(t.LongType(), t.LongType()), "map with keys of type bigint"),
+            (
+                t.StructType([t.StructField("a", t.LongType()), t.StructField("a", t.LongType())]),
+                "two fields called 'a'",
+            ),
+        ],
+    )
+    def test_a_type_without_a_document_is_refused_before_anything_runs(
+        self, data_type: t.DataType, sentence: str
+    ):
+        with pytest.raises(InvalidOption, match=sentence):
+            DocumentMaker(one_column(data_type))
+
+
+class TestStaging:
+    @pytest.mark.parametrize("inline_bytes", [0, 1 << 20])
+    def test_what_was_staged_is_read_back_in_order(self, tmp_path: Path, inline_bytes: int):
+        given = [([b"1", b"2"], [b"one", b"two"]), ([b"3"], [b""])]
+        with PartWriter(tmp_path, "part", inline_bytes=inline_bytes) as writer:
+            for page in given:
+                writer.add(*page)
+            part = writer.part()
+
+        assert given == list(pages(part))
+        assert bool(inline_bytes) is not any(tmp_path.iterdir())
+
+    def test_a_task_that_fails_leaves_no_file(self, tmp_path: Path):
+        with pytest.raises(ValueError, match="no"), PartWriter(tmp_path, "part", inline_bytes=0) as writer:
+            writer.add([b"1"], [b"one"])
+            assert any(tmp_path.iterdir())
+            raise ValueError("no")
+
+        assert [] == list(tmp_path.iterdir())
+
+    def test_a_task_whose_job_is_over_stages_nothing(self, tmp_path: Path):
+        with (
+            pytest.raises(StorageError, match="cannot stage documents"),
+            PartWriter(tmp_path / "gone", "part", inline_bytes=0) as writer,
+        ):
+            writer.add([b"1"], [b"one"])
+
+        assert [] == list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("damage", ["cut", "flip", "more", "gone", "a page"])
+    def test_a_part_that_is_not_what_was_written_is_refused(self, tmp_path: Path, damage: str):
+        with PartWriter(tmp_path, "part", inline_bytes=0) as writer:
+            writer.add([b"1"], [b"one"])
+            first = Path(writer._path).stat().st_size
+            writer.add([b"2"], [b"two"])
+            part = writer.part()
+        file = Path(part.path)
+        data = bytearray(file.read_bytes())
+        if damage == "cut":
+            file.write_bytes(data[:-1])
+        elif damage == "flip":
+            data[-1] ^= 1
+            file.write_bytes(data)
+        elif damage == "more":
+            file.write_bytes(data + b"\0")
+        elif damage == "gone":
+            file.unlink()
+        else:
+            file.write_bytes(data[:first])
+
+        with pytest.raises(StorageError, match="staged documents"):
+            list(pages(part))
+
+    def test_an_empty_staging_folder_goes_and_one_in_use_stays(self, tmp_path: Path):
+        ours, theirs = tmp_path / "stage" / "ours", tmp_path / "stage" / "theirs"
+        staging.make(ours)
+        staging.make(theirs)
+
+        staging.remove(ours)
+        assert [theirs] == list(theirs.parent.iterdir())
+        staging.remove(theirs)
+        assert not theirs.parent.exists()
+
+    def test_jobs_that_begin_and_end_at_once_do_not_take_each_others_folder(self, tmp_path: Path):
+        failed: list[BaseException] = []
+
+        def work(name: str) -> None:
+            try:
+                for _ in range(200):
+                    staging.make(tmp_path / "stage" / name)
+                    staging.remove(tmp_path / "stage" / name)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert [] == failed
+        assert [] == list(tmp_path.iterdir())
+
+    def test_what_a_killed_driver_left_is_removed_after_a_week(self, tmp_path: Path):
+        old, ours = tmp_path / "stage" / "old", tmp_path / "stage" / "ours"
+        staging.make(old)
+        staging.make(ours)
+        os.utime(old, (0, 0))
+
+        staging.remove(ours)
+
+        assert not old.exists()
+
+    def test_an_address_of_another_storage_is_refused(self):
+        assert "/a b/c.db" == local_path("file:/a%20b/c.db")
+        with pytest.raises(InvalidOption, match="no file of this machine"):
+            local_path("s3://bucket/c.db")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+GAMES = t.StructType(
+    [
+        t.StructField("id", t.LongType()),
+        t.StructField("player", t.StringType()),
+        t.StructField("gone", t.BooleanType()),
+    ]
+)
+ARROW = pa.schema([("id", pa.int64()), ("player", pa.string()), ("gone", pa.bool_())])
+
+Row = tuple[Any, ...]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "arena.db"
+
+
+def batch_of(rows: list[Row]) -> Any:
+    return pa.RecordBatch.from_pylist([dict(zip(ARROW.names, row, strict=False)) for row in rows], ARROW)
+
+
+def writer(path: Path, *, overwrite: bool = False, stream: bool = False, **options: Any) -> BatchWriter:
+    given = {"path": str(path), "table": "games"} | {name: str(value) for name, value in options.items()}
+    return (StreamWriter if stream else BatchWriter)(given, GAMES, overwrite)
+
+
+def write(
+    path: Path, *tasks: list[Row], batch: int | None = None, overwrite: bool = False, **options: Any
+) -> None:
+    """One write of so many tasks, each with its rows."""
+    job = writer(path, overwrite=overwrite, stream=batch is not None, **options)
+    messages = [job.write(iter([batch_of(rows)])) for rows in tasks]
+    try:
+        if batch is None:
+            job.commit(messages)
+        else:
+            # Spark makes another one for the commit.
+            writer(path, overwrite=overwrite, stream=True, **options).commit(messages, batch)
+    except BaseException:
+        job.abort(messages)
+        raise
+
+
+def games(path: Path) -> list[dict[str, Any]]:
+    with reactdb.connect(path, read_only=True) as db:
+        return list(db.table("games").run())
+
+
+def staged(path: Path) -> list[Path]:
+    return [file for file in path.parent.rglob("*") if not file.name.startswith(path.name)]
+
+
+@pytest.fixture(params=[0, 1 << 20], ids=["in files", "in messages"])
+def inline(request: pytest.FixtureRequest) -> Iterator[int]:
+    return request.param
+
+
+class TestWriting:
+    def test_rows_become_documents_of_a_table_that_is_made(self, path: Path, inline: int):
+        write(path, [(1, "Ann"), (2, None)], [(3, "Bob")], inlineBytes=inline)
+
+        assert [{"id": 1, "player": "Ann"}, {"id": 2}, {"id": 3, "player": "Bob"}] == games(path)
+        assert [] == staged(path)
+
+    def test_all_tasks_are_one_commit(self, path: Path):
+        write(path, [(1, "Ann")], [(2, "Bob")])
+
+        with reactdb.connect(path) as db:
+            assert [1, 1] == [change.commit for change in db.log()]
+
+    def test_a_key_that_is_taken_fails_the_whole_write(self, path: Path, inline: int):
+        write(path, [(2, "Ann")])
+        with pytest.raises(DuplicateKey):
+            write(path, [(1, "Bob")], [(2, "Bob")], inlineBytes=inline)
+
+        assert [{"id": 2, "player": "Ann"}] == games(path)
+        assert [] == staged(path)
+
+    def test_replace_and_update_are_upserts(self, path: Path, inline: int):
+        write(path, [(1, "Ann", True), (2, "Bob", True)])
+        write(path, [(1, "Eve"), (3, "Joe")], conflict="replace", inlineBytes=inline)
+        write(path, [(2, None, False)], conflict="update", inlineBytes=inline)
+
+        assert [
+            {"id": 1, "player": "Eve"},
+            {"id": 2, "player": "Bob", "gone": False},
+            {"id": 3, "player": "Joe"},
+        ] == games(path)
+
+    def test_what_stays_as_it_was_is_not_logged(self, path: Path):
+        write(path, [(1, "Ann")])
+        write(path, [(1, "Ann")], conflict="replace")
+
+        with reactdb.connect(path) as db:
+            assert 1 == db.seq
+
+    def test_a_row_can_delete(self, path: Path, inline: int):
+        write(path, [(1, "Ann", False), (2, "Bob", False)], conflict="replace", deleteField="gone")
+        for conflict in ("replace", "update"):
+            write(
+                path,
+                [(2, None, True), (3, "Joe", None), (9, None, True)],
+                conflict=conflict,
+                deleteField="gone",
+                inlineBytes=inline,
+            )
+
+        assert [{"id": 1, "player": "Ann"}, {"id": 3, "player": "Joe"}] == games(path)
+
+    def test_overwrite_leaves_the_rows_and_logs_the_difference(self, path: Path, inline: int):
+        write(path, [(number, "Ann") for number in range(2_500)])
+        write(
+            path,
+            [(0, "Ann"), (1, "Bob")],
+            [(-1, "Eve")],
+            overwrite=True,
+            inlineBytes=inline,
+        )
+
+        assert [-1, 0, 1] == [game["id"] for game in games(path)]
+        with reactdb.connect(path) as db:
+            assert 2_500 + 2 + 2_498 == db.seq
+
+    def test_overwrite_refuses_a_key_that_comes_twice(self, path: Path):
+        write(path, [(1, "Ann")])
+        with pytest.raises(DuplicateKey):
+            write(path, [(2, "Ann")], [(2, "Bob")], overwrite=True)
+        write(path, [(2, "Ann")], [(2, "Bob")], overwrite=True, conflict="replace")
+
+        assert [{"id": 2, "player": "Bob"}] == games(path)
+
+    def test_a_missing_key_is_told(self, path: Path):
+        with pytest.raises(InvalidKey, match="a row has null in 'id', the primary key of table 'games'"):
+            write(path, [(1, "Ann"), (None, "Bob")], inlineBytes=0)
+        with pytest.raises(InvalidOption, match="no column 'name', the primary key of table 'games'"):
+            writer(path, primaryKey="name")
+
+        assert not path.exists()
+
+    def test_the_primary_key_is_that_of_the_table(self, path: Path):
+        with reactdb.connect(path) as db:
+            db.table_create("games", primary_key="player")
+        write(path, [(1, "Ann")])
+
+        with reactdb.connect(path) as db:
+            assert {"id": 1, "player": "Ann"} == db.table("games").get("Ann").run()
+        with pytest.raises(InvalidOption, match="has the primary key 'player', and primaryKey says 'id'"):
+            writer(path, primaryKey="id")
+
+    def test_a_file_that_another_one_has_begun_to_make_is_made(self, path: Path):
+        path.touch()
+        write(path, [(1, "Ann")])
+
+        assert [{"id": 1, "player": "Ann"}] == games(path)
+
+    def test_a_table_that_was_made_again_with_another_key_is_told(self, path: Path):
+        with reactdb.connect(path) as db:
+            db.table_create("games")
+        job = writer(path)
+        message = job.write(iter([batch_of([(1, "Ann")])]))
+        with reactdb.connect(path) as db:
+            db.table_drop("games")
+            db.table_create("games", primary_key="player")
+
+        with pytest.raises(UsageError, match="was made again with the primary key 'player'"):
+            job.commit([message])
+
+    def test_a_task_without_a_message_fails_the_write(self, path: Path):
+        job = writer(path)
+        message = job.write(iter([batch_of([(1, "Ann")])]))
+        with pytest.raises(UsageError, match="nothing was written"):
+            job.commit([message, None])
+
+    def test_another_writer_is_waited_for_and_then_told(self, path: Path):
+        write(path, [(1, "Ann")])
+        failed: list[BaseException] = []
+
+        def elsewhere() -> None:
+            try:
+                write(path, [(3, "Bob")], busyTimeout=0.05, inlineBytes=0)
+            except BaseException as error:
+                failed.append(error)
+
+        with reactdb.connect(path) as db, db.transaction():
+            db.table("games").insert({"id": 2})
+            thread = threading.Thread(target=elsewhere)
+            thread.start()
+            thread.join()
+
+        assert [DatabaseBusy] == [type(error) for error in failed]
+        assert [1, 2] == [game["id"] for game in games(path)]
+        assert [] == staged(path)
+
+    def test_the_origin_is_kept_with_each_change(self, path: Path):
+        write(path, [(1, "Ann")], origin="spark")
+
+        with reactdb.connect(path) as db:
+            assert ["spark"] == [change.origin for change in db.log()]
+
+
+class TestAborting:
+    def test_an_aborted_write_leaves_no_row_and_no_file(self, path: Path):
+        job = writer(path, inlineBytes=0)
+        message = job.write(iter([batch_of([(1, "Ann")])]))
+        assert [] != staged(path)
+        job.abort([message, None])
+
+        assert [] == staged(path)
+        assert not path.exists()
+
+    def test_a_task_that_goes_on_after_the_abort_leaves_nothing(self, path: Path):
+        job = writer(path, inlineBytes=0)
+        job.abort([None, None])
+        with pytest.raises(StorageError, match="cannot stage"):
+            job.write(iter([batch_of([(1, "Ann")])]))
+
+        assert [] == staged(path)
+
+    def test_a_batch_of_a_stream_is_cleaned_up_without_any_message(self, path: Path):
+        options = {"checkpointLocation": "/some/where", "inlineBytes": 0}
+        job = writer(path, stream=True, **options)
+        job.write(iter([batch_of([(1, "Ann")])]))
+        writer(path, stream=True, **options).abort([None], 0)
+
+        assert [] == staged(path)
+
+    def test_a_configured_folder_is_left_as_it_was(self, path: Path, tmp_path: Path):
+        shared = tmp_path / "shared"
+        shared.mkdir()
+        (shared / "foreign").mkdir()
+        os.utime(shared / "foreign", (0, 0))
+        write(path, [(1, "Ann")], stagingPath=shared, inlineBytes=0)
+
+        assert [shared / "foreign"] == list(shared.iterdir())
+
+    def test_a_folder_that_cannot_be_made_is_told(self, path: Path, tmp_path: Path):
+        (tmp_path / "file").touch()
+        with pytest.raises(StorageError, match="option stagingPath names another place"):
+            writer(path, stagingPath=tmp_path / "file")
+
+
+class TestReplays:
+    def test_a_batch_that_comes_again_is_left_alone(self, path: Path):
+        for _ in range(2):
+            write(path, [(1, "Ann")], batch=0, txnAppId="query", txnVersion=0)
+        write(path, [(2, "Bob")], batch=1, txnAppId="query", txnVersion=1)
+        write(path, [(1, "Ann")], batch=0, txnAppId="query", txnVersion=0)
+
+        assert [1, 2] == [game["id"] for game in games(path)]
+
+    def test_a_replay_does_not_undo_what_others_have_written_since(self, path: Path):
+        write(path, [(1, "Ann")], txnAppId="a", txnVersion=5, conflict="replace")
+        write(path, [(1, "Eve")], conflict="replace")
+        write(path, [(1, "Ann")], txnAppId="a", txnVersion=5, conflict="replace")
+
+        assert [{"id": 1, "player": "Eve"}] == games(path)
+
+    def test_an_empty_batch_is_remembered_too(self, path: Path):
+        write(path, [], txnAppId="a", txnVersion=5)
+        write(path, [(1, "Ann")], txnAppId="a", txnVersion=5)
+
+        assert [] == games(path)
+
+    def test_a_batch_that_failed_has_no_receipt(self, path: Path):
+        write(path, [(1, "Ann")])
+        with pytest.raises(DuplicateKey):
+            write(path, [(1, "Bob")], txnAppId="a", txnVersion=5)
+        with reactdb.connect(path) as db:
+            db.table("games").get(1).delete()
+        write(path, [(1, "Bob")], txnAppId="a", txnVersion=5)
+
+        assert [{"id": 1, "player": "Bob"}] == games(path)
+
+    def test_one_delivery_may_write_several_tables(self, path: Path):
+        for table in ("games", "others"):
+            write(path, [(1, "Ann")], table=table, txnAppId="a", txnVersion=5)
+
+        with reactdb.connect(path) as db:
+            assert [1, 1] == [db.table(table).count().run() for table in ("games", "others")]
+
+    def test_receipts_show_nowhere(self, path: Path):
+        write(path, [(1, "Ann")], txnAppId="a", txnVersion=5)
+
+        with reactdb.connect(path) as db:
+            assert (["games"], 1) == (db.table_list(), db.seq)
+            assert {"games": 1} == db.stats()["tables"]
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [
+            ({"conflikt": "replace"}, "unknown option conflikt"),
+            ({"conflict": "merge"}, "conflict is error or replace or update, not merge"),
+            ({"nulls": "maybe"}, "nulls is drop or keep, not maybe"),
+            ({"busyTimeout": "soon"}, "busyTimeout is a number from 0 to 86400, not 'soon'"),
+            ({"txnAppId": "a"}, "txnAppId and txnVersion belong together"),
+            ({"txnAppId": "a", "txnVersion": "-1"}, "txnVersion is a whole number from 0"),
+            ({"uuidFields": "id"}, "uuidFields names 'id', which is no column of text"),
+            ({"deleteField": "player"}, "deleteField names 'player', which is no boolean column"),
+            ({"deleteField": "gone"}, "deleteField goes with conflict=replace or conflict=update"),
+            ({"table": ""}, "needs the name of a table"),
+            ({"table": "a b"}, "Table name 'a b' is invalid"),
+        ],
+    )
+    def test_a_wrong_option_is_told_before_anything_runs(
+        self, path: Path, options: dict[str, str], sentence: str
+    ):
+        with pytest.raises(reactdb.UsageError, match=sentence):
+            writer(path, **options)
+
+        assert [] == staged(path)
+
+    def test_a_write_needs_a_path(self):
+        with pytest.raises(InvalidOption, match="needs the path of one database file"):
+            BatchWriter({"table": "games"}, GAMES, False)
+
+    def test_names_of_options_have_no_case(self, path: Path):
+        assert "keep" == writer(path, NULLS="keep").options.nulls

@@ -1,0 +1,76 @@
+"""The process that is killed: `python -m tests.spark_kills.child SOURCE FOLDER CHANGES QUERIES [now]`.
+
+Prints `started` when its queries run. With `now` it ends when everything that was there has been read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from reactdb.spark import environment
+
+DOCUMENT = "struct<id:long,n:long,text:string>"
+SCHEMA = f"seq long, table string, key long, op string, old {DOCUMENT}, new {DOCUMENT}"
+
+# Compiled quickly rather than well: the process does not live for long.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss2m"
+
+
+def reading(spark: Any, source: str, changes: int) -> Any:
+    return (
+        spark.readStream.format("reactdb")
+        .option("read", "changes")
+        .option("maxChangesPerTrigger", changes)
+        .schema(SCHEMA)
+        .load(source)
+    )
+
+
+def writer(name: str, rows: Any, folder: Path) -> tuple[Any, Path]:
+    """What writes, and where to."""
+    if name == "parquet":
+        return rows.writeStream.format("parquet"), folder / "parquet"
+    if name == "log":
+        # Small enough to stage files.
+        made = rows.writeStream.format("reactdb").option("primaryKey", "seq").option("inlineBytes", 500)
+        made = made.option("nulls", "keep")
+    else:
+        documents = rows.selectExpr("key AS id", "new.n AS n", "new.text AS text", "op = 'delete' AS gone")
+        made = (
+            documents.writeStream.format("reactdb")
+            .option("conflict", "replace")
+            .option("deleteField", "gone")
+        )
+    return made.option("table", name).option("busyTimeout", 60), folder / "sink.db"
+
+
+def main(source: str, folder: str, changes: str, names: str, *more: str) -> None:
+    config = {
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.driver.memory": "600m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.streaming.minBatchesToRetain": "5",
+    }
+    with environment.session("killed", master="local[2]", config=config) as spark:
+        running = []
+        for name in names.split(","):
+            made, sink = writer(name, reading(spark, source, int(changes)), Path(folder))
+            made = made.option("checkpointLocation", str(Path(folder) / f"{name}.checkpoint"))
+            if "now" in more:
+                made = made.trigger(availableNow=True)
+            running.append(made.start(str(sink)))
+        print("started", flush=True)
+        for query in running:
+            try:
+                query.awaitTermination()
+            except Exception as error:
+                print(f"failed: {str(error)[:3_000]}", flush=True)
+                os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
