@@ -47,12 +47,16 @@ def package_zip(path: str | os.PathLike[str]) -> Path:
     """
     target = Path(path)
     if target.is_dir():
-        target /= f"reactdb-{reactdb.__version__}.zip"
+        target /= zip_name()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("reactdb", *TRAVELLING):
             for file, inside in _files(name):
                 archive.writestr(zipfile.ZipInfo(inside, _THE_DAY), file.read_bytes(), zipfile.ZIP_DEFLATED)
     return target
+
+
+def zip_name() -> str:
+    return f"reactdb-{reactdb.__version__}.zip"
 
 
 def ship(spark: SparkSession) -> None:
@@ -81,4 +85,4 @@ def _files(name: str) -> Iterator[tuple[Path, str]]:
             yield file, f"{name}/{file.relative_to(folder).as_posix()}"
 
 
-__all__ = ["package_zip", "ship"]
+__all__ = ["package_zip", "ship", "zip_name"]
