@@ -32,6 +32,7 @@ COMMANDS = {
     "inspect": ("reactdb.cli.inspecting", "inspect", "Show what is in a file, a table or a document's past."),
     "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
     "serve": ("reactdb.cli.serve", "serve", "Let other databases' clients use a file."),
+    "spark": ("reactdb.cli.spark", "spark", "Analyse files with Spark: from the log to Parquet."),
     "tail": ("reactdb.cli.tail", "tail", "Print the changes of a table, or of all tables."),
     "top": ("reactdb.cli.top", "top", "Show a file at work, refreshed each second."),
 }

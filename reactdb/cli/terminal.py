@@ -130,6 +130,16 @@ class Progress:
             "\r\x1b[K" + self._line(count, count if position is None else position), nl=False, err=True
         )
 
+    def say(self, text: str) -> None:
+        """Show this instead, at once."""
+        if self._is_shown:
+            self._next = time.monotonic() + REDRAW_EVERY_S
+            click.echo("\r\x1b[K" + text, nl=False, err=True)
+
+    def expect(self, total: int) -> None:
+        """What `position` ends at, where it is learned on the way."""
+        self._total = total
+
     def _line(self, count: int, position: int) -> str:
         text = f"{count:,} {self._word}"
         if not self._total:

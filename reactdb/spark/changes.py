@@ -20,6 +20,7 @@ from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import HistoryLost, InvalidOption
 from reactdb.spark.columns import Column, Struct, arrow_schema, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
+from reactdb.spark.fleet import range_of
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
@@ -68,6 +69,11 @@ def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
 
 def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The position that a read begins after: before the first change that is left, unless the options say otherwise."""
+    if options.ranges is not None:
+        since = range_of(options, pin)[0]
+        if since < pin.oldest and options.fail_on_data_loss:
+            raise HistoryLost(since, pin.oldest + 1)
+        return max(since, pin.oldest)
     start = options.start
     if start is None:
         return pin.oldest
@@ -94,6 +100,8 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 
 def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The last change that a read has: the newest, unless the options say otherwise."""
+    if options.ranges is not None:
+        return min(pin.seq, range_of(options, pin)[1])
     end = options.end
     if end is None:
         return pin.seq
@@ -300,6 +308,9 @@ class ChangeRows:
             if name == images[0]:
                 return lambda page: column.array(page.columns.olds, page.rows, page.describe)
             return lambda page: column.array(page.columns.bodies, page.rows, page.describe)
+        if name == "key_bytes":
+            check_type(field, spark.BinaryType)
+            return lambda page: pa.array(page.columns.keys, pa.binary())
         if name == "key":
             key_column = column_for(type_)
             return lambda page: value_array(

@@ -30,6 +30,8 @@ def files_of(options: Options) -> list[str]:
         InvalidOption: No path.
         CannotOpen: One of them means no file.
     """
+    if options.ranges is not None:
+        return [os.path.abspath(plain_path(path)) for path, _, _ in options.ranges]
     if not options.paths:
         raise InvalidOption("no path: give load() a file, a folder, a glob or a list of those")
     found: dict[str, None] = {}
@@ -73,6 +75,13 @@ def _expanded(path: str, options: Options) -> Iterator[str]:
     else:
         # One that is missing is refused where it is opened, with the reason.
         yield path
+
+
+def range_of(options: Options, pin: Pin) -> tuple[int, int]:
+    """What option `ranges` says of a file: since and until."""
+    assert options.ranges is not None
+    # As the store knows it: a link may lead to it.
+    return next((since, until) for path, since, until in options.ranges if os.path.realpath(path) == pin.path)
 
 
 def pinned(options: Options) -> list[Pin]:

@@ -42,6 +42,7 @@ NAMES: Final = (
     "read",
     "shape",
     "asOf",
+    "ranges",
     "startSeq",
     "endSeq",
     "startTimestamp",
@@ -52,6 +53,7 @@ NAMES: Final = (
     "document",
     "samplingSize",
     "conflicts",
+    "strictFields",
     "mode",
     "corruptColumn",
     "sourceColumn",
@@ -92,9 +94,13 @@ class Options:
         read: One of READS.
         shape: One of SHAPES: how rows of changes look.
         as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
+        ranges: Path -> (since, until) of the changes to read in each file, instead of paths, start and end; documents are read
+            as of `until`. None: the others say it.
         start, end: The first and the last change to read, the same way. `Version` counts whole commits.
         document: One of FORMS.
         sampling_size: Documents that inference looks at, in each file.
+        is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
+            nobody wants.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere.
         others: What streams and writes read for themselves, by lower-case name.
     """
@@ -104,11 +110,13 @@ class Options:
     read: str = "documents"
     shape: str = "reactdb"
     as_of: int | Instant | None = None
+    ranges: tuple[tuple[str, int, int], ...] | None = None
     start: int | Instant | Version | None = None
     end: int | Instant | Version | None = None
     document: str = "struct"
     sampling_size: int = 1_000
     conflicts: str = "variant"
+    is_strict: bool = False
     mode: str | None = None
     corrupt_column: str = "_corrupt"
     source_column: str = "_source"
@@ -176,6 +184,8 @@ def parse(given: Mapping[str, str]) -> Options:
         raise InvalidOption(
             "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
         )
+    if "ranges" in values and (start, end, as_of) != (None, None, None):
+        raise InvalidOption("option ranges says where to begin and to end: leave the others out")
     mode = values.get("mode")
     if mode is not None:
         mode = _word(values, "mode", MODES, "").upper()
@@ -186,11 +196,13 @@ def parse(given: Mapping[str, str]) -> Options:
         read=read,
         shape=_word(values, "shape", SHAPES, "reactdb"),
         as_of=as_of,
+        ranges=_ranges(values),
         start=start,
         end=end,
         document=_word(values, "document", FORMS, "struct"),
         sampling_size=_number(values, "samplingsize", 1_000, least=1),
         conflicts=_word(values, "conflicts", CONFLICTS, "variant"),
+        is_strict=_flag(values, "strictfields", False),
         mode=mode,
         corrupt_column=values.get("corruptcolumn", "_corrupt"),
         source_column=values.get("sourcecolumn", "_source"),
@@ -220,6 +232,25 @@ def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
     if "path" in values:
         found.append(values["path"])
     return tuple(found)
+
+
+def _ranges(values: Mapping[str, str]) -> tuple[tuple[str, int, int], ...] | None:
+    """Option `ranges`: `{"/data/a.db": [100, 200]}`."""
+    if "ranges" not in values:
+        return None
+    try:
+        listed = json.loads(values["ranges"])
+        found = tuple((path, since, until) for path, (since, until) in listed.items())
+    except (ValueError, TypeError, AttributeError):
+        found = (("", -1, -1),)
+    if not all(
+        type(since) is int and type(until) is int and 0 <= since <= until for _, since, until in found
+    ):
+        raise InvalidOption(
+            "option ranges is JSON as {path: [since, until]}, of changes with since < seq <= until, "
+            f"not {shown(values['ranges'])}"
+        )
+    return found
 
 
 def _word(values: Mapping[str, str], name: str, allowed: Iterable[str], default: str) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import types as spark
 
 from reactdb.errors import InvalidOption, TableNotFound
 from reactdb.spark.documents import decode_many
+from reactdb.spark.fleet import range_of
 from reactdb.spark.inference import Inference, scalar_type
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
@@ -239,6 +240,8 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     from reactdb.spark.options import Instant
 
     given = options.as_of
+    if options.ranges is not None:
+        given = range_of(options, pin)[1]
     if given is None:
         return pin.seq
     if isinstance(given, Instant):

@@ -121,7 +121,7 @@ class DocumentRows:
                 [field for field in schema.fields if field.name not in sides]
             )
         else:
-            unknown = [name for name in names if name not in {*sides, "key", "document"}]
+            unknown = [name for name in names if name not in {*sides, "key", "key_bytes", "document"}]
             if unknown:
                 raise InvalidOption(
                     f"with option document={options.document} there is no column {unknown[0]}: there are key and document"
@@ -187,6 +187,8 @@ class DocumentRows:
                 arrays.append(made[field.name])
             elif field.name == self.options.source_column:
                 arrays.append(pa.repeat(path, len(keys)))
+            elif field.name == "key_bytes":
+                arrays.append(pa.array(keys, pa.binary()))
             elif field.name == "key":
                 arrays.append(
                     value_array(

@@ -60,7 +60,9 @@ class ReactdbSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         make: type[ChangePlan] | type[DocumentPlan] = ChangePlan if self.parsed.is_changes else DocumentPlan
-        return BatchReader(make(schema, self.parsed, self.pins(), is_inferred=self.is_inferred))
+        return BatchReader(
+            make(schema, self.parsed, self.pins(), is_inferred=self.is_inferred or self.parsed.is_strict)
+        )
 
     def streamReader(self, schema: StructType) -> Any:
         from reactdb.spark.stream import StreamReader

@@ -32,6 +32,7 @@ def last_receipt(connection: Connection, sender: str) -> int | None:
 
 def give_receipt(transaction: WriteTransaction, sender: str, number: int) -> None:
     """Note that the delivery is taken in by this transaction, also where it changes no document."""
+    transaction.secure()
     set_fact(transaction.connection, PREFIX + sender, number)
     seal_catalogue(transaction.connection)
     # The lists of tables are what they were, but there is something to commit. Their version stays: nobody needs to look.

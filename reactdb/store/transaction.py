@@ -223,7 +223,7 @@ class WriteTransaction:
             for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
-        self._secure()
+        self.secure()
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
         steps = range(start, start + len(keys))
         first = self.first + start
@@ -369,7 +369,7 @@ class WriteTransaction:
 
     def create_table(self, name: str, primary_key: str) -> TableInfo:
         """The caller has looked that the name is free."""
-        self._secure()
+        self.secure()
         seq = head_seq(self.connection)
         table_id = self.execute(
             "INSERT INTO tables (name, primary_key, created) VALUES (?, ?, ?)", (name, primary_key, seq)
@@ -379,19 +379,19 @@ class WriteTransaction:
 
     def drop_table(self, table: TableInfo) -> None:
         """Take the table off the list. Its documents stay for views of the past until compaction passes this point."""
-        self._secure()
+        self.secure()
         self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (head_seq(self.connection), table.id))
         self._catalogue_changed()
 
     def rename_table(self, table: TableInfo, name: str) -> None:
         """The caller has looked that `name` is free. Feeds go on: they know the table by its number."""
-        self._secure()
+        self.secure()
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
         self._catalogue_changed()
 
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
         """List the index and fill it from the documents."""
-        self._secure()
+        self.secure()
         index_id = self.execute(
             "INSERT INTO indexes (table_id, name, expression, multi) VALUES (?, ?, ?, ?)",
             (table.id, name, expression, multi),
@@ -407,7 +407,7 @@ class WriteTransaction:
         self._catalogue_changed()
 
     def drop_index(self, table: TableInfo, name: str) -> None:
-        self._secure()
+        self.secure()
         index = table.indexes[name]
         self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
         self.execute("DELETE FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
@@ -415,11 +415,11 @@ class WriteTransaction:
 
     def rename_index(self, table: TableInfo, old: str, new: str) -> None:
         """The caller has looked that `new` is free. To those who watch `old` it is gone."""
-        self._secure()
+        self.secure()
         self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, table.indexes[old].id))
         self._catalogue_changed()
 
-    def _secure(self) -> None:
+    def secure(self) -> None:
         """Before anything but the write of one document: only those are taken back by hand."""
         if self.part is not None:
             self.part.secure()

@@ -1,0 +1,123 @@
+"""Running Spark for a command: started quietly, watched while it works, stopped on the way out, its errors one sentence.
+
+The JVM inherits standard error, to which its launcher, its logging and its Python workers write many lines. So it is started with
+a file in that place. What of it is worth a sentence comes as an exception anyway.
+
+Rule of this file: no options, and nothing of what is run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, Any
+
+import click
+
+from reactdb.cli.terminal import Progress
+
+LOOK_EVERY_S = 0.2
+# The last line of a Python worker's traceback, where the error is one of ours.
+OURS = re.compile(r"reactdb\.errors\.\w+: (.+)")
+OTHER = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)", re.MULTILINE)
+
+
+@contextmanager
+def running(master: str | None, settings: Mapping[str, str], log: str | None) -> Iterator[Any]:
+    """A session for one command.
+
+    Raises:
+        click.ClickException: What Spark says, in one sentence.
+        SparkUnavailable.
+    """
+    from pyspark.errors import PySparkException
+
+    from reactdb.spark import environment
+    from reactdb.spark.shipping import ship
+
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress("tasks"))
+        file = stack.enter_context(open_log(log))
+        try:
+            progress.say("starting Spark ...")
+            config = {"spark.sql.session.timeZone": "UTC", **settings}
+            with quiet(file):
+                session = stack.enter_context(environment.session("reactdb", master=master, config=config))
+            if not str(session.sparkContext.master).startswith("local"):
+                ship(session)
+            stack.enter_context(watched(session, progress))
+            yield session
+        except PySparkException as error:
+            raise click.ClickException(sentence_of(str(error), file)) from error
+
+
+@contextmanager
+def open_log(path: str | None) -> Iterator[IO[bytes]]:
+    """The file for Spark's log; one without a name where nobody wants it."""
+    with tempfile.TemporaryFile() if path is None else open(path, "wb") as file:
+        yield file
+
+
+@contextmanager
+def quiet(file: IO[bytes]) -> Iterator[None]:
+    """What this process and those that it starts write to standard error goes to the file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def watched(session: Any, progress: Progress) -> Iterator[None]:
+    """Show how many tasks of Spark's present stages are done."""
+    over = threading.Event()
+
+    def watch() -> None:
+        tracker = session.sparkContext.statusTracker()
+        while not over.wait(LOOK_EVERY_S):
+            # The session may be ending just now.
+            with suppress(Exception):
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+                total = sum(stage.numTasks for stage in stages if stage is not None)
+                if total:
+                    progress.expect(total)
+                    progress.tell(sum(stage.numCompletedTasks for stage in stages if stage is not None))
+
+    thread = threading.Thread(target=watch, name="reactdb-spark-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def sentence_of(text: str, log: IO[bytes]) -> str:
+    """What an error of Spark's comes to: our own words where the error is ours, or else its first line.
+
+    Args:
+        text: Of the error: it may hold the traceback of a Python worker, and of Java below that.
+        log: What Spark has logged.
+    """
+    found = OURS.findall(text)
+    if found:
+        return str(found[-1]).strip()
+    if "JAVA_GATEWAY_EXITED" in text:
+        log.flush()
+        log.seek(0)
+        lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        said = next((line for line in lines if "error" in line.lower() or "exception" in line.lower()), "")
+        return f"Spark did not start: {said or (lines[-1] if lines else 'it does not say why')}"
+    deeper = OTHER.findall(text)
+    first = text.strip().splitlines()[0]
+    return f"Spark: {(deeper[-1] if first.startswith('[PYTHON') and deeper else first).strip()}"

@@ -1,0 +1,460 @@
+"""Pipelines: from database files to Parquet. Each reads change rows, asks one of `queries`, and leaves a folder.
+
+    snapshot         the documents of a table as of one seq                          written once
+    append_changes   the changes since the last run, each exactly once               grows by parts
+    update_current   the newest document of each key                                 replaced whole, or not
+    write_history    every version of every document, from when to when              written once
+    write_rates      how many changes in each stretch of time                        written once
+    write_audit      which fields change, how often, by whom                         written once
+
+A source is database files (a path, a folder, a glob, a list), or for all but `snapshot` and `append_changes` a folder that
+`append_changes` wrote: then the files need not be there any more. A target is a folder on a file system that renames folders
+atomically, and that the driver and all executors see under the same path.
+
+A run that is killed at any moment has happened or has not; the next one goes on from there. See `parts`.
+
+Rule of this file: a pipeline is what it asks and where it goes. Rows are made in `rows`, positions in `reach`, folders in
+`parts`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as spark
+
+from reactdb.errors import StorageError, UsageError
+from reactdb.spark import queries
+from reactdb.spark.parts import (
+    GENERATION,
+    Extent,
+    Manifest,
+    PartFolder,
+    Position,
+    parquet_rows,
+    whole_folder,
+)
+from reactdb.spark.reach import Reach, check_has, ranges, unread
+from reactdb.spark.rows import (
+    EXPORT,
+    Documents,
+    Source,
+    all_rows,
+    exported,
+    of_live_tables,
+    reader,
+    rows_of,
+    since,
+    source_of,
+    type_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CURRENT = "current"
+CANCELLED_S = 5.0
+Paths = str | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pipeline has done.
+
+    Attributes:
+        path: The folder to read.
+        rows: That were written; 0 where there was nothing new.
+        positions: Up to where each database is in it: path -> seq.
+        begins_late: Files whose history does not begin at their beginning, because it was removed.
+    """
+
+    path: str
+    rows: int
+    positions: dict[str, int] = field(default_factory=dict)
+    begins_late: list[str] = field(default_factory=list)
+
+
+def snapshot(
+    session: SparkSession,
+    source: Paths,
+    target: str,
+    *,
+    table: str | None = None,
+    as_of: int | str | None = None,
+    document: str = "struct",
+    schema: str | None = None,
+    overwrite: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """The documents of a table as they were at one seq, as Parquet.
+
+    Args:
+        table: May be left out where there is only one.
+        as_of: A seq, or a time in ISO 8601; None: now, each file pinned when the plan is made.
+        document: `struct`: the fields are the columns. `json`, `variant`, `binary`: columns `key` and `document`.
+        schema: With struct: the fields that are wanted, as "id string, score long"; None: inferred from a sample.
+        overwrite: Replace a folder that a pipeline wrote.
+        options: Of the data source, such as `pathGlobFilter`.
+
+    Returns:
+        Its `positions` are empty where `as_of` is a time.
+
+    Raises:
+        UsageError: The target exists, and is not to be overwritten or is none of ours.
+        TableNotFound, HistoryLost, CannotOpen, ...: As the data source has it.
+    """
+    documents = Documents(document, schema)
+    given = source_of_files(source, table, options)
+    with whole_folder(target, overwrite) as (staged, commit):
+        read = reader(session, given, documents)
+        # One moment for the plan and for what is told of it.
+        extents = [unread(reach, None) for reach in given.reaches]
+        if as_of is None:
+            read = read.option("ranges", ranges(extents))
+        else:
+            read = read.option("paths", given.options["paths"]).option("asOf", str(as_of))
+        if table is not None:
+            read = read.option("table", table)
+        if schema is not None:
+            read = read.schema(schema)
+        rows = read.option("document", document).load()
+        if "_corrupt" in rows.columns and "_corrupt" not in (schema or ""):
+            rows = rows.drop("_corrupt")
+        count = written(rows, staged)
+        commit(_whole("snapshot", count, rows, {"table": table, "as_of": as_of, "document": document}, given))
+    seqs = {extent.path: extent.until for extent in extents} if as_of is None else {}
+    if isinstance(as_of, int):
+        seqs = {extent.path: as_of for extent in extents}
+    return Outcome(os.path.abspath(target), count, seqs)
+
+
+def append_changes(
+    session: SparkSession,
+    source: Paths,
+    target: str,
+    *,
+    table: str | None = None,
+    document: str = "json",
+    schema: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Append the changes since the last run to a folder of Parquet, each exactly once.
+
+    The folder grows by a part a run, `increment=000001` and so on, each with a manifest. A part is there whole, with its
+    positions, or not at all, whenever the run was killed. Read it as `spark.read.parquet(target)`.
+
+    Args:
+        source: Database files. New ones are read from the beginning, those that are not there today are left where they are.
+        table: Of one table alone; None: of all.
+        document: What `old` and `new` are: `json`, `variant`, `binary` or `struct`. Texts fit whatever comes later.
+        schema: With struct: the fields that are wanted; None: inferred by the first run, kept by the others.
+        options: Of the data source.
+
+    Returns:
+        `rows` are the changes of this run, and the documents with which a compacted log begins (`op` is `read`).
+
+    Raises:
+        HistoryLost: Changes since the last run were removed by compaction before they were read.
+        HistoryDiverged: A file was replaced, or restored from a backup that is older than the last run.
+        UsageError: The folder holds something else, or was begun with another table or another form of documents.
+        DatabaseBusy: Another run is writing to the folder.
+    """
+    documents = Documents(document, schema)
+    given = source_of_files(source, table, options)
+    folder = PartFolder(target, EXPORT)
+    settings = {"table": table, "document": document, "schema": schema}
+    with folder.writing():
+        before = folder.newest()
+        check_settings(folder, before, settings)
+        known = {} if before is None else before.positions
+        extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
+        first = [reach for reach in given.reaches if reach.database not in known]
+        if not any(extent.since < extent.until for extent in extents) and not any(
+            each.oldest for each in first
+        ):
+            return _outcome(folder.path, 0, known, first)
+        type_ = type_of(session, given, documents) if before is None else _kept_type(before)
+        rows = rows_of(session, given, extents, documents, first, type_)
+        with folder.staged() as staged:
+            count = written(rows, staged)
+            _check_count(count, extents, table, first)
+            positions = known | given.positions
+            number = 1 if before is None else before.number + 1
+            schema_json = rows.schema.jsonValue()
+            folder.commit(staged, Manifest(EXPORT, number, count, settings, schema_json, extents, positions))
+    return _outcome(folder.path, count, positions, first)
+
+
+def update_current(
+    session: SparkSession,
+    source: Paths,
+    target: str,
+    *,
+    table: str | None = None,
+    document: str = "json",
+    schema: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Keep a folder of Parquet that has the newest document of each key: what has changed since the last run is put in.
+
+    `latest` in the folder leads to it, and is turned to the next state when that is complete, so a reader sees one state or the
+    other. The one before stays until the run after, for readers that are still at it.
+
+    Args:
+        source: Database files, or a folder that `append_changes` wrote.
+        table, document, schema, options: As of `append_changes`; of a folder of changes the documents have the form they have.
+
+    Returns:
+        `path` leads to the newest state: `database, table, key, key_bytes, seq, ts, document`; `rows` is what is in it.
+
+    Raises:
+        As `append_changes`.
+    """
+    given = source_of(source, table, options)
+    documents = Documents(document, schema)
+    folder = PartFolder(target, CURRENT, GENERATION)
+    settings = {"table": table, "document": document, "schema": schema}
+    if given.export is not None:
+        settings = {
+            "table": table,
+            "document": given.export.settings["document"],
+            "schema": given.export.settings["schema"],
+        }
+    with folder.writing():
+        before = folder.newest()
+        check_settings(folder, before, settings)
+        known = {} if before is None else before.positions
+        first = [reach for reach in given.reaches if reach.database not in known]
+        if before is not None and not _has_news(given, known):
+            return _outcome(folder.point_to_newest(), 0, known, first)
+        if before is None:
+            rows = queries.current(all_rows(session, given, documents))
+        else:
+            rows = _upserted(session, given, documents, before, folder)
+        with folder.staged() as staged:
+            count = written(rows, staged)
+            positions = known | given.positions
+            number = 1 if before is None else before.number + 1
+            folder.commit(
+                staged, Manifest(CURRENT, number, count, settings, rows.schema.jsonValue(), [], positions)
+            )
+        path = folder.point_to_newest()
+    return _outcome(path, count, positions, first)
+
+
+def write_history(
+    session: SparkSession,
+    source: Paths,
+    target: str,
+    *,
+    table: str | None = None,
+    document: str = "json",
+    schema: str | None = None,
+    overwrite: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Every version of every document, with when it held, as Parquet: a slowly changing dimension of type 2.
+
+    Returns:
+        Its rows are those of `queries.history`. What a compacted log begins with has no `valid_from`.
+
+    Args and Raises: as `update_current`; the target as of `snapshot`.
+    """
+    given = source_of(source, table, options)
+    rows = queries.history(all_rows(session, given, Documents(document, schema)))
+    return _write("history", rows, given, target, overwrite, {"table": table, "document": document})
+
+
+def write_rates(
+    session: SparkSession,
+    source: Paths,
+    target: str,
+    *,
+    table: str | None = None,
+    bucket: str = "1 hour",
+    by: Sequence[str] = ("table",),
+    overwrite: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """How many changes there were in each stretch of time, as Parquet. The documents are not read.
+
+    Args: `bucket` and `by` as of `queries.rates`, whose rows they are; the others, and what is raised, as of `snapshot`.
+    """
+    given = source_of(source, table, options)
+    rows = rates(session, given, bucket, by)
+    return _write("rates", rows, given, target, overwrite, {"table": table, "bucket": bucket, "by": list(by)})
+
+
+def write_audit(
+    session: SparkSession,
+    source: Paths,
+    target: str,
+    *,
+    table: str | None = None,
+    overwrite: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Which fields change, how often and by whom, as Parquet: the rows of `queries.audit`.
+
+    Args and Raises: as `write_rates`.
+    """
+    given = source_of(source, table, options)
+    return _write("audit", audit(session, given), given, target, overwrite, {"table": table})
+
+
+def rates(session: SparkSession, given: Source, bucket: str, by: Sequence[str]) -> DataFrame:
+    """The rows of `write_rates`."""
+    return queries.rates(all_rows(session, given, None, with_base=False), bucket, by)
+
+
+def audit(session: SparkSession, given: Source) -> DataFrame:
+    """The rows of `write_audit`."""
+    return queries.audit(all_rows(session, given, Documents("json"), with_base=False))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What they share
+
+
+def source_of_files(source: Paths, table: str | None, options: Mapping[str, str] | None) -> Source:
+    """Database files, and no folder of changes.
+
+    Raises:
+        UsageError.
+    """
+    given = source_of(source, table, options)
+    if given.export is not None:
+        raise UsageError(f"{given.folder} holds changes that were exported; this takes database files")
+    return given
+
+
+def written(rows: DataFrame, folder: str) -> int:
+    """Write rows as Parquet and count what is there."""
+    try:
+        rows.write.parquet(folder)
+    except BaseException:
+        # Interrupted: tasks that are still writing would make files where the folder has just been removed.
+        with suppress(Exception):
+            stop_jobs(rows.sparkSession)
+        raise
+    return parquet_rows(folder)
+
+
+def stop_jobs(session: SparkSession) -> None:
+    """Cancel what the session is doing, and wait a moment for the tasks to hear of it."""
+    context = session.sparkContext
+    tracker = context.statusTracker()
+    deadline = time.monotonic() + CANCELLED_S
+    context.cancelAllJobs()
+    while tracker.getActiveStageIds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def check_settings(folder: PartFolder, before: Manifest | None, settings: Mapping[str, Any]) -> None:
+    """A folder goes on as it was begun.
+
+    Raises:
+        UsageError.
+    """
+    for name, value in settings.items():
+        if before is not None and before.settings.get(name) != value:
+            raise UsageError(
+                f"{folder.path} was begun with {name} {before.settings.get(name)!r} and cannot go on with {value!r}"
+            )
+
+
+def _kept_type(before: Manifest) -> spark.DataType:
+    return spark.StructType.fromJson(before.schema)["new"].dataType
+
+
+def _check_count(count: int, extents: Sequence[Extent], table: str | None, base: Sequence[Reach]) -> None:
+    """Of all tables there is a row for each seq."""
+    if table is None and not any(reach.oldest for reach in base):
+        expected = sum(extent.until - extent.since for extent in extents)
+        if count != expected:
+            raise StorageError(f"{count} rows were written of {expected} changes; nothing was committed")
+
+
+def _has_news(given: Source, known: Mapping[str, Position]) -> bool:
+    """Whether anything has changed, tables among it. Raises: as `reach.check_has`."""
+    for reach in given.reaches:
+        before = known.get(reach.database)
+        if before is not None:
+            check_has(reach, before)
+    return any(
+        database not in known
+        or known[database].seq != position.seq
+        or known[database].tables != position.tables
+        for database, position in given.positions.items()
+    )
+
+
+def _upserted(
+    session: SparkSession, given: Source, documents: Documents, before: Manifest, folder: PartFolder
+) -> DataFrame:
+    """The state of the last run with what has changed since."""
+    known = before.positions
+    kept_schema = spark.StructType.fromJson(before.schema)
+    state = session.read.schema(kept_schema).parquet(folder.folder_of(before.number))
+    now = given.positions
+    # A table that is another one now begins anew; one that is gone goes.
+    kept = {
+        database: Position(
+            position.path,
+            position.epoch,
+            position.seq,
+            {
+                name: created
+                for name, created in position.tables.items()
+                if database not in now or now[database].tables.get(name) == created
+            },
+        )
+        for database, position in known.items()
+    }
+    tables = [(database, name) for database, position in kept.items() for name in position.tables]
+    if any(len(kept[database].tables) < len(position.tables) for database, position in known.items()):
+        live = session.createDataFrame(tables, "database string, table string")
+        state = state.join(live.hint("broadcast"), ["database", "table"], "left_semi")
+    if given.export is not None:
+        rows = since(session, exported(session, given), known)
+    else:
+        extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
+        first = [reach for reach in given.reaches if reach.database not in known]
+        rows = rows_of(session, given, extents, documents, first, kept_schema["document"].dataType)
+    return queries.upsert(state, of_live_tables(session, rows, now))
+
+
+def _write(
+    kind: str, rows: DataFrame, given: Source, target: str, overwrite: bool, settings: dict[str, Any]
+) -> Outcome:
+    with whole_folder(target, overwrite) as (staged, commit):
+        count = written(rows, staged)
+        commit(_whole(kind, count, rows, settings, given))
+    return _outcome(os.path.abspath(target), count, given.positions, given.reaches)
+
+
+def _whole(kind: str, count: int, rows: DataFrame, settings: dict[str, Any], given: Source) -> Manifest:
+    return Manifest(kind, 1, count, settings, rows.schema.jsonValue(), [], given.positions)
+
+
+def _outcome(path: str, rows: int, at: Mapping[str, Position], first: Sequence[Reach]) -> Outcome:
+    seqs = {position.path: position.seq for position in at.values()}
+    return Outcome(path, rows, seqs, [reach.path for reach in first if reach.oldest])
+
+
+__all__ = [
+    "Outcome",
+    "append_changes",
+    "audit",
+    "rates",
+    "snapshot",
+    "update_current",
+    "write_audit",
+    "write_history",
+    "write_rates",
+]

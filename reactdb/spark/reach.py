@@ -1,0 +1,130 @@
+"""How far a fleet's files go, and how far each of them was read: what is new since.
+
+A run of a pipeline pins every file first and reads up to there; the positions go into the manifest of what it wrote. The next run
+compares: the same database must still have the position that was read, in the same stretch of its history (see `store.epochs`),
+and all changes since.
+
+Rule of this file: it runs on the driver. It reads positions and the list of tables, never changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound, UsageError
+from reactdb.spark import fleet
+from reactdb.spark.options import Options, parse
+from reactdb.spark.parts import Extent, Position
+from reactdb.store import exports
+from reactdb.store.epochs import Epoch, epoch_at, epochs
+from reactdb.store.snapshot import head_seq, low_water
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One file as it is now.
+
+    Attributes:
+        database: Its id, which stays when the file moves.
+        position: Its newest change.
+        oldest: The position from which the log can be read: 0 unless history was removed.
+        history: Its epochs.
+    """
+
+    database: str
+    position: Position
+    oldest: int
+    history: tuple[Epoch, ...]
+
+    @property
+    def path(self) -> str:
+        return self.position.path
+
+
+def options_of(source: str | Sequence[str], options: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The data source's options for these paths: files, folders, globs, or a list of them."""
+    paths = [source] if isinstance(source, str) else list(source)
+    return {**(options or {}), "paths": json.dumps(paths)}
+
+
+def look(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
+    """Every file that the options mean, as it is now, in the order of the paths.
+
+    Raises:
+        UsageError: Two files are one database: a copy would be counted twice.
+        TableNotFound: No file has the table.
+        CannotOpen, NotADatabase, ...: What is wrong with a file.
+    """
+    parsed = parse(options)
+    found = [_look_at(path, parsed) for path in fleet.files_of(parsed)]
+    paths: dict[str, str] = {}
+    for reach in found:
+        other = paths.setdefault(reach.database, reach.path)
+        if other != reach.path:
+            raise UsageError(f"{other} and {reach.path} are the same database: leave the copy out")
+    if table is not None and not any(table in reach.position.tables for reach in found):
+        raise TableNotFound(table)
+    return found
+
+
+def _look_at(path: str, options: Options) -> Reach:
+    with (
+        exports.opened(
+            path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
+        ) as engine,
+        engine.snapshot() as snapshot,
+    ):
+        connection = snapshot.connection
+        seq = head_seq(connection)
+        tables = {info.name: info.created for info in snapshot.catalogue.live.values()}
+        return Reach(
+            engine.database_id,
+            Position(engine.path, epoch_at(connection, seq), seq, tables),
+            low_water(connection),
+            tuple(epochs(connection)),
+        )
+
+
+def unread(reach: Reach, before: Position | None) -> Extent:
+    """What there is since `before`; since the beginning of the log where it was never read.
+
+    Raises:
+        HistoryDiverged: The file does not have the position: it was restored, or its newest changes were lost.
+        HistoryLost: Changes since were removed.
+    """
+    now = reach.position
+    since = reach.oldest
+    if before is not None:
+        check_has(reach, before)
+        since = before.seq
+    return Extent(reach.database, now.path, now.epoch, since, now.seq)
+
+
+def check_has(reach: Reach, before: Position) -> None:
+    """Whether a file still has a position that was read, and everything since. Raises: as `unread`."""
+    names = [epoch.name for epoch in reach.history]
+    if before.epoch not in names:
+        raise HistoryDiverged(
+            f"{reach.path} was read up to seq {before.seq} in a stretch of its history that it does not have any more: "
+            "it was replaced or restored"
+        )
+    following = names.index(before.epoch) + 1
+    end = reach.history[following].since if following < len(names) else reach.position.seq
+    if before.seq > end:
+        raise HistoryDiverged(
+            f"{reach.path} was read up to seq {before.seq}, and its history went on from seq {end} without it"
+        )
+    if before.seq < reach.oldest:
+        raise HistoryLost(before.seq, reach.oldest + 1)
+
+
+def ranges(extents: Iterable[Extent]) -> str:
+    """Extents as the data source's option `ranges`."""
+    return json.dumps({extent.path: [extent.since, extent.until] for extent in extents})
+
+
+def positions(reaches: Iterable[Reach]) -> dict[str, Position]:
+    """By database."""
+    return {reach.database: reach.position for reach in reaches}

@@ -1,0 +1,333 @@
+"""Change rows for the pipelines: those of the data source, made so that they mean the same in every run and of every file.
+
+Three columns more than a plain read has: `database`, the id of the database, which stays when its file moves; `key_bytes`, which
+tells the key 1 from the key "1"; and rows with the `op` `read` where a log was compacted: the documents as they were where it
+begins, without which the current state could not be told from its changes.
+
+Rows can also come from a folder that `append_changes` wrote; they are the same.
+
+Rule of this file: it makes plans. Nothing is read until the DataFrame is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from reactdb.errors import InvalidOption, UsageError, shown
+from reactdb.spark import register
+from reactdb.spark.options import FORMS
+from reactdb.spark.parts import Extent, Manifest, PartFolder, Position
+from reactdb.spark.reach import Reach, look, options_of, positions, ranges, unread
+from reactdb.spark.schema import FORMS as TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+EXPORT = "changes"
+FIXED = (
+    "seq long, table string, key string, key_bytes binary, op string, ts timestamp, commit long, origin string,"
+    " _source string"
+)
+ORDER = (
+    "database",
+    "seq",
+    "table",
+    "key",
+    "key_bytes",
+    "op",
+    "ts",
+    "commit",
+    "origin",
+    "old",
+    "new",
+    "_source",
+)
+READ = "read"
+# A plan with more of them is slow to make.
+MOST_LITERALS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What becomes of documents.
+
+    Attributes:
+        form: `json` (text), `variant`, `binary` (not decoded), or `struct`.
+        schema: Of a struct: fields and types, as "id string, score long"; what is not in it is left out. None: inferred, and
+            then a document that does not fit is an error.
+    """
+
+    form: str = "json"
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise InvalidOption(f"document is one of {', '.join(FORMS)}, not {shown(self.form)}")
+        if self.schema is not None and self.form != "struct":
+            raise InvalidOption(f"a schema is for documents as struct, not as {self.form}")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a pipeline reads: database files, or a folder of changes that were read from some.
+
+    Attributes:
+        options: The data source's, with the paths.
+        table: The only one that is read; None: all.
+        reaches: The files as they are now; none where it is a folder.
+        export: The newest manifest of the folder.
+        folder: Its path.
+    """
+
+    options: dict[str, str]
+    table: str | None
+    reaches: list[Reach]
+    export: Manifest | None = None
+    folder: str = ""
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """Up to where it can be read now, by database."""
+        return positions(self.reaches) if self.export is None else self.export.positions
+
+    @property
+    def begins_late(self) -> list[str]:
+        """The files whose history does not begin at their beginning."""
+        return [reach.path for reach in self.reaches if reach.oldest]
+
+
+def source_of(
+    source: str | Sequence[str], table: str | None = None, options: Mapping[str, str] | None = None
+) -> Source:
+    """Look at files, or at a folder that `append_changes` wrote.
+
+    Raises:
+        UsageError: The folder has another table's changes. And what `reach.look` raises.
+    """
+    if isinstance(source, str) and os.path.isdir(source):
+        folder = PartFolder(source, EXPORT)
+        if folder.numbers():
+            manifest = folder.newest()
+            assert manifest is not None
+            held = manifest.settings["table"]
+            if held not in (None, table):
+                raise UsageError(f"{source} holds the changes of table `{held}` alone: name it")
+            return Source({}, table, [], manifest, folder.path)
+    found = options_of(source, options)
+    return Source(found, table, look(found, table))
+
+
+def all_rows(
+    spark_: SparkSession, source: Source, documents: Documents | None, *, with_base: bool = True
+) -> DataFrame:
+    """All change rows, of tables that there still are.
+
+    Args:
+        documents: None leaves `old` and `new` out, which is most of the work. Those of a folder have the form they have.
+        with_base: With rows of the `op` `read`.
+    """
+    if source.export is not None:
+        rows = exported(spark_, source)
+        if documents is None:
+            rows = rows.drop("old", "new")
+    else:
+        rows = rows_of(
+            spark_, source, [unread(reach, None) for reach in source.reaches], documents,
+            source.reaches if with_base else [],
+        )  # fmt: skip
+    return of_live_tables(spark_, rows, source.positions)
+
+
+def rows_of(
+    spark_: SparkSession,
+    source: Source,
+    extents: Iterable[Extent],
+    documents: Documents | None,
+    base: Iterable[Reach],
+    type_: spark.DataType | None = None,
+) -> DataFrame:
+    """Change rows of these ranges, and the documents with which the logs of `base` begin.
+
+    Args:
+        type_: Of a document, where it is known already.
+    """
+    found = [extent for extent in extents if extent.since < extent.until]
+    if documents is not None and type_ is None:
+        type_ = type_of(spark_, source, documents)
+    databases = {reach.path: reach.database for reach in source.reaches}
+    parts = []
+    if found:
+        read = reader(spark_, source, documents).option("read", "changes").option("ranges", ranges(found))
+        if source.table is not None:
+            read = read.option("table", source.table)
+        parts.append(read.schema(change_schema(type_)).load())
+    for table, oldest in bases(base, source.table).items():
+        parts.append(_base_rows(spark_, source, table, oldest, type_))
+    if not parts:
+        return spark_.createDataFrame([], spark.StructType([*with_database(change_schema(type_))]))
+    rows = named(spark_, reduce(lambda one, other: one.unionByName(other), parts), databases)
+    return rows.select(*[name for name in ORDER if name in rows.columns])
+
+
+def reader(spark_: SparkSession, source: Source, documents: Documents | None) -> DataFrameReader:
+    """A read of the data source with the user's own options."""
+    register(spark_)
+    own = {name: value for name, value in source.options.items() if name != "paths"}
+    strict = documents is not None and documents.form == "struct" and documents.schema is None
+    return (
+        spark_.read.format("reactdb")
+        .options(**own)
+        .option("strictFields", str(strict).lower())
+        .option("mode", "FAILFAST")
+    )
+
+
+def type_of(spark_: SparkSession, source: Source, documents: Documents) -> spark.DataType:
+    """The type of a document in this form; inferred from a sample where nobody has said it."""
+    if documents.form != "struct":
+        return TYPES[documents.form]
+    if documents.schema is not None:
+        return struct_of(documents.schema)
+    register(spark_)
+    read = spark_.read.format("reactdb").options(**source.options).option("read", "changes")
+    if source.table is not None:
+        read = read.option("table", source.table)
+    return read.load().schema["new"].dataType
+
+
+def struct_of(text: str) -> spark.StructType:
+    """A schema such as "id string, score long".
+
+    Raises:
+        InvalidOption.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return parsed(text)
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0]
+        raise InvalidOption(f"not a schema such as 'id string, score long': {first}") from None
+
+
+def parsed(text: str) -> spark.StructType:
+    """A schema in Spark's words. Raises: PySparkException."""
+    found = spark.StructType.fromDDL(text)
+    assert isinstance(found, spark.StructType)
+    return found
+
+
+def change_schema(type_: spark.DataType | None) -> spark.StructType:
+    """Of a read of changes; without documents where there is no type."""
+    schema = parsed(FIXED)
+    return schema if type_ is None else schema.add("old", type_).add("new", type_)
+
+
+def with_database(schema: spark.StructType) -> list[spark.StructField]:
+    """The fields of change rows, in order."""
+    fields = {field.name: field for field in schema.fields} | {
+        "database": spark.StructField("database", spark.StringType())
+    }
+    return [fields[name] for name in ORDER if name in fields]
+
+
+def bases(reaches: Iterable[Reach], table: str | None) -> dict[str, list[Reach]]:
+    """Table -> files whose log begins when the table was there already."""
+    found: dict[str, list[Reach]] = {}
+    for reach in reaches:
+        for name, created in reach.position.tables.items():
+            if reach.oldest and created <= reach.oldest and table in (None, name):
+                found.setdefault(name, []).append(reach)
+    return found
+
+
+def _base_rows(
+    spark_: SparkSession, source: Source, table: str, reaches: Sequence[Reach], type_: spark.DataType | None
+) -> DataFrame:
+    at = ranges(Extent(each.database, each.path, "", each.oldest, each.oldest) for each in reaches)
+    schema = parsed("key string, key_bytes binary, _source string")
+    if type_ is not None:
+        schema = schema.add("document", type_)
+    # In one piece: `document` says which form, the schema what type.
+    read = reader(spark_, source, None).option(
+        "strictFields", str(isinstance(type_, spark.StructType)).lower()
+    )
+    rows = read.option("ranges", at).option("table", table).option("document", "json").schema(schema).load()
+    oldest = {(each.path,): each.oldest for each in reaches}
+    rows = with_value(spark_, rows, ["_source"], oldest, "seq", "long").select(
+        "*",
+        F.lit(table).alias("table"),
+        F.lit(READ).alias("op"),
+        F.lit(None).cast("timestamp").alias("ts"),
+        F.col("seq").alias("commit"),
+        F.lit(None).cast("string").alias("origin"),
+    )
+    if type_ is None:
+        return rows
+    return rows.withColumn("old", F.lit(None).cast(type_)).withColumnRenamed("document", "new")
+
+
+def named(spark_: SparkSession, rows: DataFrame, databases: Mapping[str, str]) -> DataFrame:
+    """With the column `database`."""
+    values = {(path,): database for path, database in databases.items()}
+    return with_value(spark_, rows, ["_source"], values, "database", "string")
+
+
+def exported(spark_: SparkSession, source: Source) -> DataFrame:
+    """The rows of a folder that `append_changes` wrote."""
+    assert source.export is not None
+    # The newest manifest's schema has every field; a file from before it has nulls there.
+    schema = spark.StructType.fromJson(source.export.schema)
+    numbers = PartFolder(source.folder, EXPORT).numbers()
+    # By name: a part that is committed meanwhile is for the next run.
+    paths = [
+        PartFolder(source.folder, EXPORT).folder_of(number)
+        for number in numbers
+        if number <= source.export.number
+    ]
+    rows = spark_.read.schema(schema).parquet(*paths)
+    return rows if source.table is None else rows.where(F.col("table") == source.table)
+
+
+def of_live_tables(spark_: SparkSession, rows: DataFrame, at: Mapping[str, Position]) -> DataFrame:
+    """Without what belongs to tables that were dropped, among them those that have another one's name now."""
+    made = {(database, table): seq for database, each in at.items() for table, seq in each.tables.items()}
+    known = with_value(spark_, rows, ["database", "table"], made, "created", "long")
+    return known.where(f"seq > created OR (op = '{READ}' AND created IS NOT NULL)").drop("created")
+
+
+def since(spark_: SparkSession, rows: DataFrame, at: Mapping[str, Position]) -> DataFrame:
+    """The rows past these positions; all of a database that has none."""
+    seqs = {(database,): each.seq for database, each in at.items()}
+    known = with_value(spark_, rows, ["database"], seqs, "since", "long")
+    return known.where("since IS NULL OR seq > since").drop("since")
+
+
+def with_value(
+    spark_: SparkSession,
+    rows: DataFrame,
+    keys: Sequence[str],
+    values: Mapping[Any, str] | Mapping[Any, int],
+    name: str,
+    type_: str,
+) -> DataFrame:
+    """A column more: what `values` has for the tuple of each row's keys, or null.
+
+    Few stand in the plan itself, where Spark can work with them before anything runs; many are joined.
+    """
+    if len(values) <= MOST_LITERALS:
+        found = F.lit(None)
+        for key, value in values.items():
+            same = [F.col(column) == part for column, part in zip(keys, key, strict=True)]
+            found = F.when(reduce(lambda one, other: one & other, same), F.lit(value)).otherwise(found)
+        return rows.withColumn(name, found.cast(type_))
+    columns = ", ".join(f"{key} string" for key in keys) + f", {name} {type_}"
+    table = spark_.createDataFrame([(*key, value) for key, value in values.items()], columns)
+    return rows.join(F.broadcast(table), list(keys), "left").select(*rows.columns, name)

@@ -1,0 +1,88 @@
+"""The package for executors: reactdb, with what it needs and may travel, as one zip that Spark sends to every worker.
+
+Executors import the module of a Python data source by name, on machines where nobody has installed it. A zip on their path is
+enough for all of it but what is compiled: `pyarrow` and `msgpack`, and `pyspark` itself, must be installed where they run, for
+the same Python version as the driver's.
+
+Rule of this file: the zip of one installation is always the same bytes, so that sending it again sends nothing new.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import reactdb
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What opening a file imports, all of it pure Python. A name that this installation lacks, it does not need.
+TRAVELLING: Final = (
+    "click",
+    "click_default_group",
+    "dateutil",
+    "pluggy",
+    "six",
+    "sqlite_fts4",
+    "sqlite_utils",
+    "tabulate",
+)
+# zip has no earlier year.
+_THE_DAY: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def package_zip(path: str | os.PathLike[str]) -> Path:
+    """Write the zip, for `spark-submit --py-files` or `spark.submit.pyFiles`, and give its path.
+
+    Args:
+        path: Of the file, which is replaced; or of a folder, in which it is called `reactdb-<version>.zip`.
+    """
+    target = Path(path)
+    if target.is_dir():
+        target /= zip_name()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("reactdb", *TRAVELLING):
+            for file, inside in _files(name):
+                archive.writestr(zipfile.ZipInfo(inside, _THE_DAY), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return target
+
+
+def zip_name() -> str:
+    return f"reactdb-{reactdb.__version__}.zip"
+
+
+def ship(spark: SparkSession) -> None:
+    """Send the package to the executors that a session has and will have. Before the first read; a second time does no harm.
+
+    Not needed with `local[...]`, nor where reactdb is installed on every machine.
+    """
+    # The driver serves this very file to executors as they come, so it stays until the process ends.
+    folder = tempfile.mkdtemp(prefix="reactdb-ship-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    spark.addArtifacts(str(package_zip(folder)), pyfile=True)
+
+
+def _files(name: str) -> Iterator[tuple[Path, str]]:
+    """The files of a module or package of this installation, in order, with their names in the zip."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        return
+    origin = Path(spec.origin)
+    if not spec.submodule_search_locations:
+        yield origin, origin.name
+        return
+    folder = origin.parent
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            yield file, f"{name}/{file.relative_to(folder).as_posix()}"
+
+
+__all__ = ["package_zip", "ship", "zip_name"]

@@ -1,0 +1,80 @@
+"""One run of a pipeline's last part without Spark, killed before its n-th step: `python -m tests.spark.killed_parts FOLDER N`.
+
+What is appended are the next numbers after the position, as rows of one Parquet file. Every call that changes a file or a folder
+is a step. A run that gets to its end exits with 0; one that is killed does not exit.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reactdb.spark import parts
+from reactdb.spark.parts import GENERATION, Manifest, PartFolder, Position
+
+DATABASE = "d0"
+EACH = 10
+STEPS = ("rename", "replace", "mkdir", "rmdir", "symlink", "fsync", "unlink", "makedirs", "open")
+
+
+def append(path: str) -> None:
+    """A part with the next EACH numbers."""
+    folder = PartFolder(path, "numbers")
+    with folder.writing():
+        before = folder.newest()
+        position = 0 if before is None else before.positions[DATABASE].seq
+        with folder.staged() as staged:
+            os.mkdir(staged)
+            table = pa.table({"seq": list(range(position + 1, position + EACH + 1))})
+            pq.write_table(table, os.path.join(staged, "part-0.parquet"))
+            positions = {DATABASE: Position("/d.db", "e", position + EACH, {})}
+            number = 1 if before is None else before.number + 1
+            folder.commit(staged, Manifest("numbers", number, EACH, {}, {}, [], positions))
+
+
+def replace(path: str) -> None:
+    """The state of the part before, and the next EACH numbers."""
+    folder = PartFolder(path, "state", GENERATION)
+    with folder.writing():
+        before = folder.newest()
+        position = 0 if before is None else before.positions[DATABASE].seq
+        with folder.staged() as staged:
+            os.mkdir(staged)
+            table = pa.table({"seq": list(range(1, position + EACH + 1))})
+            pq.write_table(table, os.path.join(staged, "part-0.parquet"))
+            positions = {DATABASE: Position("/d.db", "e", position + EACH, {})}
+            number = 1 if before is None else before.number + 1
+            folder.commit(staged, Manifest("state", number, position + EACH, {}, {}, [], positions))
+        folder.point_to_newest()
+
+
+def killed_at(number: int) -> None:
+    """Let this process die before its n-th step."""
+    steps = [0]
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **options: Any) -> Any:
+            steps[0] += 1
+            if steps[0] == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **options)
+
+        return step
+
+    for name in STEPS:
+        setattr(os, name, counted(getattr(os, name)))
+    shutil.rmtree = counted(shutil.rmtree)  # type: ignore[assignment]
+    parts.json.dump = counted(parts.json.dump)
+    pq.write_table = counted(pq.write_table)
+
+
+if __name__ == "__main__":
+    killed_at(int(sys.argv[3]))
+    {"append": append, "replace": replace}[sys.argv[1]](sys.argv[2])

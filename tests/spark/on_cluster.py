@@ -1,0 +1,56 @@
+"""What the cluster test does on a cluster, in a process of its own: `python -m tests.spark.on_cluster MASTER FILE OUT`.
+
+Prints one JSON object: where executors ran and found the package, and what the reads and the pipelines gave.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from reactdb.cli.sparkrun import running
+from reactdb.spark import pipelines
+
+
+def where(batches: Iterable[Any]) -> Iterator[Any]:
+    """One row for each partition: the executor's folder, and where it has reactdb from."""
+    import os
+
+    import pyarrow as pa
+
+    import reactdb
+
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pylist([{"folder": os.getcwd(), "package": str(reactdb.__file__)}])
+
+
+def main(master: str, file: str, out: str) -> None:
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.cores.max": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    # Ships the package, as the commands do.
+    with running(master, settings, f"{out}/driver.log") as spark:
+        numbers = spark.range(0, 200, numPartitions=8)
+        places = numbers.mapInArrow(where, "folder string, package string").distinct().collect()
+        reader = spark.read.format("reactdb").option("partitionBytes", "256k")
+        found = {
+            "folders": sorted({row.folder for row in places}),
+            "packages": sorted({row.package for row in places}),
+            "documents": reader.option("table", "flights").load(file).count(),
+            "snapshot": pipelines.snapshot(spark, file, f"{out}/snapshot", table="flights").rows,
+            "changes": pipelines.append_changes(spark, file, f"{out}/changes").rows,
+            "history": pipelines.write_history(spark, f"{out}/changes", f"{out}/history").rows,
+        }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
