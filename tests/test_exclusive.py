@@ -99,7 +99,7 @@ class TestOthers:
         told = elsewhere(path, **options)
 
         assert told.startswith(
-            f"DatabaseBusy open: {path} is locked by process {os.getpid()}, which has it open with"
+            f"DatabaseBusy open: {path} is locked by another process, {os.getpid()}, which has it open with"
         )
         assert told.endswith("close it there, or open it there without exclusive=True")
 

@@ -246,20 +246,29 @@ def find_descriptors(*paths: str) -> list[int | None]:
     return found
 
 
-def who_locks(path: str, *, is_any: bool = False) -> int | None:
+def who_locks(path: str, *, is_any: bool = False, descriptor: int | None = None) -> int | None:
     """The process that keeps this one from reading the file (with `is_any`: from having it alone), by its lock; None where there
-    is none, or that cannot be known. Called while this process has a connection to it."""
-    (file,) = find_descriptors(path)
-    if fcntl is None or file is None:
+    is none, or that cannot be known. Called while this process has a connection to it; `descriptor`: that one's, if known."""
+    if descriptor is None:
+        (descriptor,) = find_descriptors(path)
+    if fcntl is None or descriptor is None:
         return None
     kind = fcntl.F_WRLCK if is_any else fcntl.F_RDLCK
+    question = FLOCK.pack(kind, os.SEEK_SET, SHARED_FIRST, SHARED_SIZE, 0)
     try:
-        answer = fcntl.fcntl(file, fcntl.F_GETLK, FLOCK.pack(kind, os.SEEK_SET, SHARED_FIRST, SHARED_SIZE, 0))
+        found, _, _, _, process = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
     except OSError:
         return None
-    found, _, _, _, process = FLOCK.unpack(answer)
     # Of a process of another machine, or outside of this container, there is no number.
     return process if found != fcntl.F_UNLCK and process > 0 else None
+
+
+def is_of(descriptor: int | None, path: str) -> bool:
+    """Whether a descriptor is one of this file (still)."""
+    try:
+        return descriptor is not None and os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        return False
 
 
 # Files that this process cannot use any more, by inode and device. A connection is left open on each of them, so
