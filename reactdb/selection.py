@@ -122,7 +122,8 @@ class Selection:
             raise QueryError(
                 "Cannot use `null` in BETWEEN, use `r.minval` or `r.maxval` to denote unboundedness."
             )
-        check_given((lower, upper))
+        check_given(lower)
+        check_given(upper)
         start = collation.key_bytes(lower) + (b"\x00" if left_bound == "open" else b"")
         stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
         return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
