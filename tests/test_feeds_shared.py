@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+import time
 import weakref
 from collections import deque
 from typing import Any
@@ -390,6 +391,10 @@ def test_readers_who_sleep_are_woken_by_one_change(games):
     threads = [threading.Thread(target=lambda one=one: found.append(one.next(timeout=10))) for one in cursors]
     for thread in threads:
         thread.start()
+    deadline = time.monotonic() + 10
+    while any(cursor._consumer._condition is None for cursor in cursors):
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.002)
     games.insert({"id": 1})
     for thread in threads:
         thread.join()
