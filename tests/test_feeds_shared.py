@@ -398,8 +398,9 @@ def test_readers_who_sleep_are_woken_by_one_change(games):
     games.insert({"id": 1})
     for thread in threads:
         thread.join(10)
+        # One that was not woken would look again when its time is over.
+        assert not thread.is_alive()
 
-    # One that was not woken would look again when its time is over.
     assert ids(found) == [1] * 5
 
 
