@@ -72,6 +72,21 @@ def test_a_subscriber_that_raises_ends_its_own_feed_only(games, caplog):
     assert [str(error) for error in errors] == ["mine"]
 
 
+def test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only(games, caplog):
+    errors: list[Any] = []
+
+    def fail(_: Any) -> None:
+        raise RuntimeError("mine")
+
+    games.get(1).changes().subscribe(fail, errors.append)
+    heard = listen(games.changes())
+    with caplog.at_level(logging.CRITICAL, "reactdb"):
+        games.insert([{"id": 1}, {"id": 2}])
+
+    assert len(heard) == 2
+    assert [str(error) for error in errors] == ["mine"]
+
+
 def test_a_subscriber_that_raises_is_logged(games, caplog):
     games.changes().subscribe(lambda _: 1 / 0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+import time
 import weakref
 from collections import deque
 from typing import Any
@@ -387,12 +388,18 @@ def test_a_write_touches_no_reader_that_does_not_sleep(games, monkeypatch):
 def test_readers_who_sleep_are_woken_by_one_change(games):
     cursors = [games.changes().cursor() for _ in range(5)]
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda one=one: found.append(one.next(timeout=10))) for one in cursors]
+    threads = [threading.Thread(target=lambda one=one: found.append(one.next(timeout=30))) for one in cursors]
     for thread in threads:
         thread.start()
+    deadline = time.monotonic() + 10
+    while any(cursor._consumer._condition is None for cursor in cursors):
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.002)
     games.insert({"id": 1})
     for thread in threads:
-        thread.join()
+        thread.join(10)
+        # One that was not woken would look again when its time is over.
+        assert not thread.is_alive()
 
     assert ids(found) == [1] * 5
 

@@ -411,7 +411,44 @@ MUTANTS = [
         "feeds/consumer.py",
         "        except Exception as error:\n            return self._broken(error, is_observers=not member.path)",
         "        except GeneratorExit as error:\n            return self._broken(error, is_observers=not member.path)",
-        ("tests/test_feeds_delivery.py::test_a_subscriber_that_raises_ends_its_own_feed_only",),
+        (
+            "tests/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
+        ),
+    ),
+    Mutant(
+        "a subscriber that raises stops those who are told with it",
+        "feeds/fan.py",
+        "                except Exception as error:\n                    called(",
+        "                except GeneratorExit as error:\n                    called(",
+        ("tests/test_feeds_shared.py::test_who_raises_is_taken_out_and_the_others_are_told",),
+    ),
+    Mutant(
+        "who is disposed of while others are told is told too",
+        "feeds/fan.py",
+        "            self.calls[place] = nobody",
+        "            pass",
+        ("tests/test_feeds_shared.py::test_who_is_disposed_while_others_are_told_hears_nothing_more",),
+    ),
+    Mutant(
+        "all who are told together get one event",
+        "feeds/fan.py",
+        "                        on_event(copy())",
+        "                        on_event(event)",
+        ("tests/test_feeds_shared.py::test_each_gets_an_event_of_its_own",),
+    ),
+    Mutant(
+        "a reader of a shared queue does not hear what it missed",
+        "feeds/chain.py",
+        "        self._dropped += link.number - self._place",
+        "        pass",
+        ("tests/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
+    ),
+    Mutant(
+        "a reader that sleeps is not woken",
+        "feeds/chain.py",
+        "                member.wake()",
+        "                pass",
+        ("tests/test_feeds_shared.py::test_readers_who_sleep_are_woken_by_one_change",),
     ),
     # ----- resuming
     Mutant(
