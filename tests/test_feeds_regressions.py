@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from feed_kinds import little_room, prepare
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
@@ -172,3 +173,21 @@ def test_a_squashed_list_in_which_equal_values_changed_places_is_what_it_was(gam
         put(games, {"id": 1, "a": 4, "v": 5})
 
         assert [{"old_val": 5, "new_val": 5, "old_offset": 1, "new_offset": 2}] == heard(cursor)
+
+
+def test_who_resumes_hears_of_a_document_with_many_places_what_the_others_heard():
+    """Though it holds fewer documents beyond the window than they do."""
+    with little_room(), reactdb.connect(":memory:") as db:
+        prepare(db)
+        feed = db.table("games").get_all("p", "p", "p", index="tags").order_by("a").limit(2)
+        with feed.changes(include_offsets=True, include_seq=True).cursor() as whole:
+            games = db.table("games")
+            games.insert({"id": 0})
+            games.get(0).replace({"id": 0, "a": 0, "tags": ["p", "p"]})
+            seq = db.seq
+            games.get(0).replace({"id": 0})
+            heard = [whole.next(timeout=0) for _ in range(4)]
+            with pytest.raises(TimeoutError):
+                whole.next(timeout=0)
+        with feed.changes(include_offsets=True, include_seq=True, since=seq).cursor() as resumed:
+            assert heard[2:] == [resumed.next(timeout=0) for _ in range(2)]

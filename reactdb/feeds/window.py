@@ -372,9 +372,10 @@ class WindowView:
         new: list[tuple[bytes, Slot]],
         reader: StateReader,
     ) -> list[Delta]:
-        if self.bound is None or self.stop is None or len(self.slots) - len(old) >= self.stop:
-            # No refill can come in between, and a refill would see all of the places moved already.
+        if self.stop is None:
             return self._advance_in_turn(change, old, new, reader)
+        # All at once: a refill in between would see all of the places moved already. And what is told must not depend on
+        # whether there was one, because who resumes may hold fewer documents.
         before = self._window()
         for place, _ in old:
             rank = self._rank(place)
