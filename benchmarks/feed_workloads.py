@@ -376,9 +376,10 @@ def memory() -> Iterator[list[int]]:
 def register() -> None:
     """Add those that come in several sizes, and put all in the order of their numbers. Once."""
     # Not above: it is built on this module.
-    from benchmarks import top_workloads
+    from benchmarks import delivery_workloads, top_workloads
 
     top_workloads.register()
+    delivery_workloads.register()
     for name, unit, run, sizes in SIZED:
         for size in sizes:
             if not any(one.name == f"{name}-{size}" for one in WORKLOADS):

@@ -41,7 +41,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 Figures = dict[str, float]
 """What one run of a workload gives, in the workload's unit: "cpu" and "wall" per operation, or "size". With feeds also "added",
 the CPU that a feed adds to an operation; and in microseconds "p50" and "p99" of wall, "subscribe", the CPU of opening one
-feed, and "first", wall until its first document."""
+feed, "first", wall until its first document, and "bare", what the least that could do it takes."""
 
 KEPT_S: Final = 4 * 3_600
 

@@ -31,7 +31,8 @@ class Change:
         commit: The seq of the first change of the same transaction.
         time: Wall-clock time of the commit, in milliseconds since 1970. Never goes back along the log.
         prev: Seq of the entry that this one supersedes, None for a key that was never there (or whose history is gone).
-        old_bytes, new_bytes: The documents before and after, encoded; None where there is none.
+        old_bytes, new_bytes: The documents before and after, encoded; None where there is none. Of `db.log()`, the one before is
+            looked up when it, or `old_val`, is asked for; if another process has compacted the log since, that is `HistoryLost`.
         origin: What the writer called itself, or None.
         meta: A dialect's own small metadata, or None.
         places: For indexes of the table, by their number: the values under which the document is in it before or after. The

@@ -48,9 +48,11 @@ __all__ = [
     "decode_frozen",
     "decode_value",
     "encode",
+    "encode_again",
     "encode_many",
     "encode_value",
     "freeze",
+    "is_flat",
     "plain_name",
     "pretty",
     "same",
@@ -75,6 +77,7 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes, bytearray})
 _all_plain = _PLAIN.issuperset
+_TEXT = frozenset({str})
 
 # Kept per thread while small: a packer never gives back the buffer it has grown.
 _KEPT_BUFFER_BYTES: Final = 1024 * 1024
@@ -96,6 +99,13 @@ class _ThreadsPacker(threading.local):
 _own = _ThreadsPacker()
 
 
+def is_flat(value: Any) -> bool:
+    """Whether this is a plain dict with plain names, of which no value holds another: nothing to walk through or merge into."""
+    return (
+        type(value) is dict and _all_plain(map(type, value.values())) and _TEXT.issuperset(map(type, value))
+    )
+
+
 def encode(document: dict[str, Any]) -> bytes:
     """The bytes of a document.
 
@@ -114,6 +124,15 @@ def encode(document: dict[str, Any]) -> bytes:
     if not isinstance(document, dict):
         raise InvalidDocument(f"a document is a dict, not a value {type_in_words(document)}")
     return encode_value(document)
+
+
+def encode_again(document: dict[str, Any]) -> bytes:
+    """The bytes of a document that `decode` gave and nobody else has, in which only plain values of `is_flat` have changed."""
+    try:
+        data = _own.pack(document)
+    except _PACK_ERRORS:
+        return encode(document)
+    return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
 
 
 def encode_many(documents: Iterable[dict[str, Any]]) -> list[bytes]:

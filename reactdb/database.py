@@ -25,12 +25,13 @@ from reactdb.errors import (
     shown,
     word,
 )
-from reactdb.query import ALL_TABLES, Get, Query
+from reactdb.query import ALL_TABLES, Query
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import epoch_at
+from reactdb.store.log_pages import LogPage
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction
@@ -334,14 +335,18 @@ class Database:
         return self._pages(since, head if until is None else min(until, head), info)
 
     def _pages(self, since: int, until: int, table: TableInfo | None) -> Iterator[Change]:
+        engine, is_asked = self._open_engine(), False
         while since < until:
             # A page at a time: a reader that dawdles must not keep the write-ahead log from being emptied.
             with self._snapshot() as snapshot:
-                page = snapshot.changes(since, until, table)
-            if not page:
+                # Who asked for a document before asks for others, too; and what a transaction superseded may be gone tomorrow.
+                has_old = is_asked or engine.current_transaction() is not None
+                page = LogPage(engine, since, has_old=has_old)
+                changes, last = page.read(snapshot.connection, snapshot.catalogue, until, table)
+            if last is None:
                 return
-            yield from page
-            since = page[-1].seq
+            yield from changes
+            since, is_asked = last, is_asked or page.is_asked
 
     def at(self, seq: int) -> PastDatabase:
         """The database as it was when `seq` was its newest change: tables, selections and indexes, to read only.
@@ -440,14 +445,10 @@ class Database:
     def _snapshot(self) -> AbstractContextManager[Snapshot]:
         return self._open_engine().snapshot()
 
-    def _get(self, table: str, step: Any) -> Any:
-        assert isinstance(step, Get)
-        engine = self._open_engine()
-        transaction = engine.current_transaction()
-        info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
-        if info is None:
-            info = self._look_for(table)
-        body = engine.get(info, step.key_bytes)
+    def _get(self, table: str, key: bytes) -> dict[str, Any] | None:
+        if self._is_closed:
+            raise DatabaseClosed(self._engine.path)
+        body = self._engine.get(table, key)
         return None if body is None else codec.decode(body)
 
     def _look_for(self, table: str) -> TableInfo:

@@ -82,8 +82,15 @@ def _corrupt(error: Exception) -> CorruptDatabase:
     )
 
 
+# Values that hold nothing more to look at.
+_TEXT = frozenset({str})
+_is_plain = frozenset({str, int, float, bool, type(None), bytes}).issuperset
+
+
 def _check_unpacked(value: Any) -> None:
     if isinstance(value, dict):
+        if set(map(type, value)) <= _TEXT and _is_plain(map(type, value.values())):
+            return
         for key, inner in value.items():
             if type(key) is not str:
                 raise CorruptDatabase(f"a key is {type_in_words(key)} instead of str")

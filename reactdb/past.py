@@ -56,12 +56,12 @@ class PastDatabase(Database):
     def _snapshot(self) -> AbstractContextManager[Snapshot]:
         return self._past()
 
-    def _get(self, table: str, step: Any) -> Any:
+    def _get(self, table: str, key: bytes) -> dict[str, Any] | None:
         with self._past() as snapshot:
             info = snapshot.table(table)
             if info is None:
                 raise TableNotFound(table)
-            body = snapshot.get(info, step.key_bytes)
+            body = snapshot.get(info, key)
         return None if body is None else codec.decode(body)
 
     def table_list(self) -> list[str]:

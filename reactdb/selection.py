@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb import codec, collation
 from reactdb.access import access, find_table
-from reactdb.change import Change
 from reactdb.errors import (
     InvalidDocument,
     InvalidKey,
@@ -34,6 +33,7 @@ from reactdb.expression import (
     as_predicate,
     expr,
     field_path,
+    flat_patch,
     row,
 )
 from reactdb.query import (
@@ -59,7 +59,7 @@ from reactdb.query import (
 from reactdb.reading import run
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
-from reactdb.writing import Tally, check_return_changes, delete, replace, update
+from reactdb.writing import Patch, Tally, check_return_changes, delete, replace, update
 
 if TYPE_CHECKING:
     from reactdb.database import Database
@@ -252,8 +252,6 @@ class Selection:
         Raises:
             TableNotFound, IndexNotFound, QueryError: As the query deserves.
         """
-        if len(self._query.steps) == 1 and self._query.is_point:
-            return self._database._get(self._query.table, self._query.steps[0])
         with self._database._snapshot() as snapshot:
             return run(self._query, snapshot)
 
@@ -362,17 +360,16 @@ class Selection:
         Raises:
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
-        function = (
-            as_patch(patch, is_for_one=self._query.is_point)
-            if not isinstance(patch, dict) or has_expression(patch)
-            else lambda document: patch
-        )
+        given = as_given(patch, is_for_one=self._query.is_point)
+        runs_user_code = is_users(patch)
         return self._write(
             "update",
-            lambda transaction, table, tally: update(transaction, self._query, table, function, tally),
+            lambda transaction, table, tally: update(
+                transaction, self._query, table, given, tally, runs_user_code
+            ),
             durability,
             return_changes,
-            runs_user_code=callable(patch) and not isinstance(patch, Expression),
+            runs_user_code=runs_user_code,
         )
 
     def replace(
@@ -388,7 +385,7 @@ class Selection:
             lambda transaction, table, tally: replace(transaction, self._query, table, function, tally),
             durability,
             return_changes,
-            runs_user_code=callable(document) and not isinstance(document, Expression),
+            runs_user_code=is_users(document),
         )
 
     def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
@@ -427,21 +424,6 @@ class Selection:
         return self._database._write(one, durability, is_shareable, operation)
 
 
-class PointSelection(Selection):
-    """One document, by primary key; it may not be there."""
-
-    __slots__ = ()
-
-    def history(self) -> list[Change]:
-        """Every log entry of this key that retention has left, oldest first; also of a key that is deleted now."""
-        step = self._query.steps[0]
-        assert isinstance(step, Get)
-        with self._database._snapshot() as snapshot:
-            table = find_table(self._query.table, snapshot)
-            found = list(snapshot.history(table, step.key_bytes))
-        return found[::-1]
-
-
 def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
     table = transaction.catalogue.live.get(name)
     if table is None:
@@ -477,6 +459,22 @@ def field_or_expression(field: Any) -> Expression:
     if isinstance(field, str):
         return row[field]
     return field if isinstance(field, Expression) else expr(field(row) if callable(field) else field)
+
+
+def as_given(patch: Any, *, is_for_one: bool) -> Patch:
+    """A patch as `writing` takes it: a dict without expressions as it is."""
+    if type(patch) is dict:
+        flat = flat_patch(patch)
+        if flat is not None:
+            return flat
+    if isinstance(patch, dict) and not has_expression(patch):
+        return patch
+    return as_patch(patch, is_for_one=is_for_one)
+
+
+def is_users(function: Any) -> bool:
+    """Whether it is a Python function of the user's, which may do anything."""
+    return callable(function) and not isinstance(function, Expression)
 
 
 def has_expression(value: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from reactdb import codec, collation
 from reactdb.access import find_table
+from reactdb.collation import primary_key_bytes
 from reactdb.errors import (
     IndexExists,
     IndexNotFound,
@@ -22,8 +23,9 @@ from reactdb.errors import (
     word,
 )
 from reactdb.expression import Expression, compile_value, expr, row, to_data
-from reactdb.query import Get, GetAll
-from reactdb.selection import PointSelection, Selection, check_given, check_index, live_table
+from reactdb.point_selection import PointSelection
+from reactdb.query import GetAll
+from reactdb.selection import Selection, check_given, check_index, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.writing import Conflict, Tally, check_return_changes, insert, prepare, prepare_again
@@ -53,7 +55,8 @@ class Table(Selection):
         Raises:
             InvalidKey: The value cannot be a key; MissingValue for None.
         """
-        return PointSelection(self._database, self._query.then(Get(key, key_of(key))))
+        data = primary_key_bytes(key) if type(key) is str else key_of(key)
+        return PointSelection(self._database, self._query.table, key, data)
 
     def get_all(self, *keys: Any, index: str | None = None) -> Selection:
         """The documents with these keys, in the order asked for; of the primary key or of an index.
@@ -87,7 +90,7 @@ class Table(Selection):
             DuplicateKey, InvalidDocument, InvalidKey: Nothing was written then, not even the documents before it.
         """
         if (
-            conflict != "error"
+            (type(conflict) is not str or conflict != "error")
             and not callable(conflict)
             and not is_one_of(conflict, ("error", "replace", "update"))
         ):

@@ -36,6 +36,9 @@ from reactdb.store.transaction import KeyTaken, WriteTransaction
 
 Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
 Stored = tuple[int, bytes]
+Patch = dict[str, Any] | Callable[[dict[str, Any]], Any]
+Outcome = tuple[str, bytes | None, bytes | None]
+"""What a write did to one document: the counter of it, and the document before and after."""
 
 
 class Prepared:
@@ -67,6 +70,10 @@ def check_return_changes(return_changes: object) -> None:
         )
 
 
+NOTHING = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
+"""ReQL's counters of a write that did nothing."""
+
+
 class Tally:
     """ReQL's counters of one write, and its changes where they are asked for."""
 
@@ -74,7 +81,7 @@ class Tally:
 
     def __init__(self, return_changes: bool | str = False) -> None:
         """`return_changes`: as `check_return_changes` lets it pass."""
-        self.counts = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
+        self.counts = NOTHING.copy()
         self.generated_keys: list[str] = []
         self.changes: list[dict[str, Any]] | None = [] if return_changes else None
         self.keeps_all = return_changes == "always"
@@ -212,15 +219,15 @@ def insert(
             transaction.insert(table, key, body)
             tally.add("inserted", None, body)
         elif conflict == "replace":
-            put(transaction, table, key, old, codec.decode(body), REPLACE, tally)
+            tally.add(*put(transaction, table, key, old, codec.decode(body), REPLACE))
         elif conflict == "update":
             merged = merge_document(codec.decode(old[1]), codec.decode(body))
-            put(transaction, table, key, old, merged, UPDATE, tally)
+            tally.add(*put(transaction, table, key, old, merged, UPDATE))
         else:
             assert callable(conflict)
             before = codec.decode(old[1])
             new = asked(transaction, conflict, before[table.primary_key], before, codec.decode(body))
-            put(transaction, table, key, old, new, REPLACE, tally)
+            tally.add(*put(transaction, table, key, old, new, REPLACE))
 
 
 def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prepared) -> None:
@@ -285,25 +292,56 @@ def update(
     transaction: WriteTransaction,
     query: Query,
     table: TableInfo,
-    patch: Callable[[dict[str, Any]], Any],
+    patch: Patch,
     tally: Tally,
+    runs_user_code: bool,
 ) -> None:
-    """Merge `patch(document)` into every selected document. A missing one (`get`) is skipped."""
+    """Merge a patch into every selected document. A missing one (`get`) is skipped."""
     for key, document in matching(transaction, query, table):
-        old = transaction.head(table, key)
-        if document is None or old is None:
+        if document is None:
             tally.add("skipped", None, None)
-            continue
-        before = codec.decode(old[1])
-        given = asked(transaction, patch, before)
-        if not isinstance(given, Mapping):
-            raise QueryError(not_an_object(given))
-        codec.check_extent(given)
-        try:
-            new = merge_document(codec.decode(old[1]), given)
-        except RuntimeError:
-            raise InvalidDocument("the patch was changed while it was being read") from None
-        put(transaction, table, key, old, new, UPDATE, tally)
+        else:
+            tally.add(*update_one(transaction, table, key, patch, runs_user_code))
+
+
+def update_one(
+    transaction: WriteTransaction, table: TableInfo, key: bytes, patch: Patch, runs_user_code: bool
+) -> Outcome:
+    """Merge a patch, or what it gives for the document, into the document of a key. A missing one is skipped.
+
+    Args:
+        runs_user_code: What `patch` does is not known: it may write, and it may change what it is given.
+    """
+    old = transaction.head(table, key)
+    if old is None:
+        return "skipped", None, None
+    body = old[1]
+    document = codec.decode(body)
+    if isinstance(patch, dict):
+        # A copy, which no other thread can change any more.
+        given: Any = patch.copy() if type(patch) is dict else patch
+    elif runs_user_code:
+        given = asked(transaction, patch, document)
+        document = codec.decode(body)
+    else:
+        given = patch(document)
+    if codec.is_flat(given) and table.primary_key not in given:
+        count = len(document)
+        document.update(given)
+        new = codec.encode_again(document)
+        # Where no field was added, they are where they were: equal documents have equal bytes then.
+        if new == body or (len(document) != count and codec.same_bytes(body, new)):
+            return "unchanged", body, body
+        transaction.write(table, key, UPDATE, old, new)
+        return "replaced", body, new
+    if not isinstance(given, Mapping):
+        raise QueryError(not_an_object(given))
+    codec.check_extent(given)
+    try:
+        merged = merge_document(document, given)
+    except RuntimeError:
+        raise InvalidDocument("the patch was changed while it was being read") from None
+    return put(transaction, table, key, old, merged, UPDATE)
 
 
 def replace(
@@ -313,24 +351,18 @@ def replace(
     for key, _ in matching(transaction, query, table):
         old = transaction.head(table, key)
         document = asked(transaction, new, None if old is None else codec.decode(old[1]))
-        put(transaction, table, key, old, document, REPLACE, tally)
+        tally.add(*put(transaction, table, key, old, document, REPLACE))
 
 
 def delete(transaction: WriteTransaction, query: Query, table: TableInfo, tally: Tally) -> None:
     for key, _ in matching(transaction, query, table):
-        put(transaction, table, key, transaction.head(table, key), None, DELETE, tally)
+        tally.add(*put(transaction, table, key, transaction.head(table, key), None, DELETE))
 
 
 def put(
-    transaction: WriteTransaction,
-    table: TableInfo,
-    key: bytes,
-    old: Stored | None,
-    document: Any,
-    kind: int,
-    tally: Tally,
-) -> None:
-    """Make `document` (None: nothing) the content of `key`, and count what that was.
+    transaction: WriteTransaction, table: TableInfo, key: bytes, old: Stored | None, document: Any, kind: int
+) -> Outcome:
+    """Make `document` (None: nothing) the content of `key`.
 
     Raises:
         InvalidDocument, InvalidKey: The document, or a primary key that differs from the one selected.
@@ -338,20 +370,17 @@ def put(
     old_body = None if old is None else old[1]
     if document is None:
         if old is None:
-            tally.add("skipped", None, None)
-        else:
-            transaction.write(table, key, DELETE, old, None)
-            tally.add("deleted", old_body, None)
-        return
+            return "skipped", None, None
+        transaction.write(table, key, DELETE, old, None)
+        return "deleted", old_body, None
     body = checked_body(table, key, old_body, document)
     if old is None:
         transaction.insert(table, key, body)
-        tally.add("inserted", None, body)
-    elif codec.same_bytes(old[1], body):
-        tally.add("unchanged", old_body, old_body)
-    else:
-        transaction.write(table, key, kind, old, body)
-        tally.add("replaced", old_body, body)
+        return "inserted", None, body
+    if codec.same_bytes(old[1], body):
+        return "unchanged", old_body, old_body
+    transaction.write(table, key, kind, old, body)
+    return "replaced", old_body, body
 
 
 def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:

@@ -30,7 +30,8 @@ import pytest
 import reactdb
 from reactdb import errors
 from reactdb.expression import OPERATIONS
-from reactdb.selection import PointSelection, Selection
+from reactdb.point_selection import PointSelection
+from reactdb.selection import Selection
 from reactdb.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -246,6 +246,19 @@ def test_a_value_that_goes_at_one_place_and_comes_at_another_is_not_told(times: 
             assert [] == heard(squashed)
 
 
+def test_what_left_a_place_of_a_group_and_what_took_another_are_told_together_where_the_step_did() -> None:
+    with little_room(), reactdb.connect(":memory:") as db:
+        prepare(db)
+        do(db, ("insert", [(0, {})]))
+        ask = db.table("games").order_by("v").pluck("a", "v").limit(1).group("a")
+        with ask.changes().cursor() as steps_of_it, ask.changes(squash=True).cursor() as squashed:
+            act(db, [("set v", "games", 0, 1)])
+
+            change = {"group": None, "old_val": {}, "new_val": {"v": 1}}
+            assert [change] == heard(steps_of_it)
+            assert [change] == heard(squashed)
+
+
 def check_times(
     kind: Kind,
     seconds: float,

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from reactdb.expression.registry import OPERATIONS, Operation
     from reactdb.expression.stored import from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
-    from reactdb.expression.update import as_function, as_patch, as_update, merge_document
+    from reactdb.expression.update import as_function, as_patch, as_update, flat_patch, merge_document
 
 _HOMES = {
     "reactdb.collation": (
@@ -128,6 +128,7 @@ _HOMES = {
         "as_function",
         "as_patch",
         "as_update",
+        "flat_patch",
         "merge_document",
     ),
 }
@@ -169,6 +170,7 @@ __all__ = [
     "evaluate",
     "expr",
     "field_path",
+    "flat_patch",
     "from_data",
     "function_node",
     "has_fields_predicate",

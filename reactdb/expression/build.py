@@ -24,6 +24,7 @@ from reactdb.expression.build_objects import ObjectMethods
 from reactdb.expression.build_sequences import SequenceMethods
 from reactdb.expression.build_values import ValueMethods
 from reactdb.expression.compile import value_function
+from reactdb.expression.evaluate import run
 from reactdb.expression.order import OrderKey
 from reactdb.expression.registry import find
 from reactdb.expression.show import shown_node
@@ -51,7 +52,7 @@ _MAX_NESTED_VALUES = 100
 class Expression(ValueMethods, ObjectMethods, SequenceMethods):
     """A value that is computed from a document. Immutable; equal in structure means equal in `key` and hash."""
 
-    __slots__ = ("_function", "_is_infix", "_key", "node")
+    __slots__ = ("_function", "_is_asked", "_is_infix", "_key", "node")
 
     node: Node
 
@@ -60,6 +61,7 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
         self.node = node
         self._key: bytes | None = None
         self._function: Callable[[Any], Any] | None = None
+        self._is_asked = False
         self._is_infix = is_infix
 
     @property
@@ -78,6 +80,17 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
         if self._function is None:
             self._function = value_function(self.node)
         return self._function(document)
+
+    def value_of(self, document: Any) -> Any:
+        """As a call, for who may ask only once: a function is written when the expression is asked again. Writing one takes as
+        long as walking the tree three times."""
+        function = self._function
+        if function is not None:
+            return function(document)
+        if self._is_asked or self.node.rare:
+            return self(document)
+        self._is_asked = True
+        return run(self.node, document)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -107,6 +120,9 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
 
     def call(self, operation: str, *arguments: Any, **options: Any) -> Expression:
         return call(operation, self, *arguments, **options)
+
+    def field(self, name: Any) -> Expression:
+        return field_of_row(name) if self is row and type(name) is str else call("bracket", self, name)
 
     def call_with_function(self, operation: str, *arguments: Any, **options: Any) -> Expression:
         """The same, where the last argument may be a Python function of Expressions, or an expression of `row`."""
@@ -170,6 +186,22 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
                 "and_ and or_ if it is really meant."
             )
         return call(operation, self, other)
+
+
+_fields: dict[str, Expression] = {}
+# Names of fields that programs write down are few; those of a program that makes them up are not worth keeping.
+_MOST_FIELDS = 1_024
+_LONG_NAME = 64
+
+
+def field_of_row(name: str) -> Expression:
+    """`row[name]`: one for all who ask, so that it is built, and compiled, once."""
+    found = _fields.get(name)
+    if found is None:
+        found = call("bracket", row, name)
+        if len(_fields) < _MOST_FIELDS and len(name) < _LONG_NAME:
+            _fields[name] = found
+    return found
 
 
 def call(operation: str, *arguments: Any, **options: Any) -> Expression:

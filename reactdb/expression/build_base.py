@@ -20,6 +20,10 @@ class Methods:
         """An operation of the registry, applied to this value and the arguments."""
         raise NotImplementedError
 
+    def field(self, name: Any) -> Expression:
+        """`[name]`: a field of this value, or an element."""
+        raise NotImplementedError
+
     def call_with_function(self, operation: str, *arguments: Any, **options: Any) -> Expression:
         """The same, where the last argument may be a Python function of Expressions, or an expression of `row`."""
         raise NotImplementedError

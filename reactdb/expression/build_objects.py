@@ -22,7 +22,7 @@ class ObjectMethods(Methods):
     def __getitem__(self, place: Any) -> Expression:
         """`[name]` a field, `[number]` an element, `[start:stop]` a part."""
         if not isinstance(place, slice):
-            return self.call("bracket", place)
+            return self.field(place)
         if place.step is not None:
             raise QueryError("an expression's slice has no step")
         start = 0 if place.start is None else place.start

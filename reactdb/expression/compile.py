@@ -413,6 +413,28 @@ def _write_object(writer: _Writer, node: Call) -> str:
     return writer.keep(f"{{{', '.join(fields)}}}")
 
 
+def _write_sum(writer: _Writer, node: Call) -> str:
+    """A sum, or a difference, of two: done in place for ints that are surely not too large."""
+    if len(node.arguments) != 2:
+        return writer.called(node, OPERATIONS[node.operation])
+    names, checks = [], []
+    for child in node.arguments:
+        names.append(writer.value(child))
+        if not isinstance(child, Constant):
+            checks.append(f"type({names[-1]}) is int and {-_SMALL} < {names[-1]} < {_SMALL}")
+        elif type(child.value) is not int or not -_SMALL < child.value < _SMALL:
+            checks.append("False")
+    left, right = names
+    in_place = f"{left} {'+' if node.operation == 'add' else '-'} {right}"
+    slow = f"{writer.operation(node.operation)}({left}, {right})"
+    if "False" in checks:
+        return writer.keep(slow)
+    return writer.keep(f"{in_place} if {' and '.join(checks)} else {slow}" if checks else slow)
+
+
+_SMALL: Final = 1 << 62
+
+
 _SPECIAL: Final[dict[str, Callable[[_Writer, Call], str]]] = {
     "bracket": _write_field,
     "get_field": _write_field,
@@ -422,5 +444,7 @@ _SPECIAL: Final[dict[str, Callable[[_Writer, Call], str]]] = {
     "branch": _write_branch,
     "default": _write_default,
     "make_obj": _write_object,
+    "add": _write_sum,
+    "sub": _write_sum,
     **dict.fromkeys(_COMPARISONS, _write_comparison),
 }

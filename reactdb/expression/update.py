@@ -45,12 +45,50 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
     Raises:
         QueryError: It makes no sense for any document.
     """
-    if callable(value) and not isinstance(value, Expression):
+    if type(value) is dict:
+        flat = flat_patch(value)
+        if callable(flat):
+            return flat
+    elif callable(value) and not isinstance(value, Expression):
         return _evaluating(value)
     node = expr(value).node
     # At the top there is nothing that a literal could be put into.
     is_literal = isinstance(node, Call) and node.operation == "literal"
     return (value_once if is_for_one else value_function)(node, literals_allowed=not is_literal)
+
+
+def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Document | None:
+    """The commonest patches: plain values, as they are; expressions beside plain values, as a function that asks each. None for
+    any other.
+
+    An expression that is given again and again is compiled once, by itself: the dict around it is new each time.
+    """
+    functions = {}
+    for name, one in value.items():
+        kind = type(one)
+        if kind is Expression:
+            if one.node.rare:
+                return None
+            functions[name] = one.value_of
+        elif kind not in _PLAIN:
+            return None
+    if not _TEXT.issuperset(map(type, value)):
+        return None
+    if not functions:
+        return value
+    if len(value) == 1:
+        [(only, function)] = functions.items()
+        return lambda document: {only: function(document)}
+    # In this order, as `make_obj` has it.
+    fields = [(name, functions.get(name), value[name]) for name in sorted(value)]
+    return lambda document: {
+        name: one if function is None else function(document) for name, function, one in fields
+    }
+
+
+_TEXT = frozenset({str})
+# Values that are what they are. What no document may hold among them is refused when the document is encoded.
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
 
 def _evaluating(function: Callable[[Document], Any]) -> Callable[[Document], Any]:

@@ -138,7 +138,7 @@ class Fan:
         self._telling: Telling | None = None
         self._is_awake = False
         # Shared by all who came at the same time.
-        self._mark = (0, 0, 0)
+        self._mark = (0, 0, 0, 0)
         self.added = 0
         self.dropped = 0
         self.notes = 0
@@ -285,11 +285,11 @@ class Fan:
             roll.strike(member)
 
     @property
-    def mark(self) -> tuple[int, int, int]:
-        """The figures as they are, for who comes now."""
+    def mark(self) -> tuple[int, int, int, int]:
+        """The figures as they are, for who comes now, and room for one more."""
         mark = self._mark
         if mark[0] != self.added or mark[1] != self.dropped or mark[2] != self.notes:
-            mark = self._mark = (self.added, self.dropped, self.notes)
+            mark = self._mark = (self.added, self.dropped, self.notes, 0)
         return mark
 
     @property

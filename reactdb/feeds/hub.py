@@ -22,9 +22,9 @@ from typing import Any
 
 from reactdb.change import Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError, UsageError
+from reactdb.feeds.beginning import Later, initial_events, provide_result
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.hearing import COMPLETED
-from reactdb.feeds.later import Later
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
 from reactdb.feeds.position import KnownEpochs
@@ -261,7 +261,7 @@ class FeedHub:
         """From now on. False: the seeded view is too far from that."""
         with self.engine.reserve(), Later() as later:
             with self._alone():
-                snapshot = later.enter(self.engine.fresh_snapshot())
+                snapshot = later.enter(self.engine)
                 if seeded is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
@@ -273,7 +273,7 @@ class FeedHub:
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
                 # The snapshot stands still, so writers need not wait for it to be read.
-                subscription.provide(view.result(snapshot))
+                provide_result(subscription, view, snapshot, later)
         return True
 
     def _join_now(
@@ -293,7 +293,7 @@ class FeedHub:
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be told twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
-            subscription.provide(view.result(then) if request.options.include_initial else None)
+            subscription.provide(initial_events(view, then, seq, request.options))
         self._join(subscription, node)
         return view if request.options.include_initial and not view.is_stateful else None
 

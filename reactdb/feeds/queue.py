@@ -129,7 +129,7 @@ class SquashQueue:
     An entry keeps the place in line of its first change; one that came back to where it was is nothing, and goes.
     """
 
-    __slots__ = ("_has_groups", "_limit", "_lock", "_pending", "dropped")
+    __slots__ = ("_has_groups", "_has_pairs", "_limit", "_lock", "_pending", "dropped")
 
     is_squashed = True
 
@@ -141,6 +141,8 @@ class SquashQueue:
         self._pending: dict[Hashable, tuple[AnyDelta, AnyDelta]] = {}
         # Whether entries are of groups, whose values are counted and not known by their place.
         self._has_groups = False
+        # Whether one step was about two places: what left the one and came to the other is told together.
+        self._has_pairs = False
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -169,10 +171,14 @@ class SquashQueue:
 
     def _fold(self, deltas: Sequence[AnyDelta]) -> None:
         for delta in deltas:
+            if type(delta) is Change:
+                self._fold_one((delta.table_id, delta.key_bytes), delta)
+                continue
             if type(delta) is Delta and delta.group is not None:
                 self._has_groups = True
             if type(delta) is Delta and delta.leaving is not None:
                 # One place in the result was left and another taken: each has its own net difference.
+                self._has_pairs = True
                 self._fold_one(delta.leaving, Delta(delta.change, delta.old_val, None, group=delta.group))
                 delta = Delta(delta.change, None, delta.new_val, identity=delta.identity, group=delta.group)
             self._fold_one(identity_of(delta), delta)
@@ -191,10 +197,11 @@ class SquashQueue:
         with self._lock:
             pending, self._pending = self._pending, {}
             has_groups, self._has_groups = self._has_groups, False
+            has_pairs, self._has_pairs = self._has_pairs, False
         if not pending:
             return None
         found = deque(folded(first, last, identity) for identity, (first, last) in pending.items())
-        return (counted(found) if has_groups else found) or None
+        return (counted(found, has_pairs=has_pairs) if has_groups else found) or None
 
     @property
     def first_seq(self) -> int | None:
@@ -217,26 +224,26 @@ class SquashQueue:
             self._pending = {}
 
 
-def counted(deltas: deque[AnyDelta]) -> deque[AnyDelta]:
+def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
     """The net differences of places, as those of groups: which place a value has in its group is not told, so one that left
-    a place while an equal one took another is nothing to tell of."""
+    a place while an equal one took another is nothing to tell of.
+
+    Where steps told of two places together (`has_pairs`) these do so, too: else they would be more than the steps were.
+    """
     groups: dict[Hashable, list[AnyDelta]] = {}
     for delta in deltas:
         groups.setdefault(spelling(delta.group) if isinstance(delta, Delta) else None, []).append(delta)
     if len(groups) == len(deltas):
         return deltas
     found: deque[AnyDelta] = deque()
-    is_changed = False
     for members in groups.values():
         old, new = net_sides(members)
-        if len(old) + len(new) == sum(
-            (one.old_val is not None) + (one.new_val is not None) for one in members
-        ):
-            found.extend(members)
-        else:
-            is_changed = True
+        sides = sum((one.old_val is not None) + (one.new_val is not None) for one in members)
+        if len(old) + len(new) < sides or (has_pairs and max(len(old), len(new)) < len(members)):
             found.extend(paired(old, new))
-    return found if is_changed else deltas
+        else:
+            found.extend(members)
+    return found
 
 
 def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta]]:

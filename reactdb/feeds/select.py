@@ -18,6 +18,7 @@ from reactdb.feeds.source import Source
 from reactdb.feeds.view import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
+from reactdb.store.walk import Page
 
 
 class SelectView:
@@ -47,6 +48,18 @@ class SelectView:
 
     def seed(self, snapshot: Snapshot) -> None:
         pass
+
+    def walk(self, snapshot: Snapshot) -> Iterator[Page] | None:
+        """What `values` makes the result of, to be read while it is told; None where it cannot be told before all is read."""
+        return None if self.is_ordered else self.source.walk(snapshot)
+
+    def values(self, page: Page) -> Iterator[Any]:
+        """The result's part that these documents are."""
+        documents = map(codec.decode_frozen, page)
+        if self.pipeline.is_identity:
+            return documents
+        found = (self.pipeline(document, b"") for document in documents)
+        return (result[0] for result in found if result is not None)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return self._result(list(self.source.read(snapshot)))

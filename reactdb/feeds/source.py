@@ -35,10 +35,12 @@ from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, ValueRange, Who
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
+from reactdb.store.walk import Page, pages
 
 NO_PLACES: Sequence[bytes] = ()
 # Bytes of a number in a place: entries of one document, or keys of one get_all.
 _NUMBER_BYTES = 4
+_FIRST = bytes(_NUMBER_BYTES)
 # Every array's key bytes are below these.
 LAST_ARRAY = collation.key_bytes([collation.maxval])
 
@@ -126,6 +128,29 @@ class Source:
         place = value + key + _number(tag)
         return (turned(place) if self.is_reversed else place,)
 
+    def known_places(self, change: Change) -> tuple[bytes | None, bytes | None] | None:
+        """The place before and after the change, as the writer has found them: no document is decoded for it. None where it
+        has not, or where a document may have several."""
+        index, places = self.index, change.places
+        if index is None or places is None or index.multi or self._positions is not None:
+            return None
+        values = places.get(index.id, NO_PLACES)
+        if len(values) == 2:
+            old, new = values
+            return self._known_place(old, change.key_bytes), self._known_place(new, change.key_bytes)
+        if len(values) == 1 and change.old_bytes is None:
+            return None, self._known_place(values[0], change.key_bytes)
+        if len(values) == 1 and change.new_bytes is None:
+            return self._known_place(values[0], change.key_bytes), None
+        # The same before and after, or not in the index either before or after.
+        return None
+
+    def _known_place(self, value: bytes, key: bytes) -> bytes | None:
+        if not self.start <= value < self.stop:
+            return None
+        place = value + key + _FIRST
+        return turned(place) if self.is_reversed else place
+
     # -----------------------------------------------------------------------------------------------------------
     # A snapshot
 
@@ -150,6 +175,12 @@ class Source:
                 assert not isinstance(found, Row)
                 place = found.value + found.key + _number(found.tag)
                 yield (turned(place) if self.is_reversed else place), found.key, found.body
+
+    def walk(self, snapshot: Snapshot) -> Iterator[Page] | None:
+        """The encoded documents of `read`, page by page; None where these are few, or not read in order."""
+        if self._positions is not None or self._access.is_detour:
+            return None
+        return pages(snapshot, self.table, self.index, self.start, self.stop, reverse=self.is_reversed)
 
     def _has_index(self, snapshot: Snapshot) -> bool:
         table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index

@@ -49,8 +49,8 @@ class Standing:
         self.since = 0
         self._queue: Queue | None = None
         self._fan: Fan | None = None
-        # The fan's figures when it came.
-        self._fan_from = (0, 0, 0)
+        # The fan's figures when it came, and how many changes the fan had when this feed ended.
+        self._fan_from = (0, 0, 0, 0)
         self._batch: deque[AnyDelta] | None = None
         self._told = 0
         self._dropped_told = 0
@@ -107,7 +107,7 @@ class Standing:
         fan = self._fan
         if fan is None:
             return self._told
-        added, dropped, notes = self._fan_from
+        added, dropped, notes, _ = self._fan_from
         changes = fan.added - added - (fan.dropped - dropped) - fan.waiting(self, added)
         return self._told + max(0, changes) + fan.notes - notes
 

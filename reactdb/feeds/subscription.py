@@ -14,20 +14,22 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.events import Event, Render, overflow, render_initial, state
+from reactdb.feeds.events import Event, Render, overflow, state
 from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.standing import Standing
 from reactdb.feeds.union_queue import squash_queue
-from reactdb.feeds.view import AnyDelta, Delta, Initial, Order, present_order
+from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
+from reactdb.store.walk import Walk
 
 if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan
@@ -55,7 +57,6 @@ class Subscription(Standing):
         node: The shared view that offers; None while it reads on from the log, and after its end.
         end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
-        may_share: What it is told, and how, others may be told alike.
         is_woken: The consumer has been told that there is something.
     """
 
@@ -65,12 +66,11 @@ class Subscription(Standing):
         "_is_spilled",
         "_opening",
         "_render",
-        "_until",
+        "_walk",
         "consumer",
         "end",
         "is_closed",
         "is_woken",
-        "may_share",
         "node",
         "path",
         "reader",
@@ -85,10 +85,9 @@ class Subscription(Standing):
         self.end: Any = None
         self.is_closed = False
         self.is_woken = False
-        self.may_share = False
-        # How many changes the fan had when this feed ended.
-        self._until = 0
         self._opening: Iterator[Event] | None = None
+        # What its initial values are read from while they are told.
+        self._walk: Walk | None = None
         self._is_prepared = True
         self._is_spilled = False
         self._due_at = 0.0
@@ -105,11 +104,14 @@ class Subscription(Standing):
         if is_prepared and self.request.options.include_states:
             self._opening = self._begin_telling(None)
 
-    def provide(self, results: Iterable[Initial] | None) -> None:
-        """The initial values to begin with; None for none. Any thread, once."""
-        if results is not None or self.request.options.include_states:
-            self._opening = self._begin_telling(results)
+    def provide(self, initial: Iterator[Event] | None, walk: Walk | None = None) -> None:
+        """The events of initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
+        self._walk = walk
+        if initial is not None or self.request.options.include_states:
+            self._opening = self._begin_telling(initial)
         self._is_prepared = True
+        if walk is not None and self.is_closed:
+            walk.close()
 
     def begin_behind(self, reader: LogReader) -> None:
         """At the reader's position; the log tells what came since."""
@@ -124,23 +126,17 @@ class Subscription(Standing):
         self._render = self.request.render(plan.is_ordered)
         if options.squash_s is None:
             self._queue = FeedQueue(options.queue_size)
-            self.may_share = options.on_overflow == "drop" and self.consumer.way != "alone"
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
             self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
             self._queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _begin_telling(self, results: Iterable[Initial] | None) -> Iterator[Event]:
-        options, seq = self.request.options, self.since
-        if results is not None:
-            if options.include_states:
-                yield state("initializing", options)
-            for initial in results:
-                # A null in a list is told where offsets say so; elsewhere it is no value.
-                if initial.value is not None or initial.offset is None or options.include_offsets:
-                    yield render_initial(initial, seq, options)
-        if options.include_states:
-            yield state("ready", options)
+    def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
+        options = self.request.options
+        if not options.include_states:
+            return initial or iter(())
+        ready = (state("ready", options),)
+        return iter(ready) if initial is None else chain((state("initializing", options),), initial, ready)
 
     # -----------------------------------------------------------------------------------------------------------
     # Offering: called by the hub, under the publish lock
@@ -173,6 +169,12 @@ class Subscription(Standing):
             queue.add(deltas)
         self.wake()
         return True
+
+    @property
+    def may_share(self) -> bool:
+        """Whether what it is told, and how, others may be told alike."""
+        is_simple = type(self._queue) is FeedQueue and self.request.options.on_overflow == "drop"
+        return is_simple and self.consumer.way != "alone"
 
     def is_settled(self, seq: int) -> bool:
         """Whether it has nothing but what is published after `seq` to tell: then it may share a queue."""
@@ -219,7 +221,7 @@ class Subscription(Standing):
         """What is published from now on is not for it. Under the publish lock."""
         fan, queue = self._fan, self._queue
         if fan is not None:
-            self._until = fan.added
+            self._fan_from = (*self._fan_from[:3], fan.added)
             # Also where it is awake: Ctrl-C may have struck between its saying so and being in line.
             fan.wake()
         elif type(queue) is ChainQueue:
@@ -270,7 +272,7 @@ class Subscription(Standing):
         fan = self._fan
         if fan is not None and not self.is_closed:
             # The fan tells; here is only how it ends, after that.
-            return NOTHING if self.end is None or fan.settled < self._until else ENDED
+            return NOTHING if self.end is None or fan.settled < self._fan_from[3] else ENDED
         while not self.is_closed:
             if self._opening is not None:
                 event = next(self._opening, None)
@@ -440,7 +442,6 @@ class Subscription(Standing):
     def break_off(self, error: Exception) -> None:
         """What it was to be told cannot be told, so it ends at once."""
         self.end = error
-        self._until = 0
         self.wake()
 
     def _give_up(self, error: ReactDBError) -> None:
@@ -463,6 +464,8 @@ class Subscription(Standing):
             if fan is not None:
                 fan.strike(self)
                 self._fan = None
+            if self._walk is not None:
+                self._walk.close()
             self.request.hub.forget(self)
 
     def release(self) -> None:

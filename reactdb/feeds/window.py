@@ -202,11 +202,22 @@ class WindowView:
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         if change.table_id != self.source.table.id:
             return ()
+        bound = self.bound
+        known = self.source.known_places(change) if self.pipeline.is_identity else None
+        if known is not None:
+            place, new_place = known
+            if bound is not None and (place is None or place > bound):
+                if new_place is None or new_place > bound:
+                    return ()
+            elif place is None and new_place is None:
+                return ()
+            slot = Slot((change.key_bytes, 0), None, change.new_bytes)
+            delta = self._move(change, place, new_place, slot, reader)
+            return () if delta is None else (delta,)
         old = self._elements(change, is_new=False)
         new = self._elements(change, is_new=True)
         if not old and not new:
             return ()
-        bound = self.bound
         if (
             bound is not None
             and all(place > bound for place, _ in old)
@@ -215,7 +226,7 @@ class WindowView:
             return ()
         if len(old) > 1 or len(new) > 1:
             return self._advance_copies(change, old, new, reader)
-        delta = self._move(change, old[0] if old else None, new[0] if new else None, reader)
+        delta = self._move_elements(change, old[0] if old else None, new[0] if new else None, reader)
         return () if delta is None else (delta,)
 
     def _elements(self, change: Change, *, is_new: bool) -> list[tuple[bytes, Slot]]:
@@ -237,23 +248,36 @@ class WindowView:
                 found.append((result[1], Slot((change.key_bytes, len(found)), value, shown)))
         return found
 
-    def _move(
+    def _move_elements(
         self,
         change: Change,
         old: tuple[bytes, Slot] | None,
         new: tuple[bytes, Slot] | None,
         reader: StateReader,
     ) -> Delta | None:
+        place = None if old is None else old[0]
+        new_place, slot = (None, None) if new is None else new
+        return self._move(change, place, new_place, slot, reader)
+
+    def _move(
+        self,
+        change: Change,
+        place: bytes | None,
+        new_place: bytes | None,
+        slot: Slot | None,
+        reader: StateReader,
+    ) -> Delta | None:
         """One element goes from one place to another (or comes, or goes): what that is, seen through the window."""
-        old_rank = None if old is None else self._rank(old[0])
+        old_rank = None if place is None else self._rank(place)
         old_offset = self._clamped(old_rank)
         leaving = self._at(old_offset)
         if old_rank is not None:
             self._remove(old_rank)
-        if new is not None:
-            self._insert(*new)
+        if new_place is not None:
+            assert slot is not None
+            self._insert(new_place, slot)
         self._keep_enough(change, reader)
-        new_offset = self._clamped(None if new is None else self._rank(new[0]))
+        new_offset = self._clamped(None if new_place is None else self._rank(new_place))
         entering = self._at(new_offset)
         if leaving is entering and old_offset == new_offset:
             return None
@@ -270,7 +294,8 @@ class WindowView:
             return None if rank is None else max(rank, self.start)
         if self.stop == self.start:
             return None
-        return self.stop - 1 if rank is None else min(max(rank, self.start), self.stop - 1)
+        last = self.stop - 1
+        return last if rank is None or rank > last else rank if rank > self.start else self.start
 
     def _at(self, rank: int | None) -> Slot | None:
         return self.slots[rank] if rank is not None and rank < len(self.slots) else None
@@ -379,11 +404,11 @@ class WindowView:
         kept = [place for place in after if place in before]
         gone = [entry for entry in old if entry[0] not in after]
         come = [entry for entry in new if entry[0] not in before]
-        deltas = [self._move(change, (place, before[place]), (place, after[place]), reader) for place in kept]
+        deltas = [self._move(change, place, place, after[place], reader) for place in kept]
         for number in range(max(len(gone), len(come))):
             leaving = gone[number] if number < len(gone) else None
             entering = come[number] if number < len(come) else None
-            deltas.append(self._move(change, leaving, entering, reader))
+            deltas.append(self._move_elements(change, leaving, entering, reader))
         return [delta for delta in deltas if delta is not None]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
@@ -61,12 +62,14 @@ class Checkpoints:
         limit_bytes: Size of the log beyond which writes are refused while checkpoints fail.
         is_over: They are.
         due_bytes: Size of the log that starts the next one.
+        settle_reads: Called before each: no read of this process then goes on for as long as somebody takes.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self.limit_bytes = LIMIT_BYTES
         self.is_over = False
+        self.settle_reads: Callable[[], object] = int
         self._is_large = False
         self.due_bytes = CHECKPOINT_BYTES
         self._wal_bytes = 0
@@ -156,6 +159,7 @@ class Checkpoints:
             # Whatever the last write was to wait. The next one says for itself.
             writer.waiting.at_most(LOCK_WAIT_S, in_one_piece=True)
             writer.flushes.settle(writer.connection, "checkpoint")
+            self.settle_reads()
             while True:
                 reason = self._copy_log()
                 if pause_s:

@@ -26,13 +26,13 @@ from reactdb.errors import (
     TableNotFound,
 )
 from reactdb.store import forking, schema, sqlite
-from reactdb.store.catalogue import Catalogue, TableInfo, load
+from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
 from reactdb.store.moved import FileGuard
 from reactdb.store.opening import look, not_opened, prepare
 from reactdb.store.publisher import CommitListener, Publisher
-from reactdb.store.readers import IDLE_READERS, Reader, Readers
+from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
@@ -45,11 +45,6 @@ from reactdb.store.writer import Durability, Writer
 T = TypeVar("T")
 
 logger = logging.getLogger("reactdb")
-
-GET_LIVE = (
-    "SELECT l.body, l.seal FROM heads h CROSS JOIN tables t ON t.id = h.table_id LEFT JOIN log l ON l.seq = h.seq"
-    " WHERE h.table_id = ? AND h.key = ? AND t.dropped IS NULL"
-)
 
 
 class Engine:
@@ -103,7 +98,7 @@ class Engine:
             version = schema.identify(connection, self.path) if is_wal else look(connection, self.path)
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, "it is empty, and read_only=True makes no database")
-            sqlite.configure(connection, reader=self.read_only)
+            sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
             if self.read_only:
                 schema.show_as_today(connection, version)
             else:
@@ -120,6 +115,8 @@ class Engine:
                 self.readers.idle.append(self.readers.open(lambda: Reader(connection, self.catalogue)))
             else:
                 self._writer = self._writer_of(connection)
+                self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
+                self._writer.upkeep.before_removal = self.readers.pages.complete
         except sqlite.READ_ERRORS as error:
             translated = not_opened(error, self.path)
             connection.close()
@@ -153,8 +150,10 @@ class Engine:
         if listener is not None:
             listener.close()
         if self.unusable is None:
+            self.readers.pages.complete()
             self.unusable = lambda: DatabaseClosed(self.path)
         writer, self._writer = self._writer, None
+        self.readers.settle()
         self.readers.close_idle()
         if writer is not None:
             writer.close()
@@ -214,38 +213,41 @@ class Engine:
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
-    def get(self, table: TableInfo, key: bytes) -> bytes | None:
-        """The encoded document of a key, or None: the shortest way, one statement.
+    def get(self, name: str, key: bytes) -> bytes | None:
+        """The encoded document of a key of a table, or None: the shortest way, one statement.
 
         Raises:
-            TableNotFound: Another process dropped the table.
+            TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
         transaction = self.current_transaction()
         if transaction is not None:
-            head = transaction.head(table, key)
+            known = transaction.catalogue.live.get(name)
+            if known is None:
+                raise TableNotFound(name)
+            head = transaction.head(known, key)
             return None if head is None else head[1]
-        reader = self._take_reader()
-        try:
-            row = reader.connection.execute(GET_LIVE, (table.id, key)).fetchone()
-            if row is not None:
-                body, seal = row
-                if not is_whole(table.id, key, body, seal):
-                    raise damaged_document(reader.connection, table, key, body)
-                return body  # type: ignore[no-any-return]
-        except SQLiteError as error:
-            raise self.translated(error, "read") from error
-        finally:
-            self._give_back(reader)
-        if not self.is_memory:
-            with self.snapshot() as snapshot:
-                known = snapshot.table(table.name)
-                if known is None:
-                    raise TableNotFound(table.name)
-                if known.id != table.id:
-                    # Another process has dropped the table and made it again.
-                    return snapshot.get(known, key)
-        return None
+        table = self.catalogue.live.get(name)
+        if table is not None:
+            table_id = table.id
+            reader = self._take_reader()
+            try:
+                row = reader.execute(GET_LIVE, (key, table_id)).fetchone()
+                if row is not None:
+                    body, seal = row
+                    if seal is not None and not is_whole(table_id, key, body, seal):
+                        raise damaged_document(reader.connection, table, key, body)
+                    return body  # type: ignore[no-any-return]
+            except SQLiteError as error:
+                raise self.translated(error, "read") from error
+            finally:
+                self._give_back(reader)
+        # Another process may have made it meanwhile, or made it again.
+        with self.snapshot() as snapshot:
+            known = snapshot.table(name)
+            if known is None:
+                raise TableNotFound(name)
+            return snapshot.get(known, key)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
@@ -320,7 +322,8 @@ class Engine:
     def _new_reader(self) -> Reader:
         connection = self.connect("ro" if self.read_only else "rw")
         try:
-            sqlite.configure(connection, reader=True)
+            # The last that was given back is lent again: who reads alone always has the first, which holds more pages.
+            sqlite.configure(connection, reader=True, cache_kib=0 if len(self.readers) else sqlite.CACHE_KIB)
             if self.read_only:
                 schema.show_as_today(connection, schema.identify(connection, self.path))
             # Closed in between: in memory, this connection would be the first one to a new and empty database.

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
 
-from reactdb.errors import DatabaseBusy, DatabaseClosed
+from reactdb.errors import DatabaseBusy, DatabaseClosed, TableNotFound
 from reactdb.store import guards, sqlite
-from reactdb.store.catalogue import TableInfo
 from reactdb.store.damage import damaged_document
-from reactdb.store.engine import GET_LIVE, Engine
+from reactdb.store.engine import Engine
 from reactdb.store.opening import look, not_opened
+from reactdb.store.readers import GET_LIVE
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.sqlite import Connection, SQLiteError
@@ -125,33 +125,35 @@ class ExclusiveEngine(Engine):
     # -----------------------------------------------------------------------------------------------------------
     # Reading, in turn
 
-    def get(self, table: TableInfo, key: bytes) -> bytes | None:
-        transaction = self.current_transaction()
-        if transaction is not None:
-            head = transaction.head(table, key)
-            return None if head is None else head[1]
+    def get(self, name: str, key: bytes) -> bytes | None:
         if self.turns.is_mine:
-            return self._get(table, key)
+            return self._get(name, key)
         ticket = Ticket(None, "read")
         with ticket.held:
             try:
                 self._wait(ticket)
-                return self._get(table, key)
+                return self._get(name, key)
             finally:
                 self._lender.end_turn(ticket)
 
-    def _get(self, table: TableInfo, key: bytes) -> bytes | None:
+    def _get(self, name: str, key: bytes) -> bytes | None:
+        if self.current_transaction() is not None:
+            return super().get(name, key)
+        # Nobody else can change it.
+        table = self.catalogue.live.get(name)
+        if table is None:
+            raise TableNotFound(name)
         connection = self._connection()
         try:
-            row = connection.execute(GET_LIVE, (table.id, key)).fetchone()
-            if row is None:
-                return None
-            body, seal = row
-            if not is_whole(table.id, key, body, seal):
-                raise damaged_document(connection, table, key, body)
-            return body  # type: ignore[no-any-return]
+            row = connection.execute(GET_LIVE, (key, table.id)).fetchone()
         except SQLiteError as error:
             raise self.translated(error, "read") from error
+        if row is None:
+            raise TableNotFound(name)
+        body, seal = row
+        if seal is not None and not is_whole(table.id, key, body, seal):
+            raise damaged_document(connection, table, key, body)
+        return body  # type: ignore[no-any-return]
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:

@@ -69,6 +69,8 @@ class Pause:
     def begin(self, end: float) -> None:
         """Wait until `end`, by the monotonic clock, for what other threads are doing."""
         engine = self.engine
+        engine.readers.settle()
+        engine.readers.pages.complete()
         if self._writer is not None:
             self._turn = self._writer.stop(max(0.0, end - time.monotonic()))
             if self._turn is None:

@@ -12,10 +12,20 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from reactdb.store.catalogue import Catalogue
+from reactdb.store.log_pages import KnownPages
 from reactdb.store.sqlite import Connection
 
+if TYPE_CHECKING:
+    from reactdb.store.walk import Walk
+
+# No row: the table was dropped. Nothing in the row: no such key. A head without its entry has a seal that fits nothing.
+GET_LIVE = (
+    "SELECT l.body, ifnull(l.seal, -h.seq) FROM tables t LEFT JOIN heads h ON h.table_id = t.id AND h.key = ?"
+    " LEFT JOIN log l ON l.seq = h.seq WHERE t.id = ? AND t.dropped IS NULL"
+)
 # Reader connections that are kept open.
 IDLE_READERS = 8
 
@@ -23,10 +33,11 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "version")
+    __slots__ = ("catalogue", "connection", "execute", "version")
 
     def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
         self.connection = connection
+        self.execute = connection.execute
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
         self.version: int | None = None
@@ -45,11 +56,15 @@ class Readers:
     Attributes:
         idle: Those that nobody uses just now.
         reading: Those that are inside of a read, and since when (monotonic).
+        pages: Pages of the log that may have to read in it again.
+        walks: What reads for as long as somebody takes.
     """
 
     def __init__(self) -> None:
         self.idle: deque[Reader] = deque()
         self.reading: dict[Reader, float] = {}
+        self.walks: set[Walk] = set()
+        self.pages = KnownPages()
         self._open: set[Reader] = set()
         self._gate = Lock()
         self._shut = Shut()
@@ -76,6 +91,11 @@ class Readers:
         with self._gate:
             self._open.discard(reader)
             reader.connection.close()
+
+    def settle(self) -> None:
+        """Let no walk keep a reader any longer."""
+        for walk in list(self.walks):
+            walk.settle()
 
     def close_idle(self) -> None:
         """Those that nobody uses just now. The others are closed when they are given back."""

@@ -105,13 +105,12 @@ def is_entry_whole(entry: Sequence[Any]) -> bool:
 
 
 def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
-    """The same of many at once, given by their columns, with the documents before and their seals as two more; by the sums.
+    """The same of many at once, given by their columns; with the documents before and their seals as two more, or without; by
+    the sums.
 
     An entry without a document before is one that has `None` there; whether that is right is not asked here.
     """
-    seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, seals, olds, old_seals = (
-        columns
-    )
+    seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, seals, *before = columns
     try:
         seeds = list(map(adler32, keys, table_ids))
         if None in bodies:
@@ -130,6 +129,9 @@ def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
         high, remainder = divmod(sum(seals) - low, ONE_HIGH)
         if remainder or (high - rest) % MODULUS:
             return False
+        if not before:
+            return True
+        olds, old_seals = before
         old_low = sum(map(adler32, filter(None, olds), compress(seeds, olds)))
         return bool((sum(compress(old_seals, olds)) - old_low) % ONE_HIGH == 0)
     except (TypeError, AttributeError, ValueError):

@@ -12,22 +12,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import count, groupby, repeat
-from operator import sub
+from itertools import groupby, repeat
 from typing import Any, NamedTuple
 
 from reactdb import codec
-from reactdb.change import INSERT, Change
-from reactdb.errors import CorruptDatabase, HistoryLost
+from reactdb.change import Change
+from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
-from reactdb.store.damage import corrupt, damaged_document, damaged_entry, first_damaged, missing_entry
-from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.seals import are_entries_whole, are_whole, is_entry_whole, is_whole
+from reactdb.store.damage import damaged_document, first_damaged, missing_entry
+from reactdb.store.log_pages import LOW_WATER, ONE_CHANGE, PAGE_CHANGES, changes_of, read_columns
+from reactdb.store.seals import are_whole, is_whole
 from reactdb.store.sqlite import ADVICE, Connection
 
 HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
-# Rows that one read of the log fetches: about 1 MB of ordinary documents.
-PAGE_CHANGES = 1_000
 
 
 class Row(NamedTuple):
@@ -64,16 +61,6 @@ PICK = (
     "SELECT h.key, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq"
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
-COLUMNS = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal, p.body, p.seal"
-CHANGES = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
-# The plus signs keep SQLite from walking by these two bounds instead of by the block, which would make it quadratic.
-TABLE_CHANGES = (
-    f"SELECT {COLUMNS} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
-    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}) LEFT JOIN log p ON p.seq = l.prev"
-    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
-    " ORDER BY m.block, l.seq LIMIT ?6"
-)
-ONE_CHANGE = f"SELECT {COLUMNS} FROM log l LEFT JOIN log p ON p.seq = l.prev WHERE l.seq = ?"
 
 
 def head_seq(connection: Connection) -> int:
@@ -94,7 +81,7 @@ def head_seq(connection: Connection) -> int:
 
 def low_water(connection: Connection) -> int:
     """The oldest position that the log can still be read from: every change past it is there."""
-    return int(connection.execute("SELECT value FROM facts WHERE name = 'low_water'").fetchone()[0])
+    return int(connection.execute(LOW_WATER).fetchone()[0])
 
 
 class Snapshot:
@@ -149,7 +136,7 @@ class Snapshot:
         cursor = self.connection.execute(
             ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, -1)
         )
-        return self._whole(table, cursor.fetchall())[1]
+        return self.whole(table, cursor.fetchall())[1]
 
     def entries(
         self,
@@ -208,30 +195,14 @@ class Snapshot:
             HistoryLost: Some of them were compacted away.
             CorruptDatabase: Some are missing, or say what cannot be: another program has been at the file.
         """
-        oldest = low_water(self.connection)
-        if since < oldest:
-            raise HistoryLost(since, oldest + 1)
         top = head_seq(self.connection) if until is None else until
-        if table is None:
-            cursor = self.connection.execute(CHANGES, (since, top, limit))
-        else:
-            cursor = self.connection.execute(
-                TABLE_CHANGES, (table.id, since >> BLOCK_BITS, top >> BLOCK_BITS, since, top, limit)
-            )
-        rows = cursor.fetchall()
-        found = self._changes(rows, has_old=True)
-        if table is None:
-            # Past the low-water mark there is every seq.
-            last = rows[-1][0] if rows else since
-            if last - since != len(rows) or (last < top and len(rows) < limit):
-                present = {row[0] for row in rows}
-                raise missing_entry(next(seq for seq in count(since + 1) if seq not in present))
-        return found
+        columns = read_columns(self.connection, since, top, table, limit)
+        return list(changes_of(columns, self.catalogue))
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
         rows = self.connection.execute(ONE_CHANGE, (seq,)).fetchall()
-        return self._changes(rows)[0] if rows else None
+        return next(changes_of(list(zip(*rows, strict=True)), self.catalogue, is_complete=False), None)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its grave."""
@@ -251,9 +222,9 @@ class Snapshot:
             seq = change.prev
 
     def _whole_rows(self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]) -> list[Row]:
-        return list(map(tuple.__new__, repeat(Row), zip(*self._whole(table, rows), strict=True)))
+        return list(map(tuple.__new__, repeat(Row), zip(*self.whole(table, rows), strict=True)))
 
-    def _whole(
+    def whole(
         self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The keys and documents of rows with seals, all of them as they were written."""
@@ -263,44 +234,6 @@ class Snapshot:
         if not are_whole(table.id, keys, bodies, seals):
             raise first_damaged(self.connection, table, keys, bodies, seals)
         return keys, bodies
-
-    def _changes(self, rows: list[tuple[Any, ...]], *, has_old: bool = False) -> list[Change]:
-        """Log entries as changes. With `has_old`, all but inserts have an old document: so it is past the low-water mark."""
-        if not rows:
-            return []
-        columns = list(zip(*rows, strict=True))
-        by_id = self.catalogue.by_id
-        seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, _, olds, _ = columns
-        names = {number: by_id[number].name if number in by_id else f"#{number}" for number in set(table_ids)}
-        if not are_entries_whole(columns):
-            for row in rows:
-                seq, table_id, key, old, old_seal = row[0], row[1], row[6], row[11], row[12]
-                if not (is_entry_whole(row[:11]) and (old is None or is_whole(table_id, key, old, old_seal))):
-                    raise damaged_entry(names[table_id], key, seq)
-        if has_old and kinds.count(INSERT) != olds.count(None):
-            for seq, kind, prev, key, table_id, old in zip(
-                seqs, kinds, prevs, keys, table_ids, olds, strict=True
-            ):
-                if (kind == INSERT) is not (old is None):
-                    trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
-                    raise corrupt(trouble, names[table_id], key, seq)
-        return list(
-            map(
-                Change,
-                seqs,
-                map(names.__getitem__, table_ids),
-                table_ids,
-                keys,
-                kinds,
-                prevs,
-                olds,
-                bodies,
-                map(sub, seqs, steps),
-                times,
-                origins,
-                metas,
-            )
-        )
 
 
 class Undo:

@@ -54,6 +54,7 @@ OLDEST_VERSION = (3, 37, 0)
 PAGE_BYTES = 4096
 # 64 MiB: the default of 2 MiB makes joins over more rows than it holds ten times slower a row.
 CACHE_KIB = 65536
+# Of the readers after the first, which are there for moments in which several threads read.
 READER_CACHE_KIB = 16384
 
 
@@ -143,14 +144,18 @@ def quoted(path: str) -> str:
     return "".join([chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in os.fsencode(path)])
 
 
-def configure(connection: Connection, *, reader: bool) -> None:
-    """The settings of every connection. Each costs a statement, so they are made once, when it is opened."""
+def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> None:
+    """The settings of every connection. Each costs a statement, so they are made once, when it is opened.
+
+    Args:
+        cache_kib: Room for pages, taken as they are read; 0: the writer's, or that of a reader among others.
+    """
     hearing = hear_signals()
     # To where it waits inside its `try`.
     next(hearing)
     connection.set_progress_handler(hearing.__next__, STEPS)
     execute = connection.execute
-    execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if reader else CACHE_KIB}")
+    execute(f"PRAGMA cache_size=-{cache_kib or (READER_CACHE_KIB if reader else CACHE_KIB)}")
     execute("PRAGMA temp_store=MEMORY")
     # A file from somewhere else may carry views and triggers that call functions; ours has none.
     execute("PRAGMA trusted_schema=OFF")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 
 from reactdb import codec
 from reactdb.change import DELETE, INSERT, Change
@@ -25,7 +25,9 @@ APPEND = (
     "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-# Of a bulk insert: without the columns that are empty there, because every value that is bound costs.
+# Without the columns that are empty as a rule, because every value that is bound costs.
+APPEND_PLAIN = "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# Of a bulk insert.
 APPEND_MANY = (
     "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -39,13 +41,28 @@ DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
 ADD_GRAVE = "INSERT INTO graves (table_id, key, seq) VALUES (?, ?, ?)"
 DROP_GRAVE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
 GET_GRAVE = "SELECT seq FROM graves WHERE table_id = ? AND key = ?"
+DROP_EMPTY_MARK = (
+    "DELETE FROM marks WHERE table_id = ?1 AND block = ?2 AND NOT EXISTS (SELECT 1 FROM log"
+    f" WHERE seq >= (?2 << {BLOCK_BITS}) AND seq < ((?2 + 1) << {BLOCK_BITS}) AND table_id = ?1)"
+)
 ADD_MARK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
 ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
+ADD_ENTRY_AGAIN = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
 # In key order: a head appended at the end of its tree costs half of one put in the middle.
 ADD_HEADS = (
     "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY key"
 )
+
+
+class Part(Protocol):
+    """A part of a transaction that can fail alone. See `savepoints`."""
+
+    def secure(self) -> None: ...
+
+    def note(self, table: TableInfo, key: bytes, old: tuple[int, bytes] | None) -> None: ...
+
+    def note_grave(self, key: bytes, grave: int) -> None: ...
 
 
 class KeyTaken(Exception):
@@ -76,7 +93,8 @@ class WriteTransaction:
     Attributes:
         first: Seq of its first change.
         changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
-        depth: Savepoints that are open.
+        depth: Parts that are open, one inside the other.
+        part: The innermost of them, which hears of each document before it is written; None outside of them.
         ruin: Why SQLite has taken all of it back already; None while it has not.
         is_committing: COMMIT was begun.
     """
@@ -93,6 +111,7 @@ class WriteTransaction:
         "is_committing",
         "memory",
         "origin",
+        "part",
         "ruin",
         "time",
     )
@@ -119,6 +138,7 @@ class WriteTransaction:
         self.changes = changes
         self.is_catalogue_changed = False
         self.depth = 0
+        self.part: Part | None = None
         self.ruin: BaseException | None = None
         self.is_committing = False
 
@@ -153,6 +173,9 @@ class WriteTransaction:
         Raises:
             KeyTaken: It is not, and nothing was written.
         """
+        part = self.part
+        if part is not None:
+            part.note(table, key, None)
         try:
             # The head first: if the key is taken, this is the statement that fails, before there is an entry.
             self.execute(ADD_HEAD, (table.id, key, self.first + self.count))
@@ -176,6 +199,8 @@ class WriteTransaction:
             assert body is not None
             self.insert(table, key, body, meta)
             return
+        if self.part is not None:
+            self.part.note(table, key, old)
         prev, old_body = old
         seq = self._append(table, key, kind, prev, old_body, body, meta)
         if body is None:
@@ -198,6 +223,7 @@ class WriteTransaction:
             for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
+        self._secure()
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
         steps = range(start, start + len(keys))
         first = self.first + start
@@ -268,7 +294,10 @@ class WriteTransaction:
         seq = self.first + step
         table_id, time, origin = table.id, self.time, self.origin
         seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
-        self.execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal))
+        if origin is None and meta is None:
+            self.execute(APPEND_PLAIN, (seq, table_id, kind, step, prev, time, key, body, seal))
+        else:
+            self.execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal))
         self.count = step + 1
         block = seq >> BLOCK_BITS
         if self.memory.marked.get(table.id) != block:
@@ -307,6 +336,8 @@ class WriteTransaction:
         row = self.execute(GET_GRAVE, (table.id, key)).fetchone()
         if row is None:
             return None
+        if self.part is not None:
+            self.part.note_grave(key, int(row[0]))
         self.execute(DROP_GRAVE, (table.id, key))
         return int(row[0])
 
@@ -338,6 +369,7 @@ class WriteTransaction:
 
     def create_table(self, name: str, primary_key: str) -> TableInfo:
         """The caller has looked that the name is free."""
+        self._secure()
         seq = head_seq(self.connection)
         table_id = self.execute(
             "INSERT INTO tables (name, primary_key, created) VALUES (?, ?, ?)", (name, primary_key, seq)
@@ -347,16 +379,19 @@ class WriteTransaction:
 
     def drop_table(self, table: TableInfo) -> None:
         """Take the table off the list. Its documents stay for views of the past until compaction passes this point."""
+        self._secure()
         self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (head_seq(self.connection), table.id))
         self._catalogue_changed()
 
     def rename_table(self, table: TableInfo, name: str) -> None:
         """The caller has looked that `name` is free. Feeds go on: they know the table by its number."""
+        self._secure()
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
         self._catalogue_changed()
 
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
         """List the index and fill it from the documents."""
+        self._secure()
         index_id = self.execute(
             "INSERT INTO indexes (table_id, name, expression, multi) VALUES (?, ?, ?, ?)",
             (table.id, name, expression, multi),
@@ -372,6 +407,7 @@ class WriteTransaction:
         self._catalogue_changed()
 
     def drop_index(self, table: TableInfo, name: str) -> None:
+        self._secure()
         index = table.indexes[name]
         self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
         self.execute("DELETE FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
@@ -379,14 +415,58 @@ class WriteTransaction:
 
     def rename_index(self, table: TableInfo, old: str, new: str) -> None:
         """The caller has looked that `new` is free. To those who watch `old` it is gone."""
+        self._secure()
         self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, table.indexes[old].id))
         self._catalogue_changed()
+
+    def _secure(self) -> None:
+        """Before anything but the write of one document: only those are taken back by hand."""
+        if self.part is not None:
+            self.part.secure()
 
     def _catalogue_changed(self) -> None:
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
         seal_catalogue(self.connection)
         self.catalogue = load(self.connection)
         self.is_catalogue_changed = True
+
+
+def take_back_document(
+    transaction: WriteTransaction,
+    table: TableInfo,
+    key: bytes,
+    old: tuple[int, bytes] | None,
+    grave: int | None,
+) -> None:
+    """Undo the write of one document, of which any number of steps may have been done: the last one of the transaction, and no
+    longer counted in it.
+
+    Args:
+        old: As `head` gave it before.
+        grave: The seq of its grave before, where that was removed.
+    """
+    execute, seq = transaction.execute, transaction.first + transaction.count
+    row = execute("SELECT body FROM log WHERE seq = ?", (seq,)).fetchone()
+    if row is not None:
+        # Otherwise there was no step after it. Where the key was taken, that is another document's.
+        for index in table.indexes.values():
+            if row[0] is not None:
+                for index_id, value, tag in index.stored_entries(codec.decode(row[0])):
+                    execute(DROP_ENTRY, (index_id, value, key, tag))
+            if old is not None:
+                for index_id, value, tag in index.stored_entries(codec.decode(old[1])):
+                    execute(ADD_ENTRY_AGAIN, (index_id, value, key, tag))
+        execute("DELETE FROM log WHERE seq = ?", (seq,))
+        execute(DROP_EMPTY_MARK, (table.id, seq >> BLOCK_BITS))
+    if old is None:
+        execute("DELETE FROM heads WHERE table_id = ? AND key = ? AND seq = ?", (table.id, key, seq))
+        if grave is not None:
+            execute(
+                "INSERT OR REPLACE INTO graves (table_id, key, seq) VALUES (?, ?, ?)", (table.id, key, grave)
+            )
+    else:
+        execute("INSERT OR REPLACE INTO heads (table_id, key, seq) VALUES (?, ?, ?)", (table.id, key, old[0]))
+        execute(DROP_GRAVE, (table.id, key))
 
 
 def remove_dropped(connection: Connection, table_ids: Sequence[int]) -> None:

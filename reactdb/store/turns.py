@@ -17,10 +17,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from reactdb.errors import DatabaseBusy
+from reactdb.store.savepoints import Keeper, Part
 from reactdb.store.transaction import WriteTransaction
 
 # Writes that one commit may carry for others. Bounds how long the first of them waits for the last.
@@ -229,16 +229,14 @@ class Turns:
 
 
 def carry_out(
-    companions: Sequence[Ticket],
-    first: WriteTransaction,
-    part: Callable[[WriteTransaction, str], AbstractContextManager[None]],
+    companions: Sequence[Ticket], first: WriteTransaction, keeper: Keeper
 ) -> list[WriteTransaction]:
     """Do the writes of other threads inside this thread's SQLite transaction, each as a commit of its own.
 
     Args:
         companions: Whose writes.
         first: This thread's own.
-        part: All or nothing of one of them, with what its user calls it.
+        keeper: Whose transaction it is.
 
     Raises:
         What is not the fault of one of them: Ctrl-C, which is for this thread, and what ended the whole transaction.
@@ -256,7 +254,7 @@ def carry_out(
         )
         assert ticket.work is not None
         try:
-            with part(transaction, ticket.operation):
+            with Part(transaction, keeper, ticket.operation):
                 ticket.result = ticket.work(transaction)
         except Exception as error:
             if transaction.ruin is not None:

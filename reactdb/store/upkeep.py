@@ -9,6 +9,7 @@ Thread safety: `compact` from any thread; everything else only by the thread who
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,12 +41,14 @@ class Upkeep:
     Attributes:
         retention: What history is kept; None: all.
         checkpoints: How the write-ahead log is emptied.
+        before_removal: Called before history up to a seq is removed: who needs it still reads it now.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self.retention: Retention | None = None
         self.checkpoints = Checkpoints(writer)
+        self.before_removal: Callable[[int], object] = int
         # The newest seq when retention was last looked at; None: not yet.
         self._retained: int | None = None
 
@@ -106,6 +109,7 @@ class Upkeep:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
+        self.before_removal(target)
         try:
             writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)

@@ -17,18 +17,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
 from reactdb.store import guards, schema, sqlite
-from reactdb.store.catalogue import Catalogue, load
+from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
 from reactdb.store.epochs import start_epoch
-from reactdb.store.foreign import other_history, unfiled_end
 from reactdb.store.reflush import Flushes
-from reactdb.store.savepoints import savepoint
+from reactdb.store.relearn import relearn
+from reactdb.store.savepoints import Part
 from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
@@ -52,8 +52,12 @@ class Writer:
         connection: The one that writes.
         inside: Who is inside of a transaction: the thread, its transaction, and the lock of its ticket. None: nobody.
         last_seq: The newest seq that this connection knows of.
+        last_time: Of the newest change, in milliseconds.
+        memory: What transactions remember of those before.
         catalogue: Tables and indexes as this connection knows them: never older, nor newer, than what it writes to.
         has_own_epoch: This process has begun an epoch.
+        epoch: Its name.
+        is_abandoned: It is the parent's, and this is a child of fork().
         guard: Notices that the file was moved; None in memory.
         flushes: What of the write-ahead log is on the disk.
         upkeep: Checkpoints, compaction, retention.
@@ -65,18 +69,18 @@ class Writer:
         self.path = engine.path
         self.busy_timeout_s = engine.busy_timeout_s
         self._turns = engine.turns
-        self._memory = WriterMemory()
+        self.memory = WriterMemory()
         self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
         # `PRAGMA data_version` when this connection last looked; None makes it look again.
         self._seen_version: int | None = None
         self._is_synchronous: bool | None = None
         self.waiting = Waiting(connection, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
-        self._is_abandoned = False
+        self.is_abandoned = False
         self._is_closing = False
-        self._last_time = 0
+        self.last_time = 0
         self.distrust = Distrust(connection)
         self.has_own_epoch = False
-        self._epoch = ""
+        self.epoch = ""
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
         self.guard = engine.guard
@@ -114,7 +118,7 @@ class Writer:
 
     def abandon(self) -> None:
         """In a forked child: the connection is the parent's, also in the middle of a transaction."""
-        self._is_abandoned = True
+        self.is_abandoned = True
         sqlite.leave_open(self.connection)
 
     def stop(self, timeout_s: float) -> Ticket | None:
@@ -173,7 +177,7 @@ class Writer:
         if self.inside is not None:
             outer = self.current
             if outer is not None:
-                with self._savepoint(outer, operation):
+                with Part(outer, self, operation):
                     return work(outer)
         self.check_writable()
         if busy_timeout_s is None:
@@ -203,7 +207,7 @@ class Writer:
         """Several writes as one commit; an exception takes all of them back. Inside another one: a part of it."""
         outer = self.current
         if outer is not None:
-            with self._savepoint(outer, "transaction"):
+            with Part(outer, self, "transaction", is_secure=True):
                 yield outer
             return
         self.check_writable()
@@ -252,7 +256,7 @@ class Writer:
         inside = self.inside
         if inside is not None and inside[2] is ticket.held:
             self.inside = None
-        if self._is_closing and not self._is_abandoned and self._turns.is_first(ticket):
+        if self._is_closing and not self.is_abandoned and self._turns.is_first(ticket):
             # Whoever closed the database has not waited for this turn.
             self.flushes.close(self.connection)
         self._turns.release(ticket)
@@ -267,17 +271,12 @@ class Writer:
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
 
-    def _savepoint(self, transaction: WriteTransaction, operation: str) -> AbstractContextManager[None]:
-        """All or nothing of one write inside a transaction that goes on."""
-
-        def translate(error: BaseException) -> BaseException:
-            translated = (
-                self._engine.translated(error, operation) if isinstance(error, SQLiteError) else error
-            )
-            self.distrust.note(translated)
-            return translated
-
-        return savepoint(transaction, translate, lambda: not self._is_abandoned)
+    def note_failure(self, error: BaseException, operation: str) -> BaseException:
+        """Something failed inside a transaction. SQLite's error as one of ours; others as they are."""
+        if isinstance(error, SQLiteError):
+            error = self._engine.translated(error, operation)
+        self.distrust.note(error)
+        return error
 
     def _write_in_turn(
         self,
@@ -298,7 +297,7 @@ class Writer:
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
             if ticket.work is not None and is_hard and self._turns.waiting > 1:
                 companions = self._turns.companions()
-                transactions += carry_out(companions, transaction, self._savepoint)
+                transactions += carry_out(companions, transaction, self)
         except BaseException as error:
             self.inside = None
             self._turns.give_back(companions)
@@ -352,28 +351,27 @@ class Writer:
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
             self.waiting.begin_immediate(left_s)
-            # Where nobody else can write, it is one version for ever.
             version = 0 if engine.is_exclusive else execute("PRAGMA data_version").fetchone()[0]
             if version != self._seen_version:
                 if self._seen_version is not None:
                     guards.wal_reset.another_wrote(self.path)
-                self._look_again(connection, operation)
+                relearn(self, operation)
                 self._seen_version = version
             if not self.has_own_epoch and not engine.is_memory:
-                self._epoch = start_epoch(connection, self.last_seq)
+                self.epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
                 raise engine.translated(error, operation) from error
             raise
         now = time.time_ns() // 1_000_000
-        if now < self._last_time:
+        if now < self.last_time:
             # The clock went back; times in the log never do.
-            now = self._last_time
+            now = self.last_time
         return WriteTransaction(
             connection,
             self.catalogue,
-            self._memory,
+            self.memory,
             self.last_seq + 1,
             now,
             [] if collect or engine.publisher.is_heard else None,
@@ -390,25 +388,6 @@ class Writer:
         if self.flushes.notice(error):
             self._seen_version = None
 
-    def _look_again(self, connection: Connection, operation: str) -> None:
-        """Another process has written (or this is the first write): ask the file for what the writer remembers."""
-        self._memory.forget()
-        self.flushes.make_sure(operation)
-        head = head_seq(connection)
-        trouble = other_history(connection, head, self.last_seq, self._epoch if self.has_own_epoch else "")
-        if trouble:
-            raise self._engine.moved(f"{self.path}: {trouble}")
-        damage = unfiled_end(connection)
-        if damage is not None:
-            raise self.distrust.excused(damage)
-        self.last_seq = head
-        row = connection.execute(
-            "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
-        ).fetchone()
-        self._last_time = max(self._last_time, row[0] or 0)
-        if int(schema.fact(connection, "catalogue")) != self.catalogue.version:
-            self.adopt(load(connection))
-
     def adopt(self, catalogue: Catalogue) -> None:
         """What the file's catalogue is now, as this connection sees it."""
         self.catalogue = catalogue
@@ -417,10 +396,10 @@ class Writer:
     def roll_back(self) -> None:
         """End the transaction that is open, if there is one, and leave nothing of it."""
         connection = self.connection
-        if self._is_abandoned:
+        if self.is_abandoned:
             # A rollback by the child would take back what the parent is doing.
             return
-        self._memory.forget()
+        self.memory.forget()
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -431,11 +410,14 @@ class Writer:
 
     def _commit(self, transactions: Sequence[WriteTransaction], operation: str) -> None:
         """COMMIT, make sure of the file, and publish. What it raises, it raises before anything is published."""
-        if self._is_abandoned:
+        if self.is_abandoned:
             # fork() inside a transaction: it is the parent's to commit.
             self._engine.check_usable()
         connection = self.connection
-        if not any([transaction.count or transaction.is_catalogue_changed for transaction in transactions]):
+        for transaction in transactions:
+            if transaction.count or transaction.is_catalogue_changed:
+                break
+        else:
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
             if not self._is_synchronous or self.flushes.is_complete or self.guard is None:
                 self.roll_back()
@@ -473,7 +455,7 @@ class Writer:
             raise translated from error
         last = transactions[-1]
         self.last_seq = last.first + last.count - 1
-        self._last_time = first.time
+        self.last_time = first.time
         self.has_own_epoch = True
         self.flushes.is_complete = self._is_synchronous is True
         for transaction in transactions:
@@ -487,6 +469,10 @@ class Writer:
             # It is written, and may not look as if it were not; it is told with the next commit, from the log.
             logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
         return wal_bytes
+
+    def moved(self, trouble: str) -> ReactDBError:
+        """The error that says so. From now on every use of the database raises it."""
+        return self._engine.moved(trouble)
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours."""
@@ -510,5 +496,5 @@ class Writer:
             return 0
         wal_bytes, trouble = self.guard.look()
         if trouble:
-            raise self._engine.moved(trouble)
+            raise self.moved(trouble)
         return wal_bytes

@@ -55,7 +55,10 @@ class Program:
         while True:
             try:
                 database = reactdb.connect(
-                    self.path, durability=scenario.durability, retention=scenario.retention
+                    self.path,
+                    durability=scenario.durability,
+                    retention=scenario.retention,
+                    exclusive=scenario.is_exclusive,
                 )
                 break
             except reactdb.StorageError:

@@ -1,0 +1,43 @@
+"""Relearning: a writer asks the file for all that it remembers, because another process has written since, or nobody knows.
+
+Rule of this file: called in turn and inside a transaction that has written nothing yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reactdb.store import schema
+from reactdb.store.catalogue import load
+from reactdb.store.foreign import other_history, unfiled_end
+from reactdb.store.snapshot import head_seq
+
+if TYPE_CHECKING:
+    from reactdb.store.writer import Writer
+
+
+def relearn(writer: Writer, operation: str) -> None:
+    """Ask for the newest seq and time, and for tables and indexes; look at the end of the log.
+
+    Raises:
+        StorageMoved: It is the log of another history.
+        CorruptDatabase: Its newest entry belongs to nothing.
+        StorageError: An earlier flush has failed, and its repair fails too.
+    """
+    connection = writer.connection
+    writer.memory.forget()
+    writer.flushes.make_sure(operation)
+    head = head_seq(connection)
+    trouble = other_history(connection, head, writer.last_seq, writer.epoch if writer.has_own_epoch else "")
+    if trouble:
+        raise writer.moved(f"{writer.path}: {trouble}")
+    damage = unfiled_end(connection)
+    if damage is not None:
+        raise writer.distrust.excused(damage)
+    writer.last_seq = head
+    row = connection.execute(
+        "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
+    ).fetchone()
+    writer.last_time = max(writer.last_time, row[0] or 0)
+    if int(schema.fact(connection, "catalogue")) != writer.catalogue.version:
+        writer.adopt(load(connection))
