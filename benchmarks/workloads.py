@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from benchmarks.documents import (
     Document,
@@ -387,7 +388,7 @@ def open_a_million(bench: Bench) -> Figures:
     Answers: does it grow with the file? Expect a page or two more on the way to the document. The file is made once, and kept.
     """
     size, times = bench.count(MILLION), bench.count(20, least=2)
-    folder = bench.kept("million", million(size))
+    folder = of_a_million(bench, size)
     watch = Stopwatch()
     for key in keys_at_random(times, size):
         with watch:
@@ -405,8 +406,14 @@ def bytes_of_a_million(bench: Bench) -> Figures:
     and where it is.
     """
     size = bench.count(MILLION)
-    folder = bench.kept("million", million(size))
+    folder = of_a_million(bench, size)
     return {"size": sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / size}
+
+
+def of_a_million(bench: Bench, size: int) -> Path:
+    if size > bench.peer.most_documents:
+        raise NotOffered
+    return bench.kept("million", million(size))
 
 
 def million(size: int) -> Callable[[Store], None]:
