@@ -48,9 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     if given.sources:
-        what, how, outcomes = report.read(given.sources)
-        keep(given, what, how, outcomes)
-        show(given, what, how, outcomes)
+        kept = report.read(given.sources)
+        keep(given, *kept)
+        show(given, *kept)
         return 0
     known, missing = peers.load()
     try:
