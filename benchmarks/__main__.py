@@ -48,8 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     if given.sources:
-        what, how, outcomes = report.read(given.sources)
-        show(given, what, how, outcomes)
+        kept = report.read(given.sources)
+        keep(given, *kept)
+        show(given, *kept)
         return 0
     known, missing = peers.load()
     try:
@@ -70,17 +71,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("left out:", reason, file=sys.stderr)
     taking_part = [peer for peer in known if not given.peer or peer.name == BASE or peer.name in given.peer]
     scale = QUICK_SCALE if given.quick else 1.0
-    outcomes = measure(chosen, taking_part, repeat=repeat, scale=scale, others=given.others)
-    show(given, machine.describe(), {"repeat": repeat, "scale": scale}, outcomes)
+    what, how = machine.describe(), {"repeat": repeat, "scale": scale}
+    outcomes: list[Outcome] = []
+    for outcome in measure(chosen, taking_part, repeat=repeat, scale=scale, others=given.others):
+        outcomes.append(outcome)
+        # Always what there is: who runs for an hour wants to stop before the end.
+        keep(given, what, how, outcomes)
+    show(given, what, how, outcomes)
     return 0
+
+
+def keep(
+    given: argparse.Namespace, what: machine.Machine, how: dict[str, Any], outcomes: Sequence[Outcome]
+) -> None:
+    if given.json is not None:
+        found = report.data(what, how, outcomes, marks.verdicts(outcomes))
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def show(
     given: argparse.Namespace, what: machine.Machine, how: dict[str, Any], outcomes: Sequence[Outcome]
 ) -> None:
     found = marks.verdicts(outcomes)
-    if given.json is not None:
-        given.json.write_text(json.dumps(report.data(what, how, outcomes, found), indent=1) + "\n")
     if given.markdown:
         print(report.markdown(outcomes, found))
     else:

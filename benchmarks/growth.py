@@ -32,7 +32,7 @@ from typing import Any
 from benchmarks import feed_workloads, machine, peers
 from benchmarks.documents import SCORES, Document, document, key_of, keys_at_random
 from benchmarks.feed_workloads import INDEXED, Counter, new_scores
-from benchmarks.harness import ROOT, Bench, Figures, Stopwatch, expect
+from benchmarks.harness import BASES, OURS, ROOT, Bench, Figures, Stopwatch, expect
 from benchmarks.peers import PLAIN, NotOffered, Peer, Store
 from benchmarks.report import aligned, number
 from benchmarks.top_workloads import live_top
@@ -411,8 +411,10 @@ def write_alone() -> None:
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def measured(names: Sequence[str], most: int) -> Iterator[Curve]:
-    known = {peer.name: peer for peer in peers.load()[0]}
+def measured(names: Sequence[str], most: int, others: Sequence[str] | None) -> Iterator[Curve]:
+    known = {
+        peer.name: peer for peer in peers.load()[0] if others is None or peer.name in (*BASES, OURS, *others)
+    }
     for name in names:
         print(f"{name}: {(CURVES[name].__doc__ or '').strip()}", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="reactdb-growth-") as folder:
@@ -497,6 +499,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--curve", nargs="+", default=list(CURVES), choices=CURVES, help="default: all")
     parser.add_argument("--most", type=int, default=MILLION, metavar="N", help="default: %(default)s")
     parser.add_argument(
+        "--peer",
+        nargs="*",
+        metavar="NAME",
+        help="beside the bare statements; default: all that are installed",
+    )
+    parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the points here; others that are there stay"
     )
     parser.add_argument(
@@ -510,12 +518,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.source is not None:
         found = [one for one in read(given.source) if one.name in given.curve]
     else:
-        for one in measured(given.curve, given.most):
+        for one in measured(given.curve, given.most, given.peer):
             found.append(one)
             print(text(one), end="\n\n", flush=True)
             if given.json is not None:
                 kept = read(given.json) if given.json.exists() else []
-                given.json.write_text(json.dumps(data(merged(kept, found)), indent=1) + "\n")
+                given.json.write_text(json.dumps(data(merged(kept, found))) + "\n")
     if given.markdown:
         print("\n\n".join(markdown(one) for one in found))
     if given.plot is not None:

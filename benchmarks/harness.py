@@ -271,19 +271,18 @@ def measure(
     repeat: int,
     scale: float,
     others: int | None = None,
-) -> list[Outcome]:
+) -> Iterator[Outcome]:
     """Run every workload `repeat` times with every peer, but only `others` times with those that no mark looks at. Progress goes
     to standard error."""
-    outcomes = []
     for workload in workloads:
         began = time.perf_counter()
         print(f"{workload.name}: {workload.title}", end=" ", file=sys.stderr, flush=True)
         # In the folder for temporary files: TMPDIR chooses the disk.
         with tempfile.TemporaryDirectory(prefix="reactdb-benchmarks-") as folder:
             benches = [Bench(peer, scale, Path(folder) / peer.name) for peer in peers]
-            outcomes.append(run_in_turns(workload, benches, repeat, repeat if others is None else others))
+            outcome = run_in_turns(workload, benches, repeat, repeat if others is None else others)
         print(f" {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    return outcomes
+        yield outcome
 
 
 def run_in_turns(

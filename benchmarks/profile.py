@@ -232,14 +232,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         if one.samples:
             found.append(one)
+            if given.json is not None:
+                given.json.write_text(json.dumps(data(found), indent=1) + "\n")
             if not given.markdown:
                 print(text(one, given.functions), end="\n\n", flush=True)
     if found and not found[0].sampled.with_system:
         print("without the kernel: the system lets only root see that")
     if given.markdown:
         print(markdown(found))
-    if given.json is not None:
-        given.json.write_text(json.dumps(data(found), indent=1) + "\n")
     return 0
 
 

@@ -145,11 +145,13 @@ class Peer:
         name: As the tables have it.
         imports: The statement that a program begins with to use it; None where there is none in Python.
         imports_to_open: The same, and everything that opening a database imports.
+        most_documents: More would take minutes to insert.
     """
 
     name: str
     imports: str | None = None
     imports_to_open: str | None = None
+    most_documents: int = 1_000_000_000
 
     def open(self, folder: Path, layout: Layout, durability: Durability) -> Store:
         """Open the database in this folder; make it where there is none."""

@@ -64,6 +64,7 @@ class Mongomock(Peer):
     name = "mongomock"
     imports = "import mongomock"
     imports_to_open = imports
+    most_documents = 100_000
 
     def open(self, folder: Path, layout: Layout, durability: Durability) -> Store:
         if durability == "hard" or layout.indexed:

@@ -68,6 +68,7 @@ class Surrealdb(Peer):
     name = "surrealdb"
     imports = "import surrealdb"
     imports_to_open = imports
+    most_documents = 100_000
 
     def open(self, folder: Path, layout: Layout, durability: Durability) -> Store:
         if durability == "hard":

@@ -54,6 +54,7 @@ class Tiny(Peer):
     name = "tinydb"
     imports = "import tinydb"
     imports_to_open = imports
+    most_documents = 100_000
 
     def open(self, folder: Path, layout: Layout, durability: Durability) -> Store:
         if durability == "hard" or layout.indexed:
