@@ -299,6 +299,17 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
                 list(plan.rows().batches(plan.slices))
 
 
+def test_changes_of_a_table_that_no_file_has_are_an_error(path):
+    options = parse({"path": path, "read": "changes", "table": "gmaes"})
+    with pytest.raises(reactdb.TableNotFound, match="gmaes"):
+        ChangePlan(
+            t.StructType([t.StructField("seq", t.LongType())]),
+            options,
+            fleet.pinned(options),
+            is_inferred=False,
+        )
+
+
 def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
     file = tmp_path / "a.db"
     options = parse({"path": str(file), "read": "changes"})
