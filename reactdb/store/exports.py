@@ -473,3 +473,17 @@ def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> lis
             return found
         start = row[0]
         found.append(start)
+
+
+def first_and_last_keys(snapshot: Snapshot, table_ids: Sequence[int]) -> set[bytes]:
+    """Of each table the least and the greatest key that it has, or had: if those two are of one type, all are."""
+    found: set[bytes] = set()
+    for table_id in table_ids:
+        for tree in ("heads", "graves"):
+            for order in ("ASC", "DESC"):
+                row = snapshot.connection.execute(
+                    f"SELECT key FROM {tree} WHERE table_id = ? ORDER BY key {order} LIMIT 1", (table_id,)
+                ).fetchone()
+                if row is not None:
+                    found.add(row[0])
+    return found
