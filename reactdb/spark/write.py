@@ -31,6 +31,7 @@ from reactdb.spark import staging
 from reactdb.spark.handles import lingering
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
+from reactdb.store import files
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.engine import EMPTY
 from reactdb.store.receipts import give_receipt, last_receipt
@@ -302,8 +303,11 @@ def key_field(options: WriteOptions) -> str:
 
     Raises:
         InvalidOption: Another one was asked for.
+        CannotOpen: There is no such folder, or no right to make the file.
     """
     chosen = options.primary_key or "id"
+    # Before a folder to stage in is made: not where the database cannot be.
+    files.check_path(options.path, read_only=False)
     try:
         # Of no size: another one is just making it, or was killed when it had begun to.
         if not os.path.exists(options.path) or not os.path.getsize(options.path):

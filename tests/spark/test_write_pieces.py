@@ -23,6 +23,7 @@ from pyspark.sql import types as t  # noqa: E402
 
 import reactdb  # noqa: E402
 from reactdb.errors import (  # noqa: E402
+    CannotOpen,
     DatabaseBusy,
     DuplicateKey,
     InvalidDocument,
@@ -426,6 +427,12 @@ class TestWriting:
             assert {"id": 1, "player": "Ann"} == db.table("games").get("Ann").run()
         with pytest.raises(InvalidOption, match="has the primary key 'player', and primaryKey says 'id'"):
             writer(path, primaryKey="id")
+
+    def test_a_folder_that_is_not_there_is_told_and_not_made(self, path: Path):
+        with pytest.raises(CannotOpen):
+            writer(path.parent / "missing" / "arena.db")
+
+        assert [] == list(path.parent.iterdir())
 
     def test_a_file_that_another_one_has_begun_to_make_is_made(self, path: Path):
         path.touch()
