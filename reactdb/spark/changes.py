@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from reactdb.change import DELETE, INSERT, KINDS
-from reactdb.errors import HistoryLost, InvalidOption
+from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
 from reactdb.spark.columns import Column, Struct, arrow_schema, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
 from reactdb.spark.keys import key_values
@@ -42,8 +42,10 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
 
     Raises:
         HistoryLost: Some of them were compacted away, and `failOnDataLoss` is not false.
+        TableNotFound: No file has, or had, the table.
     """
     found = []
+    is_known = options.table is None
     for pin in pins:
         with (
             exports.opened(
@@ -51,10 +53,13 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
             ) as engine,
             engine.snapshot() as snapshot,
         ):
+            is_known = is_known or bool(exports.tables_named(snapshot, str(options.table)))
             since, until = since_of(options, pin, snapshot), until_of(options, pin, snapshot)
         part = slice_of(pin, since, until)
         if part is not None:
             found.append(part)
+    if not is_known:
+        raise TableNotFound(str(options.table))
     return found
 
 

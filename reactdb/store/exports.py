@@ -131,7 +131,7 @@ class Documents(NamedTuple):
 
 @contextmanager
 def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = False) -> Iterator[Engine]:
-    """A file, to read only. One that this process has open to write is read through what it has open."""
+    """A file, to read only, whoever has it open to write."""
     engine = registry.engine_for(path, True, busy_timeout_s, allow_network)
     try:
         yield engine
