@@ -31,6 +31,7 @@ from reactdb.spark import staging
 from reactdb.spark.handles import lingering
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
+from reactdb.store import files
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.engine import EMPTY
 from reactdb.store.receipts import give_receipt, last_receipt
@@ -196,6 +197,10 @@ class BatchWriter(DataSourceArrowWriter):
         self.options = WriteOptions.of(options)
         self.schema = schema
         self.overwrite = overwrite
+        if self.is_stream and self.options.sender is not None:
+            raise InvalidOption(
+                "txnAppId and txnVersion are for batches: those of a stream have the query's id and Spark's number"
+            )
         self.primary_key = key_field(self.options)
         if self.primary_key not in schema.names:
             raise InvalidOption(
@@ -265,9 +270,14 @@ class BatchWriter(DataSourceArrowWriter):
         if len(parts) != len(messages):
             raise UsageError("a task of the write has not said what it staged; nothing was written")
         sender, delivery = self.options.sender, self.options.delivery
-        if batchId is not None and sender is None:
+        if batchId is not None:
             # Spark gives each query an id that lasts as long as its checkpoint.
             sender = next((part.query for part in parts if part.query), None)
+            if sender is None:
+                raise UsageError(
+                    "Spark has not told the tasks which query they belong to, so a batch that comes again could not be known; "
+                    "nothing was written: use foreachBatch, with txnAppId and txnVersion"
+                )
             delivery = batchId
         write_parts(
             self.options,
@@ -302,8 +312,11 @@ def key_field(options: WriteOptions) -> str:
 
     Raises:
         InvalidOption: Another one was asked for.
+        CannotOpen: There is no such folder, or no right to make the file.
     """
     chosen = options.primary_key or "id"
+    # Before a folder to stage in is made: not where the database cannot be.
+    files.check_path(options.path, read_only=False)
     try:
         # Of no size: another one is just making it, or was killed when it had begun to.
         if not os.path.exists(options.path) or not os.path.getsize(options.path):

@@ -56,7 +56,7 @@ class Outcome:
 
 
 def run(folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = None) -> Outcome:
-    """The whole of it, in an empty folder.
+    """The whole of it, in an empty folder; or one that was interrupted, which is gone on with.
 
     Raises:
         Failed: A query failed, or a process did not do what it should in time.
@@ -65,8 +65,9 @@ def run(folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = No
     source = folder / "source.db"
     outcome = Outcome()
     with reactdb.connect(source, durability="soft") as db:
-        games = db.table_create("games")
-        games.insert([{"id": number, "n": 0, "text": "begin"} for number in range(100)])
+        games = db.table_create("games", exist_ok=True)
+        if not db.seq:
+            games.insert([{"id": number, "n": 0, "text": "begin"} for number in range(100)])
         with writing(db, seed):
             for number in range(kills):
                 # One of them on its own, or those that write one file together.
