@@ -2,9 +2,9 @@
 
     python -m benchmarks.spark_source [--changes 1000000] [--repeat 3] [--only source pyarrow ...] [--markdown]
 
-A log of changes of about 200 bytes goes to Parquet, at `local[2]`, in a session that is warm. Each way writes the same columns: seq,
-table, key, op, ts, commit and the document after the change. Processor time is counted apart for the JVM, which writes the Parquet
-files, and for the Python workers, which read ours; of the ways without Spark, for the process that does it all.
+A log of changes of about 200 bytes goes to Parquet, at `local[2]`, in a session that is warm. Each way writes the same columns:
+seq, table, key, op, ts, commit and the document after the change. Processor time is counted apart for the JVM, which writes the
+Parquet files, and for the Python workers, which read ours; of the ways without Spark, for the process that does it all.
 
 Processor time comes from /proc, so this runs on Linux.
 
@@ -396,9 +396,8 @@ def main() -> None:
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 samples[name].append(ways[name]())
         print(f"{line(describe())}, pyspark {version_of('pyspark')}, pyarrow {version_of('pyarrow')}")
-        print(
-            f"{options.changes:,} changes, {bench.one.stat().st_size / options.changes:.0f} bytes of file each; medians of {options.repeat}\n"
-        )
+        size = bench.one.stat().st_size / options.changes
+        print(f"{options.changes:,} changes, {size:.0f} bytes of file each; medians of {options.repeat}\n")
         report(samples, markdown=options.markdown)
         if not options.only:
             sizes = tuple(options.changes * part // 10 for part in (1, 3, 10))

@@ -28,9 +28,10 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import errors
+from reactdb import SparkUnavailable, errors
 from reactdb.expression import OPERATIONS
 from reactdb.selection import PointSelection, Selection
+from reactdb.spark import check as spark_check
 from reactdb.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -183,6 +184,11 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     if sys.platform == "win32" and any(block.language == "console" for block in blocks_of(page)):
         pytest.skip("its commands are written for a POSIX shell")
+    if any("reactdb.spark" in block.text for block in blocks_of(page) if block.language == "python"):
+        try:
+            spark_check()
+        except SparkUnavailable as missing:
+            pytest.skip(str(missing))
 
     run_page(page, tmp_path)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reactdb.spark.environment import check, session, set_interpreter
+from reactdb.spark.environment import check, session, set_interpreter, use_interpreter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,4 +31,5 @@ def register(spark: SparkSession) -> None:
     check(with_java=False)
     from reactdb.spark.source import ReactdbSource
 
+    use_interpreter(spark)
     spark.dataSource.register(ReactdbSource)

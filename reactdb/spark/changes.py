@@ -19,7 +19,7 @@ from pyspark.sql import types as spark
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import HistoryLost, InvalidOption
 from reactdb.spark.columns import Column, Struct, arrow_schema, column_for
-from reactdb.spark.documents import DocumentColumn, Rows, without_collector
+from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
 from reactdb.spark.fleet import range_of
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Instant, Options, Version
@@ -141,6 +141,41 @@ class ChangePlan:
     def rows(self) -> ChangeRows:
         return ChangeRows(self.schema, self.options, is_inferred=self.is_inferred)
 
+    def narrow(self, since: int | None, until: int | None) -> None:
+        """Read only changes with since < seq <= until of each file."""
+        self.slices = [
+            piece
+            for part in self.slices
+            if (
+                piece := narrowed(
+                    part, part.since if since is None else since, part.until if until is None else until
+                )
+            )
+        ]
+
+    def narrow_by_time(self, early_ms: int | None, late_ms: int | None) -> None:
+        """Read only changes with early < time <= late, in milliseconds since 1970."""
+        found = []
+        for part in self.slices:
+            with (
+                exports.opened(
+                    part.path,
+                    busy_timeout_s=self.options.busy_timeout_s,
+                    allow_network=self.options.allow_network,
+                ) as engine,
+                engine.snapshot() as snapshot,
+            ):
+                since = part.since if early_ms is None else exports.newest_at(snapshot, early_ms)
+                until = part.until if late_ms is None else exports.newest_at(snapshot, late_ms)
+            piece = narrowed(part, since, until)
+            if piece is not None:
+                found.append(piece)
+        self.slices = found
+
+    def read_table(self, name: str) -> None:
+        """Read only changes of this table."""
+        self.options = replace(self.options, table=name)
+
     def splits(self) -> list[Split]:
         return splits_of(self.options, self.slices)
 
@@ -195,6 +230,7 @@ class ChangeRows:
         self._schema = schema
         names = schema.fieldNames()
         self.with_old = options.shape == "delta" or IMAGES[options.shape][0] in names
+        self.with_origin = "origin" in names
         self._corrupt = names.index(options.corrupt_column) if options.corrupt_column in names else None
         if options.shape == "delta":
             self._columns: DocumentColumn | None = self._field_columns()
@@ -234,7 +270,12 @@ class ChangeRows:
                             if not ids:
                                 return
                         found, position = exports.changes(
-                            snapshot, position, part.until, table_ids=ids, with_old=self.with_old
+                            snapshot,
+                            position,
+                            part.until,
+                            table_ids=ids,
+                            with_old=self.with_old,
+                            with_origin=self.with_origin,
                         )
                     made = None if found is None else self.batch(found, names, part.path)
                 if made is not None:
@@ -272,7 +313,9 @@ class ChangeRows:
             return lambda page: pa.array(page.columns.keys, pa.binary())
         if name == "key":
             key_column = column_for(type_)
-            return lambda page: key_column.convert(page.key_values())
+            return lambda page: value_array(
+                "key", key_column, page.key_values(), self.mode, page.rows, page.describe
+            )
         if name not in CHANGE_COLUMNS[options.shape]:
             raise InvalidOption(
                 f"changes have no column {name}; there are {', '.join((*CHANGE_COLUMNS[options.shape], 'key', *images))}, "
@@ -347,7 +390,8 @@ class ChangeRows:
             elif name == self.options.source_column:
                 arrays.append(pa.repeat(page.path, len(places)))
             elif name == "key":
-                arrays.append(column_for(field.dataType).convert(page.key_values()).take(take))
+                keys = [page.key_values()[place] for place in places]
+                arrays.append(value_array(name, column_for(field.dataType), keys, self.mode, rows, describe))
             else:
                 arrays.append(None)
         return finished(arrays, self.arrow, rows, self._corrupt, self.mode)

@@ -156,6 +156,26 @@ class DocumentColumn:
         return found
 
 
+def value_array(
+    name: str, column: Column, values: Sequence[Any], mode: str, rows: Rows, describe: Callable[[int], str]
+) -> Any:
+    """A column of values that are no documents, keys for example; what does not fit goes the same way."""
+    try:
+        return column.convert(values)
+    except Misfit:
+        kept = []
+        for number, value in enumerate(values):
+            try:
+                column.convert([value])
+                kept.append(value)
+            except Misfit as misfit:
+                if mode == "FAILFAST":
+                    raise SchemaMismatch(describe(number), f"{name}: {misfit}") from None
+                rows.reasons[number] = told(name, value, str(misfit), rows.reasons.get(number))
+                kept.append(None)
+        return column.convert(kept)
+
+
 def told(name: str, document: Any, reason: str, before: str | None) -> str:
     """What the column for misfits says of a row: the reason, and the document as it is."""
     if before is None:

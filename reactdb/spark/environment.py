@@ -101,6 +101,19 @@ def set_interpreter() -> None:
         os.environ.setdefault(name, sys.executable)
 
 
+def use_interpreter(session: SparkSession) -> None:
+    """The same for a session that is running already, on this machine alone: elsewhere, our path need not be there."""
+    if any(os.environ.get(name) for name in INTERPRETERS):
+        return
+    try:
+        context = session.sparkContext
+    except Exception:
+        # Spark Connect: the server has interpreters of its own.
+        return
+    if context.master.startswith("local") and context.getConf().get("spark.pyspark.python") is None:
+        context.pythonExec = sys.executable
+
+
 def quieten(session: SparkSession) -> None:
     """Let Spark say errors only."""
     session.sparkContext.setLogLevel("ERROR")

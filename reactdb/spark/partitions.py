@@ -37,7 +37,7 @@ class ChangeSlice:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSlice:
-    """Documents of one table of one file as of `seq`, with start <= key < stop."""
+    """Documents of one table of one file as of `seq`, with start <= key < stop; of `keys` alone where those are given, sorted."""
 
     path: str
     database_id: str
@@ -46,6 +46,7 @@ class DocumentSlice:
     start: bytes
     stop: bytes
     weight_bytes: int = 0
+    keys: tuple[bytes, ...] | None = None
 
 
 Slice = ChangeSlice | DocumentSlice

@@ -182,9 +182,16 @@ class Sample:
                 ) as engine,
                 engine.snapshot() as snapshot,
             ):
+                self._keys |= exports.first_and_last_keys(snapshot, self._tables(snapshot))
                 for keys, bodies in take(pin, snapshot, min(each, self._options.sampling_size)):
                     self._keys.update(keys)
                     self._inference.add(decode_many([body for body in bodies if body is not None]))
+
+    def _tables(self, snapshot: Snapshot) -> Sequence[int]:
+        """Those that rows can come from, or more."""
+        if self._options.table is not None:
+            return exports.tables_named(snapshot, self._options.table)
+        return list(snapshot.catalogue.by_id)
 
     def _of_log(
         self, pin: Pin, snapshot: Snapshot, count: int

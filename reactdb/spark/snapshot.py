@@ -17,19 +17,25 @@ from pyspark.sql import types as spark
 from reactdb.errors import HistoryDiverged, InvalidOption
 from reactdb.spark.changes import check_type, finished
 from reactdb.spark.columns import Struct, arrow_schema, column_for
-from reactdb.spark.documents import DocumentColumn, Rows, without_collector
+from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
 from reactdb.spark.keys import key_values
+from reactdb.spark.lookup import Condition, Lookup
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
 from reactdb.spark.schema import mode_of, seq_as_of, table_of
 from reactdb.store import exports
 from reactdb.store.exports import Pin
+from reactdb.store.snapshot import Snapshot
 
 FIRST, END = b"", b"\xff"
 
 
 class DocumentPlan:
-    """A batch read of documents. See the head of this file."""
+    """A batch read of documents. See the head of this file.
+
+    Attributes:
+        conditions: Of the documents that are wanted; filters add some before `splits` is asked for.
+    """
 
     def __init__(
         self, schema: spark.StructType, options: Options, pins: Sequence[Pin], *, is_inferred: bool
@@ -37,54 +43,63 @@ class DocumentPlan:
         self.schema = schema
         self.options = options
         self.is_inferred = is_inferred
+        # The user hears of a wrong schema now, and not from an executor.
         self.rows()
         self.table = table_of(options, pins)
-        self.slices = self._slices(pins)
+        self.conditions: list[Condition] = []
+        self._pins = pins
 
     def rows(self) -> DocumentRows:
         return DocumentRows(self.schema, self.options, is_inferred=self.is_inferred)
 
-    def _slices(self, pins: Sequence[Pin]) -> list[DocumentSlice]:
-        found: list[DocumentSlice] = []
+    def splits(self) -> list[Split]:
+        """Partitions of about `partitionBytes`."""
         options = self.options
         most = piece_bytes(
-            sum(pin.size_bytes for pin in pins), options.partition_bytes, options.min_partitions
+            sum(pin.size_bytes for pin in self._pins), options.partition_bytes, options.min_partitions
         )
-        for pin in pins:
+        slices: list[DocumentSlice] = []
+        for pin in self._pins:
             with (
                 exports.opened(
                     pin.path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
                 ) as engine,
                 engine.snapshot() as snapshot,
             ):
-                seq = seq_as_of(options, pin, snapshot)
-                table = snapshot.catalogue.at(self.table, seq)
-                if table is None:
-                    continue
-                bounds = [FIRST]
-                each = max(1, int(most / max(1.0, pin.bytes_a_change)))
-                count = 0
-                if pin.size_bytes > most:
-                    count = snapshot.count(table)
-                    if count > each:
-                        pieces = -(-count // each)
-                        bounds += exports.split_keys(snapshot, table, -(-count // pieces))
-                weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes)
-                found += [
-                    DocumentSlice(
-                        pin.path, pin.database_id, table.id, seq, start, stop, weight // len(bounds) + 1
-                    )
-                    for start, stop in zip(bounds, [*bounds[1:], END], strict=True)
-                ]
-        return found
+                slices += self._slices(pin, snapshot, most)
+        return packed(slices, most)
 
-    def splits(self) -> list[Split]:
-        most = piece_bytes(
-            sum(part.weight_bytes for part in self.slices),
-            self.options.partition_bytes,
-            self.options.min_partitions,
-        )
-        return packed(self.slices, most)
+    def _slices(self, pin: Pin, snapshot: Snapshot, most_bytes: int) -> list[DocumentSlice]:
+        seq = seq_as_of(self.options, pin, snapshot)
+        table = snapshot.catalogue.at(self.table, seq)
+        if table is None:
+            return []
+        start, stop = FIRST, END
+        keys: Sequence[bytes] | None = None
+        if self.conditions:
+            searched = Lookup(self.conditions, self.schema, is_inferred=self.is_inferred)
+            start, stop = searched.key_range(table)
+            keys = searched.keys(snapshot, table, seq)
+        if start >= stop:
+            return []
+        if keys is not None:
+            keys = [key for key in keys if start <= key < stop]
+            weight = int(len(keys) * pin.bytes_a_change)
+            return [DocumentSlice(pin.path, pin.database_id, table.id, seq, start, stop, weight, tuple(keys))]
+        bounds = [start]
+        count = 0
+        if pin.size_bytes > most_bytes:
+            count = snapshot.count(table)
+            each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
+            if count > each:
+                pieces = -(-count // each)
+                cuts = exports.split_keys(snapshot, table, -(-count // pieces))
+                bounds += [key for key in cuts if start < key < stop]
+        weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes)
+        return [
+            DocumentSlice(pin.path, pin.database_id, table.id, seq, low, high, weight // len(bounds) + 1)
+            for low, high in zip(bounds, [*bounds[1:], stop], strict=True)
+        ]
 
 
 class DocumentRows:
@@ -143,7 +158,10 @@ class DocumentRows:
                             raise HistoryDiverged(
                                 f"{part.path}: the table was dropped, and compaction has removed it since"
                             )
-                        page = exports.documents(snapshot, table, part.seq, start, part.stop)
+                        if part.keys is None:
+                            page = exports.documents(snapshot, table, part.seq, start, part.stop)
+                        else:
+                            page = exports.picked(snapshot, table, part.seq, start, part.keys)
                     start = page.next_start
                     made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
                 if made is not None:
@@ -172,7 +190,11 @@ class DocumentRows:
             elif field.name == "key_bytes":
                 arrays.append(pa.array(keys, pa.binary()))
             elif field.name == "key":
-                arrays.append(column_for(field.dataType).convert(key_values(keys)))
+                arrays.append(
+                    value_array(
+                        "key", column_for(field.dataType), key_values(keys), self.mode, rows, describe
+                    )
+                )
             else:
                 arrays.append(None)
         return finished(arrays, self.arrow, rows, self._corrupt, self.mode)

@@ -105,7 +105,8 @@ class Taker:
     session allows. So this says that its function is the base class's; it is called only where pushing down is on.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    # Not the function itself: that would come back bound to this.
+    __func__ = staticmethod(DataSourceReader.pushFilters)
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -1,0 +1,494 @@
+"""Reading with Spark: documents and changes are what the database says, whole, once, and consistent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import reactdb
+from reactdb import row
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+ID = UUID("0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a")
+WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
+Configured = Callable[..., AbstractContextManager[None]]
+
+
+def game(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "id": number,
+        "name": f"player {number}",
+        "score": number * 1.5,
+        "when": WHEN + timedelta(hours=number),
+        "price": Decimal(number).scaleb(-2),
+        "home": {"city": f"city {number % 7}", "ref": ID},
+        "tags": ["a", "b"][: number % 3],
+        "blob": bytes([number % 256]),
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """1,000 inserts in two commits, then an update, a replace, a delete, and another table."""
+    file = tmp_path_factory.mktemp("read") / "games.db"
+    with reactdb.connect(file, durability="soft", origin="tester") as db:
+        games = db.table_create("games")
+        games.index_create("score")
+        games.insert([game(number) for number in range(600)])
+        games.insert([game(number) for number in range(600, 1000)])
+        games.get(5).update({"score": 7.0})
+        games.get(6).replace(game(6, name="other"))
+        games.get(7).delete()
+        db.table_create("notes").insert({"id": "n1", "text": "hello"})
+    return str(file)
+
+
+def read(spark: Any, path: str | list[str], **options: Any) -> Any:
+    return spark.read.format("reactdb").options(**options).load(path)
+
+
+def kept(db: Any, seq: int | None = None) -> list[Any]:
+    source = db if seq is None else db.at(seq)
+    return list(source.table("games").order_by("id").run())
+
+
+def shown(document: dict[str, Any]) -> dict[str, Any]:
+    """A document as Spark hands it to Python: times of the session's zone without one, UUIDs as text."""
+    found = dict(document)
+    found["when"] = document["when"].astimezone().replace(tzinfo=None)
+    found["home"] = {**document["home"], "ref": str(document["home"]["ref"])}
+    found["price"] = Decimal(document["price"])
+    return found
+
+
+def plain(rows: list[Any]) -> list[dict[str, Any]]:
+    return [each.asDict(recursive=True) for each in rows]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def test_documents_are_those_of_the_table_with_their_types(spark, path):
+    frame = read(spark, path, table="games")
+
+    assert (
+        "struct<id:bigint,name:string,score:double,when:timestamp,price:decimal(38,18),"
+        "home:struct<city:string,ref:string>,tags:array<string>,blob:binary,_corrupt:string>"
+    ) == frame.schema.simpleString()
+    with reactdb.connect(path, read_only=True) as db:
+        wanted = [
+            {**shown(document), "blob": bytearray(document["blob"]), "_corrupt": None}
+            for document in kept(db)
+        ]
+    assert wanted == plain(frame.orderBy("id").collect())
+
+
+def test_documents_as_of_a_seq_are_those_of_then(spark, path):
+    def as_of(seq: int) -> Any:
+        reader = spark.read.format("reactdb").options(table="games", asOf=seq, partitionBytes="60k")
+        return (
+            reader.schema("id bigint, name string, score double").load(path).selectExpr(f"{seq} as seq", "*")
+        )
+
+    seqs = [0, 1, 600, 1001, 1003]
+    found = as_of(seqs[0])
+    for seq in seqs[1:]:
+        found = found.unionAll(as_of(seq))
+    rows = found.collect()
+
+    with reactdb.connect(path, read_only=True) as db:
+        for seq in seqs:
+            wanted = [(each["id"], each["name"], each["score"]) for each in kept(db, seq)]
+            assert wanted == sorted((r.id, r.name, r.score) for r in rows if r.seq == seq)
+
+
+def test_changes_are_the_log(spark, path):
+    frame = read(spark, path, read="changes", document="json", partitionBytes="20k")
+
+    assert ["seq", "table", "key", "op", "ts", "commit", "old", "new", "origin"] == frame.columns
+    rows = frame.orderBy("seq").collect()
+    assert 1 < frame.rdd.getNumPartitions()
+    with reactdb.connect(path, read_only=True) as db:
+        log = list(db.log())
+    assert [
+        (each.seq, each.table, str(each.key), each.kind, each.commit, each.time, "tester") for each in log
+    ] == [(r.seq, r.table, r.key, r.op, r.commit, round(r.ts.timestamp() * 1000), r.origin) for r in rows]
+    for each, found in zip(log, rows, strict=True):
+        for image, text in ((each.old_val, found.old), (each.new_val, found.new)):
+            assert (image is None) == (text is None)
+            assert image is None or image["id"] == json.loads(text)["id"]
+
+
+def test_the_three_shapes_tell_the_same_story(spark, path):
+    delta = read(spark, path, table="games", readChangeFeed="true", startingVersion=1001)
+    debezium = read(spark, path, table="games", read="changes", shape="debezium", startSeq=1001)
+
+    assert [
+        ("update_preimage", 1001, 5, 7.5),
+        ("update_postimage", 1001, 5, 7.0),
+        ("update_preimage", 1002, 6, 9.0),
+        ("update_postimage", 1002, 6, 9.0),
+        ("delete", 1003, 7, 10.5),
+    ] == [
+        (r._change_type, r._commit_version, r.id, r.score)
+        for r in delta.orderBy("_commit_version", delta["_change_type"].desc()).collect()
+    ]
+    assert [("u", 5, 7.5, 7.0), ("u", 6, 9.0, 9.0), ("d", 7, 10.5, None)] == [
+        (r.op, r.key, r.before.score, r.after and r.after.score) for r in debezium.orderBy("seq").collect()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "seqs"),
+    [
+        ({"startSeq": 1002}, [1002, 1003, 1004]),
+        ({"startSeq": 1000, "endSeq": 1001}, [1000, 1001]),
+        ({"startingVersion": 602, "endingVersion": 1001}, [1001]),
+        ({"startingVersion": 601, "endingVersion": 601}, list(range(601, 1001))),
+        ({"startSeq": 5000}, []),
+    ],
+)
+def test_a_range_of_changes_is_what_it_says(spark, path, options, seqs):
+    frame = spark.read.format("reactdb").options(read="changes", **options).schema("seq bigint").load(path)
+
+    assert seqs == sorted(r.seq for r in frame.collect())
+
+
+def test_a_range_of_times_is_inclusive(spark, path):
+    with reactdb.connect(path, read_only=True) as db:
+        log = list(db.log())
+    first, last = log[0].time, log[-2].time
+    stamp = [datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (first + 1, last)]
+    reader = spark.read.format("reactdb").schema("seq bigint")
+
+    found = reader.options(read="changes", startTimestamp=stamp[0], endingTimestamp=stamp[1]).load(path)
+
+    assert [each.seq for each in log if first < each.time <= last] == sorted(r.seq for r in found.collect())
+
+
+@pytest.mark.parametrize("document", ["json", "variant", "binary"])
+def test_schemaless_documents_come_in_one_piece(spark, path, document):
+    frame = read(spark, path, table="games", document=document)
+
+    assert ["key", "document"] == frame.columns
+    if document == "binary":
+        found = {r.key: reactdb.codec.decode(bytes(r.document)) for r in frame.collect()}
+        with reactdb.connect(path, read_only=True) as db:
+            assert {each["id"]: each for each in kept(db)} == found
+        return
+    taken = (
+        "get_json_object(document, '$.{}')"
+        if document == "json"
+        else "variant_get(document, '$.{}', 'string')"
+    )
+    rows = (
+        frame.selectExpr("key", taken.format("name"), taken.format("home.city"))
+        .orderBy("key")
+        .limit(3)
+        .collect()
+    )
+    assert [(0, "player 0", "city 0"), (1, "player 1", "city 1"), (2, "player 2", "city 2")] == [
+        tuple(r) for r in rows
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Filters
+
+
+FILTERS = [
+    "seq > 1000",
+    "seq in (3, 600, 1001)",
+    "seq = 4 or seq = 5",
+    "op = 'insert' and seq < 3",
+    "`table` = 'notes'",
+    "`table` in ('notes')",
+    "`table` = 'absent'",
+    "`table` = 'games' and commit >= 601 and seq <= 1002",
+    "ts < timestamp'2020-01-01'",
+    "ts >= timestamp'2020-01-01' and seq between 10 and 12",
+    "new is null",
+    "old is not null and key = '5'",
+]
+
+
+def test_filters_give_the_same_rows_with_and_without_pushing_down(spark, path):
+    frame = read(spark, path, read="changes", document="json").select(
+        "seq", "table", "key", "op", "ts", "commit", "old", "new"
+    )
+    frame = frame.cache()
+    wanted = {text: sorted(r.seq for r in frame.where(text).select("seq").collect()) for text in FILTERS}
+    frame.unpersist()
+
+    found = None
+    for text in FILTERS:
+        part = (
+            read(spark, path, read="changes", document="json")
+            .where(text)
+            .selectExpr("seq", f'"{text}" as text')
+        )
+        found = part if found is None else found.unionAll(part)
+    rows = found.collect()
+    pushed = {text: sorted(r.seq for r in rows if r.text == text) for text in FILTERS}
+
+    assert wanted == pushed
+    assert [1001, 1002, 1003, 1004] == pushed["seq > 1000"]
+
+
+def test_a_filter_makes_the_read_smaller(spark, path):
+    def partitions(text: str) -> int:
+        return read(spark, path, read="changes", partitionBytes="20k").where(text).rdd.getNumPartitions()
+
+    assert partitions("seq > 1000") < partitions("seq > 1")
+
+
+DOCUMENT_FILTERS = {
+    "id = 5": [5],
+    "id in (5, 6, 7)": [5, 6],
+    "id > 997": [998, 999],
+    "score = 7.0": [5],
+    "score > 1496": [998, 999],
+    "score < 1.5": [0],
+    "score >= 1497 and id != 998": [999],
+    "home.city = 'city 3' and id < 11": [3, 10],
+    "name = 'other'": [6],
+    "name like 'player 99_' and id <= 991": [990, 991],
+    "when = timestamp'2026-01-31 12:00:00Z'": [0],
+    "price = 0.03": [3],
+}
+
+
+def test_filters_on_documents_find_the_same_by_keys_and_indexes_as_without(spark, path):
+    frame = read(spark, path, table="games")
+    found = None
+    for text in DOCUMENT_FILTERS:
+        part = frame.where(text).selectExpr("id", f'"{text}" as text')
+        found = part if found is None else found.unionAll(part)
+    rows = found.collect()
+
+    assert DOCUMENT_FILTERS == {
+        text: sorted(r.id for r in rows if r.text == text) for text in DOCUMENT_FILTERS
+    }
+
+
+def test_the_default_configuration_reads(spark, path, configured: Configured):
+    """Spark refuses readers that define pushFilters where pushing down is off, which is the default."""
+    with configured(spark__sql__python__filterPushdown__enabled="false"):
+        assert [5] == [r.id for r in read(spark, path, table="games").where("id = 5").collect()]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Fleets
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    for number in range(3):
+        with reactdb.connect(folder / f"device{number}.db", durability="soft") as db:
+            db.table_create("games").insert(
+                [{"id": n, "device": number, f"only{number}": n} for n in range(4)]
+            )
+    with reactdb.connect(folder / "other.sqlite", durability="soft") as db:
+        db.table_create("games").insert({"id": 99})
+    return folder
+
+
+def test_a_folder_a_glob_and_a_list_are_read_with_the_file_of_each_row(spark, fleet):
+    folder = read(spark, str(fleet))
+    rows = folder.collect()
+
+    assert ["id", "device", "only0", "only1", "only2", "_source", "_corrupt"] == folder.columns
+    assert {(str(fleet / f"device{d}.db"), d, n) for d in range(3) for n in range(4)} == {
+        (r._source, r.device, r.id) for r in rows
+    }
+    assert not any(r._corrupt for r in rows)
+    schema = "seq bigint, _source string"
+    one_glob = (
+        spark.read.format("reactdb").option("read", "changes").schema(schema).load(str(fleet / "*[12].db"))
+    )
+    listed = (
+        spark.read.format("reactdb")
+        .option("read", "changes")
+        .schema(schema)
+        .load([str(fleet / "device0.db"), str(fleet / "other.sqlite")])
+    )
+    assert 8 == one_glob.count()
+    assert {str(fleet / "device0.db"): 4, str(fleet / "other.sqlite"): 1} == {
+        r._source: r["count"] for r in listed.groupBy("_source").count().collect()
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What does not fit, and what cannot be
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Documents of which some do not fit: a string for a number, and a field that only one has."""
+    file = tmp_path_factory.mktemp("odd") / "odd.db"
+    with reactdb.connect(file, durability="soft") as db:
+        table = db.table_create("games")
+        table.insert([{"id": number, "n": number} for number in range(300)])
+        table.insert([{"id": 300, "n": "many"}, {"id": 301, "n": 1.5}, {"id": 302, "n": 302, "more": True}])
+    return str(file)
+
+
+def test_modes_decide_what_happens_to_documents_that_do_not_fit(spark, odd):
+    def rows(schema: str, **options: Any) -> list[Any]:
+        reader = spark.read.format("reactdb").options(table="games", **options).schema(schema)
+        return reader.load(odd).where("id >= 299").orderBy("id").collect()
+
+    told = rows("id bigint, n bigint, _corrupt string")
+    assert [(299, 299), (300, None), (301, None), (302, 302)] == [(r.id, r.n) for r in told]
+    assert [
+        None,
+        {"reason": "document: n: 'many' is not bigint", "document": {"id": 300, "n": "many"}},
+        {"reason": "document: n: 1.5 is not bigint", "document": {"id": 301, "n": 1.5}},
+        None,
+    ] == [r._corrupt and json.loads(r._corrupt) for r in told]
+    assert [299, 302] == [r.id for r in rows("id bigint, n bigint", mode="dropmalformed")]
+    assert [299, 300, 301, 302] == [r.id for r in rows("id bigint, n bigint", mode="PERMISSIVE")]
+    with pytest.raises(
+        Exception, match=r"SchemaMismatch.*key 300 does not fit the schema: n: 'many' is not bigint"
+    ):
+        rows("id bigint, n bigint")
+
+
+def test_inference_makes_a_variant_of_a_conflict_or_a_string_and_tells_what_it_has_not_seen(spark, odd):
+    whole = read(spark, odd, table="games")
+    texts = read(spark, odd, table="games", conflicts="string")
+    few = read(spark, odd, table="games", samplingSize=10)
+
+    assert "struct<id:bigint,n:variant,more:boolean,_corrupt:string>" == whole.schema.simpleString()
+    assert {"float, int, str"} == {whole.schema["n"].metadata["reactdb.conflict"]}
+    assert ["299", "many", "1.5", "302"] == [r.n for r in texts.where("id >= 299").orderBy("id").collect()]
+    assert "struct<id:bigint,n:bigint,_corrupt:string>" == few.schema.simpleString()
+    assert [300, 301, 302] == [r.id for r in few.where("_corrupt is not null").orderBy("id").collect()]
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "words"),
+    [
+        ({"tabel": "games"}, None, "unknown option 'tabel'; the data source knows path, paths, table"),
+        ({"table": "absent"}, None, "Table `absent` does not exist"),
+        ({}, None, "option table is missing: there are games, notes"),
+        ({"table": "games", "asOf": 5000}, None, "asOf 5000 is in the future"),
+        ({"read": "changes"}, "seq bigint, sqe bigint", "changes have no column sqe; there are seq, table"),
+        ({"read": "changes"}, "ts string", "column ts is timestamp, not string"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(spark, path, options, schema, words):
+    reader = spark.read.format("reactdb").options(**options)
+    if schema is not None:
+        reader = reader.schema(schema)
+
+    with pytest.raises(Exception, match=r"reactdb\.errors") as caught:
+        reader.load(path).collect()
+
+    assert words in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told(spark):
+    with pytest.raises(
+        Exception, match=r"CannotOpen: cannot open /nowhere/at/all\.db: the folder /nowhere/at does not"
+    ):
+        spark.read.format("reactdb").load("/nowhere/at/all.db")
+
+
+def test_history_that_was_compacted_away_is_an_error_or_passed_over(spark, tmp_path):
+    file = str(tmp_path / "short.db")
+    with reactdb.connect(file, durability="soft") as db:
+        table = db.table_create("games")
+        for number in range(10):
+            table.insert({"id": 1, "n": number}, conflict="replace")
+        db.compact(keep=3)
+    changes = spark.read.format("reactdb").schema("seq bigint").option("read", "changes")
+
+    assert [8, 9, 10] == sorted(r.seq for r in changes.load(file).collect())
+    assert [8, 9, 10] == sorted(
+        r.seq for r in changes.options(startSeq=2, failOnDataLoss="false").load(file).collect()
+    )
+    with pytest.raises(
+        Exception, match=r"HistoryLost: changes since seq 1 are gone; the log starts at seq 8"
+    ):
+        changes.options(startSeq=2, failOnDataLoss="true").load(file).collect()
+    with pytest.raises(Exception, match=r"HistoryLost: changes since seq 6 are gone"):
+        spark.read.format("reactdb").option("asOf", 6).load(file).collect()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# While a writer writes
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[tuple[str, Any]]:
+    """A file that a writer moves money in until the test is over: the sum never changes."""
+    file = str(tmp_path / "bank.db")
+    stop = threading.Event()
+    with reactdb.connect(file, durability="soft") as db:
+        accounts = db.table_create("accounts")
+        accounts.insert([{"id": number, "money": 100} for number in range(500)])
+
+        def write() -> None:
+            turn = 0
+            while not stop.is_set():
+                turn += 1
+                one, two = turn * 7 % 500, (turn * 13 + 1) % 500
+                if one == two:
+                    continue
+                with db.transaction():
+                    accounts.get(one).update({"money": row["money"] - 1})
+                    accounts.get(two).update({"money": row["money"] + 1})
+                if turn % 50 == 0:
+                    # Deleted and back, with the same money.
+                    with db.transaction():
+                        held = accounts.get(one).run()
+                        accounts.get(one).delete()
+                        accounts.insert(held)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield file, db
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_a_snapshot_is_consistent_while_a_writer_writes(spark, busy):
+    """Every partition is as of one seq: no money is lost between them, and it is the state that the database has at that seq."""
+    file, db = busy
+    seqs = [db.seq, db.seq]
+    for _ in range(3):
+        seqs.append(db.seq)
+        frame = (
+            spark.read.format("reactdb")
+            .options(table="accounts", minPartitions=3)
+            .schema("id bigint, money bigint")
+            .load(file)
+        )
+        counted, total = frame.selectExpr("count(*)", "sum(money)").first()
+        assert (500, 50_000) == (counted, total)
+    for seq in seqs[-2:]:
+        frame = (
+            spark.read.format("reactdb")
+            .options(table="accounts", asOf=seq, minPartitions=3)
+            .schema("id bigint, money bigint")
+            .load(file)
+        )
+        found = dict(map(tuple, frame.collect()))
+        wanted = {each["id"]: each["money"] for each in db.at(seq).table("accounts").run()}
+        assert wanted == found
