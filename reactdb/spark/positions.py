@@ -17,7 +17,7 @@ from typing import Any
 
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import epochs
+from reactdb.store.epochs import end_of_epoch
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 VERSION = 1
@@ -108,10 +108,8 @@ def check(
             f"{path} ends at seq {head}; the stream has read it up to seq {position.seq}: an older copy was put in its place, "
             "or its newest changes were lost; begin again with a new checkpoint"
         )
-    history = epochs(snapshot.connection)
-    place = next((place for place, epoch in enumerate(history) if epoch.name == position.epoch), None)
-    end = None if place is None or place + 1 == len(history) else history[place + 1].since
-    if place is None or (end is not None and position.seq > end):
+    is_known, end = end_of_epoch(snapshot.connection, position.epoch)
+    if not is_known or (end is not None and position.seq > end):
         went_on = "" if end is None else f", which went on from seq {end} without it"
         raise HistoryDiverged(
             f"{path} has another history than the one that the stream has read up to seq {position.seq} (epoch "

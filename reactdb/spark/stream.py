@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from reactdb.errors import CannotOpen, InvalidOption, word
+from reactdb.errors import CannotOpen, HistoryLost, InvalidOption, word
 from reactdb.spark import fleet
 from reactdb.spark.changes import ChangeRows, since_of, slice_of, splits_of
 from reactdb.spark.options import Options
@@ -34,7 +34,7 @@ from reactdb.spark.partitions import ChangeSlice, Split
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import Epoch, epoch_at, epochs
+from reactdb.store.epochs import epoch_at
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
@@ -97,14 +97,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         positions = from_offset(start)
         looks = {path: look for path in self._paths(positions) if (look := self._look(path, positions))}
-        self._newest = to_offset({path: look.position(look.pin.seq) for path, look in looks.items()})
+        self._newest = to_offset({path: look.to_end() for path, look in looks.items()})
         targets = {path: look.pin.seq for path, look in looks.items()}
         if self._target is not None:
             targets = {path: min(seq, self._target.get(path, 0)) for path, seq in targets.items()}
+        available = {path: max(0, targets[path] - look.begin) for path, look in looks.items()}
         found = dict(positions)
-        for path, seq in self._ends(looks, targets, limit).items():
-            if seq > looks[path].begin:
-                found[path] = looks[path].position(seq)
+        for path, count in self._admitted(looks, available, limit).items():
+            if count:
+                found[path] = self._end(looks[path], count, available[path])
         return to_offset(found) if is_behind(positions, found) else start
 
     def _paths(self, positions: Mapping[str, Position]) -> list[str]:
@@ -134,29 +135,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = (
                 pin.oldest if position is None else self._checked(engine, snapshot, position, position.seq)
             )
-            return Look(pin, begin, epochs(snapshot.connection))
+            return Look(pin, begin)
 
-    def _ends(
-        self, looks: Mapping[str, Look], targets: Mapping[str, int], limit: ReadLimit
-    ) -> dict[str, int]:
-        """How far each file is read. Within the limit: between two commits, unless a commit is larger than that."""
-        available = {path: max(0, targets[path] - look.begin) for path, look in looks.items()}
+    def _admitted(
+        self, looks: Mapping[str, Look], available: Mapping[str, int], limit: ReadLimit
+    ) -> Mapping[str, int]:
+        """How many changes of each file the batch may have."""
         if isinstance(limit, ReadAllAvailable):
-            return {path: looks[path].begin + count for path, count in available.items()}
+            return available
         if not isinstance(limit, ReadMaxRows):
             raise InvalidOption(f"a stream of changes knows no limit of the kind {type(limit).__name__}")
         # Every batch begins with another file.
         paths = list(available)
         turn = sum(look.begin for look in looks.values()) % max(1, len(paths))
-        taken = shares({path: available[path] for path in paths[turn:] + paths[:turn]}, limit.max_rows)
-        ends = {}
-        for path, count in taken.items():
-            begin = looks[path].begin
-            ends[path] = begin + count
-            if 0 < count < available[path]:
-                with self._snapshot(path) as (_, snapshot):
-                    ends[path] = exports.last_commit_end(snapshot, begin, begin + count) or begin + count
-        return ends
+        return shares({path: available[path] for path in paths[turn:] + paths[:turn]}, limit.max_rows)
+
+    def _end(self, look: Look, count: int, available: int) -> Position:
+        """Where the batch ends in a file of which it takes so many changes: between two commits, unless one is larger."""
+        seq = look.begin + count
+        if seq == look.pin.seq:
+            return look.to_end()
+        with self._snapshot(look.pin.path) as (_, snapshot):
+            if count < available:
+                seq = exports.last_commit_end(snapshot, look.begin, seq) or seq
+            return Position(look.pin.database_id, epoch_at(snapshot.connection, seq), look.begin, seq)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is all that this query reads."""
@@ -182,10 +184,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         before, slices = from_offset(start), []
         for path, position in from_offset(end).items():
-            if path in before and before[path].seq >= position.seq:
+            if before.get(path) == position:
+                # Nothing new in this one.
                 continue
             # Where the batch began is what its own end says. The start of the first batch is asked for again after a crash,
-            # and "latest" is another place then.
+            # and "latest" is another place then, perhaps past this batch.
             with self._snapshot(path) as (engine, snapshot):
                 pin = exports.pin_of(engine, snapshot)
                 since = self._checked(engine, snapshot, position, position.since)
@@ -214,22 +217,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition, as Arrow batches."""
         assert isinstance(partition, Split)
-        slices = [part for part in partition.slices if isinstance(part, ChangeSlice)]
-        return self._change_rows().batches(slices)
+        rows = self._change_rows()
+        for part in partition.slices:
+            assert isinstance(part, ChangeSlice)
+            yield from self._slice(rows, part)
+
+    def _slice(self, rows: ChangeRows, part: ChangeSlice) -> Iterator[Any]:
+        while part.since < part.until:
+            try:
+                yield from rows.batches([part])
+                return
+            except HistoryLost as lost:
+                # Compaction since the batch was planned; it may have taken what comes next, never what was read.
+                if self.options.fail_on_data_loss:
+                    raise
+                part = replace(part, since=min(lost.oldest - 1, part.until))
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A file as a trigger finds it: where it stands, where the next batch begins in it, and its history."""
+    """A file as a trigger finds it: where it stands, and where the next batch begins in it."""
 
     pin: Pin
     begin: int
-    history: list[Epoch]
 
-    def position(self, seq: int) -> Position:
-        """Of a batch from `begin` to `seq`."""
-        epoch = next(epoch.name for epoch in reversed(self.history) if epoch.since <= seq)
-        return Position(self.pin.database_id, epoch, min(self.begin, seq), seq)
+    def to_end(self) -> Position:
+        """Of a batch of everything that there is."""
+        pin = self.pin
+        return Position(pin.database_id, pin.epoch, min(self.begin, pin.seq), pin.seq)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,10 +25,13 @@ from pyspark.sql.types import StructType
 import reactdb
 from reactdb import codec
 from reactdb.change import DELETE, REPLACE
+from reactdb.database import Database
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
 from reactdb.spark import staging
+from reactdb.spark.handles import lingering
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
+from reactdb.store import files
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.engine import EMPTY
 from reactdb.store.receipts import give_receipt, last_receipt
@@ -266,7 +270,15 @@ class BatchWriter(DataSourceArrowWriter):
             # Spark gives each query an id that lasts as long as its checkpoint.
             sender = next((part.query for part in parts if part.query), None)
             delivery = batchId
-        write_parts(self.options, self.primary_key, self.overwrite, parts, sender, delivery)
+        write_parts(
+            self.options,
+            self.primary_key,
+            self.overwrite,
+            parts,
+            sender,
+            delivery,
+            stays_open=self.is_stream,
+        )
         self._clean(parts)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
@@ -291,8 +303,11 @@ def key_field(options: WriteOptions) -> str:
 
     Raises:
         InvalidOption: Another one was asked for.
+        CannotOpen: There is no such folder, or no right to make the file.
     """
     chosen = options.primary_key or "id"
+    # Before a folder to stage in is made: not where the database cannot be.
+    files.check_path(options.path, read_only=False)
     try:
         # Of no size: another one is just making it, or was killed when it had begun to.
         if not os.path.exists(options.path) or not os.path.getsize(options.path):
@@ -323,12 +338,15 @@ def write_parts(
     parts: Sequence[Part],
     sender: str | None = None,
     delivery: int = 0,
+    *,
+    stays_open: bool = False,
 ) -> dict[str, int] | None:
     """Write all parts, in their order, in one transaction.
 
     Args:
         sender: Who sends, as far as that is told; a delivery that the file has a receipt for, or that came before one, is not
             carried out again.
+        stays_open: The next one comes soon, and finds the database open.
 
     Returns:
         ReQL's counters; None where the delivery was there already.
@@ -337,7 +355,8 @@ def write_parts(
         DatabaseBusy, DuplicateKey and the others of `Table.insert`: Nothing was written then.
         OutcomeUnknown: As it says; to send the delivery again is safe.
     """
-    with reactdb.connect(
+    opened: Callable[..., AbstractContextManager[Database]] = lingering if stays_open else reactdb.connect
+    with opened(
         options.path,
         durability=options.durability,
         busy_timeout=options.busy_timeout_s,

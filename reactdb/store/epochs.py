@@ -58,3 +58,13 @@ def start_epoch(connection: Connection, since: int) -> str:
 def has_epoch(connection: Connection, name: str) -> bool:
     """Whether it was begun in this history."""
     return connection.execute("SELECT 1 FROM epochs WHERE epoch = ?", (name,)).fetchone() is not None
+
+
+def end_of_epoch(connection: Connection, name: str) -> tuple[bool, int | None]:
+    """(whether the epoch was begun in this history, the seq after which the next one begins; None of the newest)."""
+    row = connection.execute("SELECT position FROM epochs WHERE epoch = ?", (name,)).fetchone()
+    if row is None:
+        return False, None
+    # They begin one after the other.
+    (end,) = connection.execute("SELECT min(since) FROM epochs WHERE position > ?", row).fetchone()
+    return True, end

@@ -154,7 +154,7 @@ class TestBatches:
         make(path, 3, first=13)
 
         again = reader(path, startingOffsets="latest")
-        assert [] == seqs(again, again.initialOffset(), end)
+        assert [11, 12, 13] == seqs(again, again.initialOffset(), end)
         assert [11, 12, 13] == seqs(stream, start, end)
 
     def test_the_trigger_reports_what_it_saw(self, path: Path):
@@ -298,6 +298,23 @@ class TestHistories:
         assert [[17, 18, 19, 20]] == batches(stream, end)
         assert [] == seqs(stream, {"version": 1, "files": {}}, end)
 
+    @pytest.mark.parametrize("lost", ["true", "false"])
+    def test_compaction_between_the_plan_and_the_read(self, path: Path, lost: str):
+        stream = reader(path, failOnDataLoss=lost)
+        with reactdb.connect(path) as db:
+            db.table("games").delete()
+        (split,) = stream.partitions({"version": 1, "files": {}}, self.end(path))
+        with reactdb.connect(path) as db:
+            db.compact(keep=4)
+
+        if lost == "true":
+            with pytest.raises(HistoryLost):
+                list(stream.read(split))
+        else:
+            assert [17, 18, 19, 20] == [
+                seq for batch in stream.read(split) for seq in batch.column(0).to_pylist()
+            ]
+
     @pytest.mark.parametrize("count", [3, 10, 30])
     def test_another_database_in_its_place_is_told(self, path: Path, count: int):
         end = self.end(path)
@@ -338,6 +355,23 @@ class TestHistories:
         with pytest.raises(
             HistoryDiverged, match="has another history than the one that the stream has read up to seq 15"
         ):
+            reader(path).latestOffset(end, ALL)
+
+    def test_an_older_copy_of_the_same_epoch_that_has_grown_since_is_told(self, path: Path, tmp_path: Path):
+        kept = tmp_path / "kept"
+        kept.mkdir()
+        with reactdb.connect(path, durability="soft") as db:
+            db.table("games").insert({"id": 100})
+            for file in tmp_path.glob("a.db*"):
+                shutil.copy(file, kept)
+            db.table("games").insert([{"id": number} for number in range(101, 105)])
+        end = self.end(path)
+        reactdb.remove(path)
+        for file in kept.iterdir():
+            shutil.copy(file, tmp_path)
+        make(path, 20, first=200)
+
+        with pytest.raises(HistoryDiverged, match="which went on from seq 11 without it: it ends at seq 31"):
             reader(path).latestOffset(end, ALL)
 
     def test_other_processes_that_write_are_one_history(self, path: Path):

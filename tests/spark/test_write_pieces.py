@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time as time_of_day
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,6 +23,7 @@ from pyspark.sql import types as t  # noqa: E402
 
 import reactdb  # noqa: E402
 from reactdb.errors import (  # noqa: E402
+    CannotOpen,
     DatabaseBusy,
     DuplicateKey,
     InvalidDocument,
@@ -30,10 +32,11 @@ from reactdb.errors import (  # noqa: E402
     StorageError,
     UsageError,
 )
-from reactdb.spark import staging  # noqa: E402
+from reactdb.spark import handles, staging  # noqa: E402
 from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
 from reactdb.spark.staging import PartWriter, pages  # noqa: E402
 from reactdb.spark.write import BatchWriter, StreamWriter, local_path  # noqa: E402
+from reactdb.store.epochs import epochs  # noqa: E402
 
 NEW_YORK = pa.timestamp("us", tz="America/New_York")
 
@@ -288,8 +291,9 @@ Row = tuple[Any, ...]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "arena.db"
+def path(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "arena.db"
+    handles.close_all()
 
 
 def batch_of(rows: list[Row]) -> Any:
@@ -423,6 +427,12 @@ class TestWriting:
             assert {"id": 1, "player": "Ann"} == db.table("games").get("Ann").run()
         with pytest.raises(InvalidOption, match="has the primary key 'player', and primaryKey says 'id'"):
             writer(path, primaryKey="id")
+
+    def test_a_folder_that_is_not_there_is_told_and_not_made(self, path: Path):
+        with pytest.raises(CannotOpen):
+            writer(path.parent / "missing" / "arena.db")
+
+        assert [] == list(path.parent.iterdir())
 
     def test_a_file_that_another_one_has_begun_to_make_is_made(self, path: Path):
         path.touch()
@@ -561,6 +571,48 @@ class TestReplays:
         with reactdb.connect(path) as db:
             assert (["games"], 1) == (db.table_list(), db.seq)
             assert {"games": 1} == db.stats()["tables"]
+
+
+class TestHandles:
+    """A stream's commits share a handle for as long as they follow each other."""
+
+    def epochs(self, path: Path) -> int:
+        with reactdb.connect(path, read_only=True) as db, db._snapshot() as snapshot:
+            return len(epochs(snapshot.connection))
+
+    def test_the_batches_of_a_stream_are_one_epoch(self, path: Path):
+        for number in range(5):
+            write(path, [(number, "Ann")], batch=number, txnAppId="a", txnVersion=number)
+        handles.close_all()
+
+        # The first is that of the file itself.
+        assert 2 == self.epochs(path)
+
+    def test_a_handle_is_closed_when_nobody_comes(self, path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(handles, "LINGERS_S", 0.01)
+        write(path, [(1, "Ann")], batch=0)
+        deadline = time_of_day.monotonic() + 20
+        while path.exists():
+            try:
+                reactdb.remove(path)
+            except DatabaseBusy:
+                assert time_of_day.monotonic() < deadline
+                time_of_day.sleep(0.01)
+
+    def test_a_handle_that_failed_is_not_used_again(self, path: Path):
+        write(path, [(1, "Ann")], batch=0)
+        with pytest.raises(DuplicateKey):
+            write(path, [(1, "Ann")], batch=1)
+
+        assert {} == handles._idle
+
+    def test_two_commits_at_once_have_a_handle_each(self, path: Path):
+        with handles.lingering(str(path)) as one, handles.lingering(str(path)) as other:
+            assert one is not other
+
+        assert 1 == len(handles._idle)
+        handles.close_all()
+        reactdb.remove(path)
 
 
 class TestOptions:

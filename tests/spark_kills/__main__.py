@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=10, help="of each of the two processes")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     parser.add_argument("--changes", type=int, default=25, help="a batch at most")
-    parser.add_argument("--folder", type=Path, help="an empty one, which is kept")
+    parser.add_argument("--folder", type=Path, help="is kept; one that was interrupted is gone on with")
     given = parser.parse_args()
     print(f"seed {given.seed}")
     with tempfile.TemporaryDirectory() as temporary:
