@@ -194,11 +194,17 @@ def test_pyspark_that_is_missing_is_said_in_one_line(file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[X] Traceback\nreactdb.errors.HistoryLost: changes since seq 1 are gone\n at java", "changes since seq 1 are gone"),
-        ("[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback\n  File\nModuleNotFoundError: No module named 'x'\n SQLSTATE: 38000", "Spark: No module named 'x'"),
+        (
+            "[X] Traceback\nreactdb.errors.HistoryLost: changes since seq 1 are gone\n at java",
+            "changes since seq 1 are gone",
+        ),
+        (
+            "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback\n  File\nModuleNotFoundError: No module named 'x'\n SQLSTATE",
+            "Spark: No module named 'x'",
+        ),
         ("[PATH_NOT_FOUND] It is not there.\nmore", "Spark: [PATH_NOT_FOUND] It is not there."),
     ],
-)  # fmt: skip
+)
 def test_an_error_of_sparks_is_one_sentence(text, sentence, tmp_path):
     with (tmp_path / "log").open("w+b") as log:
         assert sentence == sparkrun.sentence_of(text, log)
