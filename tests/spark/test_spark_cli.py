@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 import reactdb
 from reactdb.cli import main, sparkrun
+from reactdb.cli.terminal import Progress
 
 pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -208,6 +210,30 @@ def test_pyspark_that_is_missing_is_said_in_one_line(file, tmp_path):
 def test_an_error_of_sparks_is_one_sentence(text, sentence, tmp_path):
     with (tmp_path / "log").open("w+b") as log:
         assert sentence == sparkrun.sentence_of(text, log)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_interrupt_while_spark_starts_counts_when_it_has_started():
+    """The JVM that is starting would be left behind."""
+    steps = []
+    before = signal.getsignal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), sparkrun.interrupted_later(Progress("tasks")):
+        os.kill(os.getpid(), signal.SIGINT)
+        steps.append("Spark has started")
+
+    assert ["Spark has started"] == steps
+    assert before is signal.getsignal(signal.SIGINT)
+
+
+def test_what_is_written_to_standard_error_while_spark_starts_goes_to_its_log(tmp_path, capfd):
+    with (tmp_path / "log").open("w+b") as log:
+        with sparkrun.quiet(log):
+            subprocess.run([sys.executable, "-c", "import sys; print('noise', file=sys.stderr)"], check=True)
+        print("ours", file=sys.stderr)
+
+    assert b"noise\n" == (tmp_path / "log").read_bytes()
+    assert "ours\n" == capfd.readouterr().err
 
 
 def test_a_spark_that_does_not_start_says_what_its_log_says(tmp_path):
