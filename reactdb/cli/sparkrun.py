@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
 from typing import IO, Any
 
 import click
@@ -46,7 +48,7 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
         try:
             progress.say("starting Spark ...")
             config = {"spark.sql.session.timeZone": "UTC", **settings}
-            with quiet(file):
+            with quiet(file), interrupted_later(progress):
                 session = stack.enter_context(environment.session("reactdb", master=master, config=config))
             if not str(session.sparkContext.master).startswith("local"):
                 ship(session)
@@ -75,6 +77,30 @@ def quiet(file: IO[bytes]) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextmanager
+def interrupted_later(progress: Progress) -> Iterator[None]:
+    """Ctrl-C counts when Spark has been started: a JVM that is left while it starts would stay for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread is told of signals.
+        yield
+        return
+    was_asked = threading.Event()
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        was_asked.set()
+        progress.say("stopping, as soon as Spark has started ...")
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        # Spark has a handler of its own by now, which cancels what it does; `before` would not.
+        if signal.getsignal(signal.SIGINT) is remember:
+            signal.signal(signal.SIGINT, before)
+    if was_asked.is_set():
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class PartFolder:
         """The numbers of the parts that are there, in order."""
         try:
             names = os.listdir(self.path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(int(found[1]) for name in names if (found := self._name.fullmatch(name)))
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import reactdb
+from reactdb.spark import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +69,8 @@ def ship(spark: SparkSession) -> None:
     folder = tempfile.mkdtemp(prefix="reactdb-ship-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     spark.addArtifacts(str(package_zip(folder)), pyfile=True)
+    # A data source is sent with what had been added when it was registered.
+    register(spark)
 
 
 def _files(name: str) -> Iterator[tuple[Path, str]]:

@@ -14,17 +14,13 @@ from reactdb.cli.sparkrun import running
 from reactdb.spark import pipelines
 
 
-def where(batches: Iterable[Any]) -> Iterator[Any]:
-    """One row for each partition: the executor's folder, and where it has reactdb from."""
+def where(_: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """The executor's folder, and where it has reactdb from."""
     import os
-
-    import pyarrow as pa
 
     import reactdb
 
-    for _ in batches:
-        pass
-    yield pa.RecordBatch.from_pylist([{"folder": os.getcwd(), "package": str(reactdb.__file__)}])
+    yield os.getcwd(), str(reactdb.__file__)
 
 
 def main(master: str, file: str, out: str) -> None:
@@ -38,12 +34,11 @@ def main(master: str, file: str, out: str) -> None:
     }
     # Ships the package, as the commands do.
     with running(master, settings, f"{out}/driver.log") as spark:
-        numbers = spark.range(0, 200, numPartitions=8)
-        places = numbers.mapInArrow(where, "folder string, package string").distinct().collect()
+        places = spark.sparkContext.range(0, 200, numSlices=16).mapPartitions(where).collect()
         reader = spark.read.format("reactdb").option("partitionBytes", "256k")
         found = {
-            "folders": sorted({row.folder for row in places}),
-            "packages": sorted({row.package for row in places}),
+            "folders": sorted({folder for folder, _ in places}),
+            "packages": sorted({package for _, package in places}),
             "documents": reader.option("table", "flights").load(file).count(),
             "snapshot": pipelines.snapshot(spark, file, f"{out}/snapshot", table="flights").rows,
             "changes": pipelines.append_changes(spark, file, f"{out}/changes").rows,

@@ -1,4 +1,4 @@
-"""What pipelines must get right beside the ordinary: odd keys, tables dropped and made again, compacted logs, fleets, lost history."""
+"""What pipelines must get right beside the ordinary: odd keys, dropped tables, compacted logs, fleets, lost history."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reactdb import DatabaseBusy, HistoryDiverged, HistoryLost, InvalidOption, T
 pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from reactdb.spark import pipelines, queries, rows
-from reactdb.spark.parts import PartFolder
+from reactdb.spark import pipelines, queries, rows  # noqa: E402
+from reactdb.spark.parts import PartFolder  # noqa: E402
 
 
 @pytest.fixture

@@ -1,0 +1,246 @@
+"""`reactdb spark`: what each command writes and says, and that every mistake is one line, said before Spark is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import reactdb
+from reactdb.cli import main, sparkrun
+from reactdb.cli.terminal import Progress
+
+pytest.importorskip("pyspark")
+pq = pytest.importorskip("pyarrow.parquet")
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(main, ["spark", *map(str, arguments)])
+
+
+def error_of(result: Any, exit_code: int = 1) -> str:
+    """The one line of an error."""
+    assert (exit_code, "") == (result.exit_code, result.stdout), result.output
+    (line,) = result.stderr.splitlines()
+    return str(line).removeprefix("reactdb: ")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    with reactdb.connect(tmp_path / "games.db", origin="me") as db:
+        games = db.table_create("games")
+        games.insert([{"id": 1, "name": "Bob"}, {"id": 2, "name": "Eve"}])
+        games.get(1).update({"name": "Bobby"})
+        games.get(2).delete()
+    return tmp_path / "games.db"
+
+
+class TestWork:
+    """With the session that all tests share, which the commands use and leave running."""
+
+    def test_a_snapshot_says_what_was_written_and_up_to_where(self, spark, file, tmp_path):
+        result = run("snapshot", file, "games", tmp_path / "out")
+
+        assert f"1 document written to {tmp_path}/out\n  {file} up to seq 4\n" == result.stdout
+        assert ["Bobby"] == pq.read_table(tmp_path / "out")["name"].to_pylist()
+
+    def test_a_snapshot_of_the_past(self, spark, file, tmp_path):
+        result = run("snapshot", file, "games", tmp_path / "out", "--at", "2", "--document", "json", "--json")
+
+        assert {"rows": 2, "positions": {str(file): 2}}.items() <= json.loads(result.stdout).items()
+        assert ["document", "key"] == sorted(
+            set(pq.read_schema(next((tmp_path / "out").glob("*.parquet"))).names) & {"key", "document"}
+        )
+
+    def test_changes_go_on_where_they_stopped(self, spark, file, tmp_path):
+        first, second = run("changes", file, tmp_path / "out"), run("changes", file, tmp_path / "out")
+
+        assert first.stdout.startswith(f"4 changes written to {tmp_path}/out\n")
+        assert second.stdout.startswith(f"nothing new for {tmp_path}/out\n")
+
+    def test_state_and_history_of_exported_changes(self, spark, file, tmp_path):
+        run("changes", file, tmp_path / "out")
+
+        current = run("current", tmp_path / "out", tmp_path / "current")
+        history = run("history", tmp_path / "out", tmp_path / "history")
+
+        assert current.stdout.startswith(f"1 document written to {tmp_path}/current/latest\n")
+        assert history.stdout.startswith(f"3 versions written to {tmp_path}/history\n")
+
+    def test_rates_and_audits_are_printed_where_they_have_no_target(self, spark, file):
+        (rate,) = map(
+            json.loads, run("rates", file, "--bucket", "1 week", "--by", "table,origin").stdout.splitlines()
+        )
+        (field,) = map(json.loads, run("audit", file).stdout.splitlines())
+
+        assert {"table": "games", "origin": "me", "changes": 4, "deletes": 1}.items() <= rate.items()
+        assert rate["bucket"].endswith("T00:00:00.000Z")
+        assert {"field": "name", "origin": "me", "changes": 1, "keys": 1}.items() <= field.items()
+
+    def test_what_an_executor_says_is_one_line(self, spark, file, tmp_path):
+        with reactdb.connect(file) as db:
+            db.table("games").insert({"id": 3, "name": {"first": "Zoe"}})
+
+        result = run(
+            "changes",
+            file,
+            tmp_path / "out",
+            "--document",
+            "struct",
+            "--schema",
+            "id long, name string, id2 long",
+            "--table",
+            "games",
+        )
+        other = run("snapshot", file, "games", tmp_path / "out2", "--schema", "id string, name date")
+
+        assert 0 == result.exit_code
+        assert "name" in error_of(other)
+        assert not (tmp_path / "out2").exists()
+
+
+class TestMistakes:
+    """None of these starts Spark."""
+
+    @pytest.fixture(autouse=True)
+    def without_spark(self, monkeypatch):
+        def refuse(*_: Any) -> None:
+            raise AssertionError("Spark was started")
+
+        monkeypatch.setattr(sparkrun, "running", refuse)
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["snapshot", "nowhere.db", "games", "out"], "nowhere.db"),
+            (["snapshot", "{file}", "nobody", "out"], "Table `nobody` does not exist."),
+            (["changes", "{file}", "out", "--table", "nobody"], "Table `nobody` does not exist."),
+            (["changes", "{folder}/*.xyz", "out"], "no file matches it"),
+            (["changes", "s3://bucket/games.db", "out"], "is no path of the local file system"),
+            (["changes", "{file}", "{folder}"], "choose another folder"),
+            (["changes", "{file}", "{file}"], "is no folder"),
+            (["current", "{file}", "{folder}"], "choose another folder"),
+            (["history", "{file}", "{folder}"], "exists: choose another folder"),
+            (["history", "{file}", "{folder}", "--overwrite"], "was not written by reactdb"),
+            (["history", "{folder}/text", "out"], "text"),
+            (["rates", "{file}", "--bucket", "1 month"], "bucket is a length of time"),
+            (["rates", "{file}", "--by", "colour"], "by is some of table, key, origin and op"),
+            (["changes", "{folder}", "out", "--files", "*.sqlite"], "*.sqlite"),
+        ],
+    )
+    def test_what_cannot_be_done_is_said_in_one_line(self, arguments, words, file, tmp_path, monkeypatch):
+        (tmp_path / "text").write_text("no database")
+        monkeypatch.chdir(tmp_path)
+
+        result = run(*(text.format(file=file, folder=tmp_path) for text in arguments))
+
+        assert words in error_of(result)
+        assert {"games.db", "games.db-shm", "games.db-wal", "text"} >= set(os.listdir(tmp_path))
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["snapshot", "{file}"], "Missing argument 'TABLE'"),
+            (["changes", "{file}", "out", "--document", "xml"], "Invalid value for '--document'"),
+            (["changes", "{file}", "out", "--schema", "id long"], "--schema needs --document struct."),
+            (["rates", "{file}", "--conf", "colour"], "'colour' is not NAME=VALUE"),
+            (["audit", "{file}", "--overwrite"], "--overwrite needs a TARGET."),
+            (["fly", "{file}"], "No such command 'fly'"),
+        ],
+    )
+    def test_a_mistake_in_the_command_line(self, arguments, words, file):
+        assert words in error_of(run(*(text.format(file=file) for text in arguments)), 2)
+
+    def test_a_missing_java_is_said_in_one_line(self, file, tmp_path, monkeypatch):
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+        assert "Java is missing: install" in error_of(run("rates", file))
+
+
+def test_pyspark_that_is_missing_is_said_in_one_line(file, tmp_path):
+    """In a process that cannot find it."""
+    program = (
+        "import importlib.metadata as m, sys; real = m.version\n"
+        "def version(name):\n"
+        "    if name == 'pyspark': raise m.PackageNotFoundError(name)\n"
+        "    return real(name)\n"
+        "m.version = version; sys.modules['pyspark'] = None\n"
+        "from reactdb.cli import main; main(prog_name='reactdb')"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, "spark", "audit", str(file)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (1, "", "reactdb: pyspark is not installed: pip install 'reactdb[spark]'\n") == (
+        done.returncode,
+        done.stdout,
+        done.stderr,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "[X] Traceback\nreactdb.errors.HistoryLost: changes since seq 1 are gone\n at java",
+            "changes since seq 1 are gone",
+        ),
+        (
+            "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback\n  File\nModuleNotFoundError: No module named 'x'\n SQLSTATE",
+            "Spark: No module named 'x'",
+        ),
+        ("[PATH_NOT_FOUND] It is not there.\nmore", "Spark: [PATH_NOT_FOUND] It is not there."),
+    ],
+)
+def test_an_error_of_sparks_is_one_sentence(text, sentence, tmp_path):
+    with (tmp_path / "log").open("w+b") as log:
+        assert sentence == sparkrun.sentence_of(text, log)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_interrupt_while_spark_starts_counts_when_it_has_started():
+    """The JVM that is starting would be left behind."""
+    steps = []
+    before = signal.getsignal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), sparkrun.interrupted_later(Progress("tasks")):
+        os.kill(os.getpid(), signal.SIGINT)
+        steps.append("Spark has started")
+
+    assert ["Spark has started"] == steps
+    assert before is signal.getsignal(signal.SIGINT)
+
+
+def test_what_is_written_to_standard_error_while_spark_starts_goes_to_its_log(tmp_path, capfd):
+    with (tmp_path / "log").open("w+b") as log:
+        with sparkrun.quiet(log):
+            subprocess.run([sys.executable, "-c", "import sys; print('noise', file=sys.stderr)"], check=True)
+        print("ours", file=sys.stderr)
+
+    assert b"noise\n" == (tmp_path / "log").read_bytes()
+    assert "ours\n" == capfd.readouterr().err
+
+
+def test_a_spark_that_does_not_start_says_what_its_log_says(tmp_path):
+    with (tmp_path / "log").open("w+b") as log:
+        log.write(b"Picked up options\nError: Could not create the Java Virtual Machine.\nSomething else\n")
+
+        assert (
+            "Spark did not start: Error: Could not create the Java Virtual Machine."
+            == sparkrun.sentence_of("[JAVA_GATEWAY_EXITED] Java gateway process exited", log)
+        )

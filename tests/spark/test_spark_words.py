@@ -1,0 +1,31 @@
+"""What the pages say of the pipelines is what the pipelines do: the SQL on them is the SQL that runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from reactdb.spark import queries
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "spark-pipelines.md"
+# As a reader writes it, who has a view of that name.
+WORDS = {
+    "{id} AS database": "database", "{id}": "database", "{key}": "key", "{by}": "table", "{old}": "old", "{new}": "new",
+    "{changes}": "changes", "{state}": "state",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "UPSERT", "HISTORY", "RATES", "AUDIT"])
+def test_the_sql_of_a_pipeline_is_on_the_page(name):
+    statement = getattr(queries, name)
+    for ours, theirs in WORDS.items():
+        statement = statement.replace(ours, theirs)
+    shown = [
+        text.split() for text in re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+
+    assert statement.split() in shown
