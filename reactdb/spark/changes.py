@@ -21,7 +21,6 @@ from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
 from reactdb.spark.columns import Column, Struct, arrow_schema, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
 from reactdb.spark.fleet import range_of
-from reactdb.spark.fleet import range_of
 from reactdb.spark.keys import STRING, key_values
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
