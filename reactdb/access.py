@@ -157,10 +157,10 @@ class Access:
             yield from self._detour_rows(snapshot, self.detour)
             return
         limit, _ = self._rows_needed()
-        if limit is None or limit > PAGE_PLACES * 8:
+        if limit is None:
             yield from self._page(snapshot, self.range.start, self.range.stop, -1)
             return
-        yield from self._pages(snapshot, max(limit, 1))
+        yield from self._pages(snapshot, min(max(limit, 1), PAGE_PLACES * 16))
 
     def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
         assert self.index is not None
