@@ -391,6 +391,45 @@ def test_a_filter_of_documents_shrinks_what_is_read_and_is_tested_again(path, gi
     )
 
 
+@pytest.mark.parametrize(
+    ("filters", "seqs"),
+    [
+        ([ds.EqualTo(("key",), 10)], [11, 112]),
+        ([ds.In(("key",), (5, 10, 999))], [6, 11, 107, 112]),
+        ([ds.EqualTo(("key",), 10), ds.LessThan(("seq",), 50)], [11]),
+        ([ds.LessThan(("seq",), 50), ds.EqualTo(("key",), 10)], [11]),
+        ([ds.EqualTo(("key",), 999)], []),
+    ],
+)
+def test_changes_of_a_key_are_looked_up(path, filters, seqs):
+    fields = [
+        t.StructField("seq", t.LongType()),
+        t.StructField("key", t.LongType()),
+        t.StructField("old", t.BinaryType()),
+    ]
+    options = parse({"path": path, "read": "changes", "table": "games"})
+    plan = ChangePlan(t.StructType(fields), options, fleet.pinned(options), is_inferred=True)
+
+    assert [each for each in filters if each.attribute == ("key",)] == list(push(plan, filters))
+
+    found = [b for split in plan.splits() for b in plan.rows().batches(split.slices)]  # type: ignore[arg-type]
+    assert seqs == [seq for batch in found for seq in batch.column("seq").to_pylist()]
+
+
+def test_a_text_that_another_key_could_be_shown_as_is_not_looked_up(tmp_path):
+    """The number 1 and the string "1" are both shown as 1 in a column of strings."""
+    file = str(tmp_path / "a.db")
+    with reactdb.connect(file, durability="soft") as db:
+        db.table_create("games").insert([{"id": 1}, {"id": "1"}, {"id": 2}])
+    fields = [t.StructField("seq", t.LongType()), t.StructField("key", t.StringType())]
+    options = parse({"path": file, "read": "changes"})
+    plan = ChangePlan(t.StructType(fields), options, fleet.pinned(options), is_inferred=True)
+
+    push(plan, [ds.EqualTo(("key",), "1")])
+
+    assert 3 == sum(b.num_rows for split in plan.splits() for b in plan.rows().batches(split.slices))  # type: ignore[arg-type]
+
+
 def test_a_reader_says_to_spark_that_its_filters_are_the_base_class(path):
     """What Spark looks at before it refuses a reader where pushing down is off."""
     reader = BatchReader(plans(path)[0])
