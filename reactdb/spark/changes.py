@@ -17,11 +17,11 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from reactdb.change import DELETE, INSERT, KINDS
-from reactdb.errors import HistoryLost, InvalidOption
+from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
 from reactdb.spark.columns import Column, Struct, arrow_schema, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
 from reactdb.spark.fleet import range_of
-from reactdb.spark.keys import key_values
+from reactdb.spark.keys import STRING, key_values
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
 from reactdb.spark.schema import CHANGE_COLUMNS, IMAGES, mode_of
@@ -29,6 +29,8 @@ from reactdb.store import exports
 from reactdb.store.exports import Columns, Pin
 from reactdb.store.snapshot import Snapshot
 
+# Changes that are looked up by their keys; more are quicker read in order.
+MOST_LOOKED_UP = 10_000
 DEBEZIUM_OPS = ("c", "u", "u", "d")
 DELTA_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
 MILLISECONDS, MICROSECONDS = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")
@@ -43,8 +45,10 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
 
     Raises:
         HistoryLost: Some of them were compacted away, and `failOnDataLoss` is not false.
+        TableNotFound: No file has, or had, the table.
     """
     found = []
+    is_known = options.table is None
     for pin in pins:
         with (
             exports.opened(
@@ -52,10 +56,13 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
             ) as engine,
             engine.snapshot() as snapshot,
         ):
+            is_known = is_known or bool(exports.tables_named(snapshot, str(options.table)))
             since, until = since_of(options, pin, snapshot), until_of(options, pin, snapshot)
         part = slice_of(pin, since, until)
         if part is not None:
             found.append(part)
+    if not is_known:
+        raise TableNotFound(str(options.table))
     return found
 
 
@@ -172,6 +179,32 @@ class ChangePlan:
                 found.append(piece)
         self.slices = found
 
+    def narrow_by_keys(self, keys: Sequence[bytes]) -> None:
+        """Read only changes of these keys, which are looked up, where there are not too many."""
+        found = []
+        for part in self.slices:
+            with (
+                exports.opened(
+                    part.path,
+                    busy_timeout_s=self.options.busy_timeout_s,
+                    allow_network=self.options.allow_network,
+                ) as engine,
+                engine.snapshot() as snapshot,
+            ):
+                name = self.options.table
+                ids = list(snapshot.catalogue.by_id) if name is None else exports.tables_named(snapshot, name)
+                seqs = None
+                if part.seqs is None and are_told_apart(keys, exports.first_and_last_keys(snapshot, ids)):
+                    seqs = exports.seqs_of_keys(snapshot, ids, keys, part.since, part.until, MOST_LOOKED_UP)
+            if seqs is None:
+                found.append(part)
+            elif seqs:
+                piece = narrowed(part, seqs[0] - 1, seqs[-1])
+                if piece is not None:
+                    weight = int(len(seqs) * part.weight_bytes / (part.until - part.since)) + 1
+                    found.append(replace(piece, seqs=tuple(seqs), weight_bytes=weight))
+        self.slices = found
+
     def read_table(self, name: str) -> None:
         """Read only changes of this table."""
         self.options = replace(self.options, table=name)
@@ -269,14 +302,22 @@ class ChangeRows:
                             ids = exports.tables_named(snapshot, self.options.table)
                             if not ids:
                                 return
-                        found, position = exports.changes(
-                            snapshot,
-                            position,
-                            part.until,
-                            table_ids=ids,
-                            with_old=self.with_old,
-                            with_origin=self.with_origin,
-                        )
+                        if part.seqs is not None:
+                            found, position = exports.changes_at(
+                                snapshot, part.seqs, position, with_old=self.with_old
+                            )
+                            if found is None:
+                                return
+                            position = part.until if position >= part.seqs[-1] else position
+                        else:
+                            found, position = exports.changes(
+                                snapshot,
+                                position,
+                                part.until,
+                                table_ids=ids,
+                                with_old=self.with_old,
+                                with_origin=self.with_origin,
+                            )
                     made = None if found is None else self.batch(found, names, part.path)
                 if made is not None:
                     yield made
@@ -463,10 +504,19 @@ def finished(arrays: list[Any], schema: Any, rows: Rows, corrupt: int | None, mo
     return batch
 
 
+def are_told_apart(wanted: Sequence[bytes], ends: Iterable[bytes]) -> bool:
+    """Whether no key of another type could be shown as one of these: numbers always, texts where all keys are texts."""
+    texts = {key[0] == STRING for key in wanted}
+    return texts == {False} or all(key[0] == STRING for key in ends)
+
+
 def narrowed(part: ChangeSlice, since: int, until: int) -> ChangeSlice | None:
     """The part of a slice between two more bounds; None where there is none."""
     low, high = max(part.since, since), min(part.until, until)
     if low >= high:
         return None
+    if part.seqs is not None:
+        seqs = tuple(seq for seq in part.seqs if low < seq <= high)
+        return replace(part, since=low, until=high, seqs=seqs) if seqs else None
     weight = part.weight_bytes * (high - low) // (part.until - part.since)
     return replace(part, since=low, until=high, weight_bytes=weight + 1)

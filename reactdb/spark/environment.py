@@ -110,7 +110,7 @@ def use_interpreter(session: SparkSession) -> None:
     except Exception:
         # Spark Connect: the server has interpreters of its own.
         return
-    if context.master.startswith("local") and context.getConf().get("spark.pyspark.python") is None:
+    if (context.master or "").startswith("local") and context.getConf().get("spark.pyspark.python") is None:
         context.pythonExec = sys.executable
 
 

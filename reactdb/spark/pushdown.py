@@ -5,6 +5,7 @@ must be exact for every row. What is not taken is handed back. Some do both: the
 
     changes      seq, `ts` and `_commit_timestamp`: a range of the log, exactly
                  `table`: its marks, exactly
+                 `key`, equal to one or some: only their changes, up to 10,000, tested again
                  `commit`, `_commit_version`: a range of the log from there on, tested again
     documents    the primary key: a range of keys, tested again
                  a field with an index: the documents that the index leads to, tested again (see `lookup`)
@@ -24,6 +25,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import Filter
 
+from reactdb.collation import key_bytes
 from reactdb.spark.changes import ChangePlan
 from reactdb.spark.lookup import Condition
 from reactdb.spark.snapshot import DocumentPlan
@@ -40,6 +42,8 @@ WORDS: dict[type, str] = {
     ds.IsNotNull: "there",
     ds.StringStartsWith: "starts",
 }
+# Keys that are looked up.
+MOST_KEYS = 1_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -81,6 +85,8 @@ def _of_changes(plan: ChangePlan, given: Filter) -> bool:
         return word == "there" or _by_seq(plan, word, value)
     if name == "table":
         return word == "there" or _by_table(plan, word, value)
+    if name == "key":
+        _by_key(plan, word, value)
     return False
 
 
@@ -142,6 +148,14 @@ def _by_table(plan: ChangePlan, word: str, value: Any) -> bool:
     else:
         plan.read_table(value)
     return True
+
+
+def _by_key(plan: ChangePlan, word: str, value: Any) -> None:
+    """Only where the column is of the keys' own type: a number for numbers, a text for texts."""
+    values = list(value) if word == "in" else [value] if word == "=" else []
+    kind = int if isinstance(plan.schema["key"].dataType, spark.LongType) else str
+    if values and len(values) <= MOST_KEYS and {type(each) for each in values} == {kind}:
+        plan.narrow_by_keys([key_bytes(each) for each in dict.fromkeys(values)])
 
 
 # ---------------------------------------------------------------------------------------------------------------

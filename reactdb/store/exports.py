@@ -11,8 +11,8 @@ asked, and says what is wrong.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
@@ -131,7 +131,7 @@ class Documents(NamedTuple):
 
 @contextmanager
 def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = False) -> Iterator[Engine]:
-    """A file, to read only. One that this process has open to write is read through what it has open."""
+    """A file, to read only, whoever has it open to write."""
     engine = registry.engine_for(path, True, busy_timeout_s, allow_network)
     try:
         yield engine
@@ -266,6 +266,49 @@ def changes(
     if not rows:
         return None, until
     return _verified(snapshot, since, last, list(zip(*rows, strict=True)), with_old), position
+
+
+def changes_at(
+    snapshot: Snapshot, seqs: Sequence[int], since: int, *, with_old: bool
+) -> tuple[Columns | None, int]:
+    """A page of the log entries with these seqs, which are sorted and all there, of those past `since`.
+
+    Returns, raises:
+        As `changes`; the position to go on from is the last seq of the page, or of all.
+    """
+    oldest = low_water(snapshot.connection)
+    if since < oldest:
+        raise HistoryLost(since, oldest + 1)
+    first = bisect_right(seqs, since)
+    wanted = seqs[first : first + PICKED_ROWS]
+    if not wanted:
+        return None, since
+    columns, join = (LOG + OLD, JOIN_OLD) if with_old else (LOG, "")
+    # Numbers of our own log.
+    among = ", ".join(map(str, wanted))
+    rows = snapshot.connection.execute(
+        f"SELECT {columns} FROM log l{join} WHERE l.seq IN ({among}) ORDER BY l.seq"
+    ).fetchall()
+    if [row[0] for row in rows] != list(wanted):
+        raise not_whole(snapshot, since, wanted[-1])
+    return _verified(snapshot, since, wanted[-1], list(zip(*rows, strict=True)), with_old), wanted[-1]
+
+
+def seqs_of_keys(
+    snapshot: Snapshot, table_ids: Sequence[int], keys: Iterable[bytes], since: int, until: int, most: int
+) -> list[int] | None:
+    """The seqs with since < seq <= until of all changes of these keys, in order; None where there are more than `most`."""
+    found: list[int] = []
+    for table_id in table_ids:
+        for key in keys:
+            for change in snapshot.history(snapshot.catalogue.by_id[table_id], key):
+                if change.seq <= since:
+                    break
+                if change.seq <= until:
+                    found.append(change.seq)
+                if len(found) > most:
+                    return None
+    return sorted(found)
 
 
 def _bare_changes(

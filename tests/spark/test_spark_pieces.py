@@ -1,0 +1,519 @@
+"""The parts of the Spark source that need no Spark: options, files, partitions, pages of the store, the environment."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reactdb
+from reactdb import HistoryDiverged, HistoryLost, InvalidOption, SparkUnavailable
+from reactdb.collation import key_bytes
+from reactdb.spark import environment
+from reactdb.spark.options import Instant, Version, parse
+from reactdb.store import exports
+from reactdb.store.sqlite import connect
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql import datasource as ds
+from pyspark.sql import types as t
+from pyspark.sql.datasource import DataSourceReader
+
+from reactdb.spark import fleet
+from reactdb.spark.changes import ChangePlan, ChangeRows
+from reactdb.spark.inference import Inference
+from reactdb.spark.partitions import ChangeSlice, cut, packed, piece_bytes
+from reactdb.spark.pushdown import push
+from reactdb.spark.snapshot import DocumentPlan
+from reactdb.spark.source import BatchReader, ReactdbSource
+
+# ---------------------------------------------------------------------------------------------------------------
+# Options
+
+
+def test_option_names_have_no_case_and_other_spellings():
+    options = parse(
+        {
+            "PATH": "a.db",
+            "Read": "CHANGES",
+            "startingTimestamp": "2026-01-31T12:00:00+02:00",
+            "ENDSEQ": "7",
+            "columnNameOfCorruptRecord": "bad",
+            "maxPartitionBytes": "16m",
+            "Mode": "dropMalformed",
+        }
+    )
+
+    assert ("changes", 7, "bad", 16 << 20, "DROPMALFORMED") == (
+        options.read,
+        options.end,
+        options.corrupt_column,
+        options.partition_bytes,
+        options.mode,
+    )
+    assert Instant(1_769_853_600_000_000) == options.start
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tabel": "x"}, "unknown option 'tabel'"),
+        ({"read": "feeds"}, "option read is one of documents, changes, not feeds"),
+        ({"shape": "x"}, "option shape is one of reactdb, delta, debezium"),
+        ({"asOf": "yesterday"}, "asOf is a seq or an ISO 8601 time"),
+        ({"read": "changes", "startTimestamp": "x"}, "startTimestamp is an ISO 8601 time"),
+        ({"read": "changes", "asOf": "5"}, "asOf is of documents"),
+        ({"startSeq": "5"}, "needs option read=changes"),
+        (
+            {"read": "changes", "startSeq": "1", "startingVersion": "1"},
+            "options startSeq and startingVersion say",
+        ),
+        ({"asOf": "5", "versionAsOf": "6"}, "option asOf was given twice"),
+        ({"samplingSize": "0"}, "option samplingSize is a whole number of at least 1"),
+        ({"partitionBytes": "lots"}, "option partitionBytes is a size such as 32m"),
+        ({"partitionBytes": "0"}, "option partitionBytes is a size"),
+        ({"pushdown": "yes"}, "option pushdown is true or false"),
+        ({"paths": "[1]"}, "option paths is a JSON list of strings"),
+        ({"readChangeFeed": "true", "read": "documents"}, "readChangeFeed reads changes"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options, words):
+    with pytest.raises(InvalidOption) as caught:
+        parse(options)
+
+    assert words in str(caught.value)
+
+
+def test_read_change_feed_means_delta():
+    options = parse({"readChangeFeed": "true", "startingVersion": "3"})
+
+    assert ("changes", "delta", Version(3)) == (options.read, options.shape, options.start)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Files and partitions
+
+
+def test_paths_mean_files_sorted_each_once(tmp_path):
+    for name in ("b.db", "a.db", "a.db-wal", "c.txt", "deep/d.db"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def files(*paths: str, **options: str) -> list[str]:
+        given = parse({"paths": str(list(paths)).replace("'", '"'), **options})
+        return [str(Path(file).relative_to(tmp_path)) for file in fleet.files_of(given)]
+
+    folder = str(tmp_path)
+    assert ["a.db", "b.db"] == files(folder)
+    assert ["a.db", "b.db", "deep/d.db"] == files(folder, recursiveFileLookup="true")
+    assert ["c.txt"] == files(folder, pathGlobFilter="*.txt")
+    assert ["a.db"] == files(f"{folder}/a*")
+    assert ["b.db", "a.db"] == files(f"{folder}/b.db", f"file://{folder}/*.db")
+    with pytest.raises(reactdb.CannotOpen, match="no file matches it"):
+        files(f"{folder}/z*")
+    with pytest.raises(InvalidOption, match="no path of the local file system"):
+        files("s3://bucket/a.db")
+
+
+def test_a_relative_path_is_absolute_in_the_plan(tmp_path, monkeypatch):
+    with reactdb.connect(tmp_path / "a.db", durability="soft") as db:
+        db.table_create("games").insert({"id": 1})
+    monkeypatch.chdir(tmp_path)
+
+    (pin,) = fleet.pinned(parse({"path": "a.db"}))
+
+    assert (str((tmp_path / "a.db").resolve()), 1) == (pin.path, pin.seq)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.integers(1, 10**6)), max_size=6),
+    st.integers(1, 10**6),
+)
+def test_partitions_have_every_change_once(files, most):
+    slices = [
+        ChangeSlice(str(n), "", since, since + count, weight)
+        for n, (since, count, weight) in enumerate(files)
+    ]
+
+    splits = packed((piece for part in slices for piece in cut(part, most)), most)
+
+    found = [
+        (p.path, seq) for split in splits for p in split.slices for seq in range(p.since + 1, p.until + 1)
+    ]
+    assert [(p.path, seq) for p in slices for seq in range(p.since + 1, p.until + 1)] == found
+
+
+def test_small_files_share_a_partition_and_large_ones_are_cut():
+    small = [ChangeSlice(str(n), "", 0, 10, 1_000) for n in range(100)]
+    large = ChangeSlice("x", "", 0, 1_000_000, 320 << 20)
+
+    assert 1 == len(packed(small, 32 << 20))
+    assert 10 == len(packed(cut(large, 32 << 20), 32 << 20))
+    assert 1 << 20 == piece_bytes(8 << 20, 32 << 20, 8)
+
+
+def test_partitions_and_readers_travel(path):
+    for options in ({"table": "games"}, {"read": "changes"}):
+        source = ReactdbSource({"path": path, **options})
+        reader = source.reader(source.schema())
+
+        copy = pickle.loads(pickle.dumps(reader))
+
+        assert sum(batch.num_rows for split in reader.partitions() for batch in copy.read(split)) in (90, 112)
+        assert len(pickle.dumps(reader.partitions()[0])) < 1_000
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Pages of the store
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """100 documents, of which 10 are changed and 10 deleted; one key that changed; a second table in between."""
+    file = tmp_path_factory.mktemp("pieces") / "pieces.db"
+    with reactdb.connect(file, durability="soft") as db:
+        games = db.table_create("games")
+        games.index_create("n")
+        games.insert([{"id": number, "n": number % 10} for number in range(100)])
+        db.table_create("notes").insert({"id": "a"})
+        games.between(0, 10).delete()
+        games.get(10).update({"n": 77})
+        assert 112 == db.seq
+    return str(file)
+
+
+def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
+    with (
+        exports.opened(path) as engine,
+        engine.snapshot() as snapshot,
+        reactdb.connect(path, read_only=True) as db,
+    ):
+        head = snapshot.seq
+        table = snapshot.table("games")
+        assert table is not None
+        for limit in (1, 3, 7, 50, 1000):
+            for with_origin in (True, False):
+                position, seqs = 0, []
+                while position < head:
+                    page, position = exports.changes(
+                        snapshot, position, head, with_old=True, with_origin=with_origin, limit=limit
+                    )
+                    seqs += [] if page is None else list(page.seqs)
+                assert list(range(1, head + 1)) == seqs
+            for seq in (0, 50, 100, 101, 105, head):
+                start: bytes | None = b""
+                keys: list[bytes] = []
+                while start is not None:
+                    found = exports.documents(snapshot, table, seq, start, b"\xff", limit=limit)
+                    keys += found.keys
+                    start = found.next_start
+                wanted = [each["id"] for each in db.at(seq).table("games").order_by("id").run()]
+                assert [key_bytes(each) for each in wanted] == keys
+                picked = exports.picked(snapshot, table, seq, b"", [key_bytes(each) for each in range(5, 15)])
+                assert [key_bytes(each) for each in wanted if 5 <= each < 15] == list(picked.keys)
+
+
+def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(exports, "LONG_HISTORY", 5)
+    with reactdb.connect(tmp_path / "a.db", durability="soft") as db:
+        games = db.table_create("games")
+        for number in range(20):
+            games.insert({"id": 1, "n": number}, conflict="replace")
+    with exports.opened(str(tmp_path / "a.db")) as engine, engine.snapshot() as snapshot:
+        table = snapshot.table("games")
+        assert table is not None
+        for seq in (1, 7, 20):
+            found = exports.documents(snapshot, table, seq, b"", b"\xff")
+            assert [{"id": 1, "n": seq - 1}] == [reactdb.codec.decode(body) for body in found.bodies]
+
+
+def damage(path: str, statement: str) -> None:
+    connection = connect(path, mode="rw", busy_timeout_s=1)
+    connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE log SET body = x'81a26964ff' WHERE seq = 5",
+        "UPDATE log SET time = time + 1 WHERE seq = 5",
+        "UPDATE log SET kind = 3 WHERE seq = 5",
+        "DELETE FROM log WHERE seq = 5",
+        "UPDATE log SET key = 'text' WHERE seq = 5",
+        "UPDATE log SET prev = 4 WHERE seq = 5",
+        "UPDATE log SET origin = 'x' WHERE seq = 5",
+    ],
+)
+def test_damage_is_told_by_every_read_of_changes(tmp_path, statement):
+    file = str(tmp_path / "a.db")
+    with reactdb.connect(file, durability="soft") as db:
+        db.table_create("games").insert([{"id": number} for number in range(10)])
+    damage(file, statement)
+    for names in (["seq"], ["seq", "origin"], ["new"], ["old", "new"]):
+        types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
+        schema = t.StructType([t.StructField(name, types[name]) for name in names])
+        rows = ChangeRows(schema, parse({"path": file, "read": "changes"}))
+        (pin,) = fleet.pinned(parse({"path": file}))
+        with pytest.raises(reactdb.CorruptDatabase):
+            list(rows.batches([ChangeSlice(file, pin.database_id, 0, 10)]))
+
+
+def test_damage_to_a_document_is_told_with_its_key(tmp_path):
+    file = str(tmp_path / "a.db")
+    with reactdb.connect(file, durability="soft") as db:
+        db.table_create("games").insert([{"id": number} for number in range(10)])
+    damage(file, "UPDATE log SET body = x'81a26964ff' WHERE seq = 5")
+    options = parse({"path": file})
+    plan = DocumentPlan(
+        t.StructType([t.StructField("id", t.LongType())]), options, fleet.pinned(options), is_inferred=False
+    )
+
+    with pytest.raises(reactdb.CorruptDatabase, match="key 4"):
+        list(plan.rows().batches([part for split in plan.splits() for part in split.slices]))  # type: ignore[misc]
+
+
+def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
+    file = tmp_path / "a.db"
+    schema = t.StructType([t.StructField("seq", t.LongType())])
+    options = parse({"path": str(file), "read": "changes"})
+    for count, words in ((5, None), (3, "is database .* now, and was")):
+        if words is not None:
+            reactdb.remove(file)
+        with reactdb.connect(file, durability="soft") as db:
+            db.table_create("games").insert([{"id": number} for number in range(count)])
+        if words is None:
+            plan = ChangePlan(schema, options, fleet.pinned(options), is_inferred=False)
+            assert [5] == [
+                batch.num_rows for split in plan.splits() for batch in plan.rows().batches(split.slices)
+            ]
+        else:
+            with pytest.raises(HistoryDiverged, match=words):
+                list(plan.rows().batches(plan.slices))
+
+
+def test_changes_of_a_table_that_no_file_has_are_an_error(path):
+    options = parse({"path": path, "read": "changes", "table": "gmaes"})
+    with pytest.raises(reactdb.TableNotFound, match="gmaes"):
+        ChangePlan(
+            t.StructType([t.StructField("seq", t.LongType())]),
+            options,
+            fleet.pinned(options),
+            is_inferred=False,
+        )
+
+
+def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
+    file = tmp_path / "a.db"
+    options = parse({"path": str(file), "read": "changes"})
+    with reactdb.connect(file, durability="soft") as db:
+        games = db.table_create("games")
+        for number in range(10):
+            games.insert({"id": 1, "n": number}, conflict="replace")
+        schema = t.StructType([t.StructField("seq", t.LongType())])
+        plan = ChangePlan(schema, options, fleet.pinned(options), is_inferred=False)
+        db.compact(keep=2)
+
+        with pytest.raises(HistoryLost):
+            list(plan.rows().batches(plan.slices))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Filters
+
+
+def plans(path: str) -> tuple[ChangePlan, DocumentPlan]:
+    changes, documents = parse({"path": path, "read": "changes"}), parse({"path": path, "table": "games"})
+    meta = t.StructType([t.StructField("seq", t.LongType()), t.StructField("table", t.StringType())])
+    fields = t.StructType([t.StructField("id", t.LongType()), t.StructField("n", t.LongType())])
+    pins = fleet.pinned(changes)
+    return (
+        ChangePlan(meta, changes, pins, is_inferred=True),
+        DocumentPlan(fields, documents, pins, is_inferred=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "is_taken", "bounds"),
+    [
+        (ds.EqualTo(("seq",), 5), True, (4, 5)),
+        (ds.GreaterThan(("seq",), 5), True, (5, 112)),
+        (ds.LessThanOrEqual(("seq",), 5), True, (0, 5)),
+        (ds.In(("seq",), (5, 9)), False, (4, 9)),
+        (ds.IsNotNull(("seq",)), True, (0, 112)),
+        (ds.EqualTo(("commit",), 101), False, (100, 112)),
+        (ds.EqualTo(("seq",), "5"), False, (0, 112)),
+        (ds.Not(ds.EqualTo(("seq",), 5)), False, (0, 112)),
+        (ds.StringStartsWith(("table",), "ga"), False, (0, 112)),
+        (ds.EqualTo(("new", "seq"), 5), False, (0, 112)),
+    ],
+)
+def test_a_filter_of_changes_is_taken_where_it_is_exact(path, given, is_taken, bounds):
+    plan, _ = plans(path)
+    head = plan.slices[0].until
+
+    rest = list(push(plan, [given]))
+
+    assert ([] if is_taken else [given]) == rest
+    assert [tuple(head if bound == 112 else bound for bound in bounds)] == [
+        (p.since, p.until) for p in plan.slices
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [
+        (ds.EqualTo(("id",), 50), 1),
+        (ds.In(("id",), (50, 51, 5)), 2),
+        (ds.GreaterThan(("id",), 97), 3),
+        (ds.EqualTo(("n",), 3), 9),
+        (ds.GreaterThanOrEqual(("n",), 77), 1),
+        (ds.EqualTo(("n",), "3"), 90),
+        (ds.Not(ds.EqualTo(("n",), 3)), 90),
+    ],
+)
+def test_a_filter_of_documents_shrinks_what_is_read_and_is_tested_again(path, given, most):
+    _, plan = plans(path)
+
+    assert [given] == list(push(plan, [given]))
+
+    assert most == sum(
+        batch.num_rows
+        for split in plan.splits()
+        for batch in plan.rows().batches(split.slices)  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("filters", "seqs"),
+    [
+        ([ds.EqualTo(("key",), 10)], [11, 112]),
+        ([ds.In(("key",), (5, 10, 999))], [6, 11, 107, 112]),
+        ([ds.EqualTo(("key",), 10), ds.LessThan(("seq",), 50)], [11]),
+        ([ds.LessThan(("seq",), 50), ds.EqualTo(("key",), 10)], [11]),
+        ([ds.EqualTo(("key",), 999)], []),
+    ],
+)
+def test_changes_of_a_key_are_looked_up(path, filters, seqs):
+    fields = [
+        t.StructField("seq", t.LongType()),
+        t.StructField("key", t.LongType()),
+        t.StructField("old", t.BinaryType()),
+    ]
+    options = parse({"path": path, "read": "changes", "table": "games"})
+    plan = ChangePlan(t.StructType(fields), options, fleet.pinned(options), is_inferred=True)
+
+    assert [each for each in filters if each.attribute == ("key",)] == list(push(plan, filters))
+
+    found = [b for split in plan.splits() for b in plan.rows().batches(split.slices)]  # type: ignore[arg-type]
+    assert seqs == [seq for batch in found for seq in batch.column("seq").to_pylist()]
+
+
+def test_a_text_that_another_key_could_be_shown_as_is_not_looked_up(tmp_path):
+    """The number 1 and the string "1" are both shown as 1 in a column of strings."""
+    file = str(tmp_path / "a.db")
+    with reactdb.connect(file, durability="soft") as db:
+        db.table_create("games").insert([{"id": 1}, {"id": "1"}, {"id": 2}])
+    fields = [t.StructField("seq", t.LongType()), t.StructField("key", t.StringType())]
+    options = parse({"path": file, "read": "changes"})
+    plan = ChangePlan(t.StructType(fields), options, fleet.pinned(options), is_inferred=True)
+
+    push(plan, [ds.EqualTo(("key",), "1")])
+
+    assert 3 == sum(b.num_rows for split in plan.splits() for b in plan.rows().batches(split.slices))  # type: ignore[arg-type]
+
+
+def test_a_reader_says_to_spark_that_its_filters_are_the_base_class(path):
+    """What Spark looks at before it refuses a reader where pushing down is off."""
+    reader = BatchReader(plans(path)[0])
+
+    assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Inference
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        ([1, None], "bigint"),
+        ([1, 2**70], "decimal(38,0)"),
+        ([1, 2.5], "double"),
+        ([2**60, 2.5], "variant"),
+        ([True, 1], "variant"),
+        ([None], "string"),
+        ([{}], "string"),
+        ([[], [1]], "array<bigint>"),
+        ([[1, "a"]], "array<variant>"),
+        ([{"a": 1}, {"b": [{"c": None}]}], "struct<a:bigint,b:array<struct<c:string>>>"),
+        ([{str(n): n for n in range(1001)}], "variant"),
+    ],
+)
+def test_the_type_that_holds_all_values(values, type_):
+    inference = Inference()
+    inference.add({"x": value} for value in values)
+
+    assert [type_] == [field.dataType.simpleString() for field in inference.fields()]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The environment
+
+
+def test_importing_the_package_imports_nothing_of_pyspark():
+    code = "import sys, reactdb.spark; print([n for n in ('pyspark', 'pyarrow', 'py4j') if n in sys.modules])"
+
+    assert "[]" == subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (None, "pyspark is not installed: pip install 'reactdb"),
+        ("4.1.9", "pyspark 4.1.9 does not do, 4.2 or newer, before 5 is needed: pip install"),
+        ("5.0.0", "pyspark 5.0.0 does not do"),
+    ],
+)
+def test_a_package_that_is_missing_or_of_another_version_is_told(monkeypatch, found, words):
+    def version(name: str) -> str:
+        if found is None:
+            raise environment.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(environment, "version", version)
+    with pytest.raises(SparkUnavailable) as caught:
+        environment.check()
+
+    assert words in str(caught.value)
+
+
+def test_java_that_is_missing_or_too_old_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkUnavailable, match=r"Java is missing: install a Java runtime of version 17"):
+        environment.check_java()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    (tmp_path / "release").write_text('JAVA_VERSION="11.0.2"\n')
+    with pytest.raises(SparkUnavailable, match=r"is Java 11, and Spark needs 17 or newer"):
+        environment.check_java()
+
+
+def test_the_interpreter_is_set_where_nobody_has_set_one(monkeypatch):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "mine")
+
+    environment.set_interpreter()
+
+    assert (sys.executable, "mine") == tuple(
+        environment.os.environ[name] for name in environment.INTERPRETERS
+    )
