@@ -197,6 +197,10 @@ class BatchWriter(DataSourceArrowWriter):
         self.options = WriteOptions.of(options)
         self.schema = schema
         self.overwrite = overwrite
+        if self.is_stream and self.options.sender is not None:
+            raise InvalidOption(
+                "txnAppId and txnVersion are for batches: those of a stream have the query's id and Spark's number"
+            )
         self.primary_key = key_field(self.options)
         if self.primary_key not in schema.names:
             raise InvalidOption(
@@ -266,9 +270,14 @@ class BatchWriter(DataSourceArrowWriter):
         if len(parts) != len(messages):
             raise UsageError("a task of the write has not said what it staged; nothing was written")
         sender, delivery = self.options.sender, self.options.delivery
-        if batchId is not None and sender is None:
+        if batchId is not None:
             # Spark gives each query an id that lasts as long as its checkpoint.
             sender = next((part.query for part in parts if part.query), None)
+            if sender is None:
+                raise UsageError(
+                    "Spark has not told the tasks which query they belong to, so a batch that comes again could not be known; "
+                    "nothing was written: use foreachBatch, with txnAppId and txnVersion"
+                )
             delivery = batchId
         write_parts(
             self.options,

@@ -6,10 +6,11 @@ import os
 import threading
 import time as time_of_day
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -34,7 +35,7 @@ from reactdb.errors import (  # noqa: E402
 )
 from reactdb.spark import handles, staging  # noqa: E402
 from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
-from reactdb.spark.staging import PartWriter, pages  # noqa: E402
+from reactdb.spark.staging import Part, PartWriter, pages  # noqa: E402
 from reactdb.spark.write import BatchWriter, StreamWriter, local_path  # noqa: E402
 from reactdb.store.epochs import epochs  # noqa: E402
 
@@ -311,6 +312,9 @@ def write(
     """One write of so many tasks, each with its rows."""
     job = writer(path, overwrite=overwrite, stream=batch is not None, **options)
     messages = [job.write(iter([batch_of(rows)])) for rows in tasks]
+    if batch is not None:
+        # As in a task that Spark runs.
+        messages = [replace(cast(Part, message), query="query") for message in messages]
     try:
         if batch is None:
             job.commit(messages)
@@ -529,9 +533,9 @@ class TestAborting:
 class TestReplays:
     def test_a_batch_that_comes_again_is_left_alone(self, path: Path):
         for _ in range(2):
-            write(path, [(1, "Ann")], batch=0, txnAppId="query", txnVersion=0)
-        write(path, [(2, "Bob")], batch=1, txnAppId="query", txnVersion=1)
-        write(path, [(1, "Ann")], batch=0, txnAppId="query", txnVersion=0)
+            write(path, [(1, "Ann")], batch=0)
+        write(path, [(2, "Bob")], batch=1)
+        write(path, [(1, "Ann")], batch=0)
 
         assert [1, 2] == [game["id"] for game in games(path)]
 
@@ -572,6 +576,17 @@ class TestReplays:
             assert (["games"], 1) == (db.table_list(), db.seq)
             assert {"games": 1} == db.stats()["tables"]
 
+    def test_a_batch_of_nobody_knows_whose_query_is_refused(self, path: Path):
+        job = writer(path, stream=True)
+        message = job.write(iter([batch_of([(1, "Ann")])]))
+        with pytest.raises(UsageError, match="has not told the tasks which query they belong to"):
+            job.commit([message], 0)
+
+    def test_a_stream_is_not_given_numbers_of_its_own(self, path: Path):
+        """They would be those of every batch, and all but the first be taken for replays."""
+        with pytest.raises(InvalidOption, match="txnAppId and txnVersion are for batches"):
+            writer(path, stream=True, txnAppId="a", txnVersion=1)
+
 
 class TestHandles:
     """A stream's commits share a handle for as long as they follow each other."""
@@ -582,7 +597,7 @@ class TestHandles:
 
     def test_the_batches_of_a_stream_are_one_epoch(self, path: Path):
         for number in range(5):
-            write(path, [(number, "Ann")], batch=number, txnAppId="a", txnVersion=number)
+            write(path, [(number, "Ann")], batch=number)
         handles.close_all()
 
         # The first is that of the file itself.
