@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from reactdb.collation import key_value
@@ -18,13 +19,14 @@ from reactdb.collation import key_value
 NUMBER, STRING, EXACT = 0x30, 0xF0, 0x80
 _doubles = struct.Struct(">xdx").iter_unpack
 NUMBER_BYTES = 10
-# The text's end, and what stands for a zero inside of it.
-TEXT_END, ZERO = b"\x00\x01", b"\x00\xff"
+# What stands for a zero inside of a text; the end of one and the tag of the next.
+ZERO, BETWEEN = b"\x00\xff", b"\x00\x01\xf0"
+_tag_of = itemgetter(0)
 
 
 def key_values(keys: Sequence[bytes]) -> list[Any]:
     """The primary keys of these bytes."""
-    tags = {key[0] for key in keys}
+    tags = set(map(_tag_of, keys))
     if tags == {NUMBER} and set(map(len, keys)) == {NUMBER_BYTES}:
         joined = b"".join(keys)
         # Zero and what is below it have the highest bit otherwise, and what is not exact another end.
@@ -32,6 +34,9 @@ def key_values(keys: Sequence[bytes]) -> list[Any]:
             values = [-value for (value,) in _doubles(joined)]
             if all(map(float.is_integer, values)):
                 return list(map(int, values))
-    elif tags == {STRING} and not any(ZERO in key for key in keys):
-        return [key[1:-2].decode() for key in keys]
+    elif tags == {STRING}:
+        joined = b"".join(keys)
+        if ZERO not in joined:
+            # Between two of them are the end of the first and the tag of the second, and nowhere else: inside, 00 is 00 FF.
+            return list(map(bytes.decode, joined[1:-2].split(BETWEEN)))
     return list(map(key_value, keys))

@@ -332,7 +332,17 @@ def test_keys_read_together_are_the_keys_read_one_by_one(keys):
 
 
 @pytest.mark.parametrize(
-    "keys", [[1, 2, 3], [0, 1], [-1, 1], [1.5, 2], [2**53, 2**53 + 1], ["a", "b"], ["a\0", "b"]]
+    "keys",
+    [
+        [1, 2, 3],
+        [0, 1],
+        [-1, 1],
+        [1.5, 2],
+        [2**53, 2**53 + 1],
+        ["a", "b"],
+        ["a\0", "b"],
+        ["", "\x01é", "", "𐀀"],
+    ],
 )
 def test_keys_of_one_kind_are_read_right(keys):
     assert keys == key_values([key_bytes(key) for key in keys])
