@@ -8,6 +8,7 @@ Rule of this file: no options, and nothing of what is run.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -24,6 +25,8 @@ import click
 from reactdb.cli.terminal import Progress
 
 LOOK_EVERY_S = 0.2
+# They log a traceback of what is raised anyway, also of an interrupt.
+TALKERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # The last line of a Python worker's traceback, where the error is one of ours.
 OURS = re.compile(r"reactdb\.errors\.\w+: (.+)")
 OTHER = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)", re.MULTILINE)
@@ -50,6 +53,7 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
             config = {"spark.sql.session.timeZone": "UTC", **settings}
             with quiet(file), interrupted_later(progress):
                 session = stack.enter_context(environment.session("reactdb", master=master, config=config))
+            stack.enter_context(silent_loggers())
             if not str(session.sparkContext.master).startswith("local"):
                 ship(session)
             stack.enter_context(watched(session, progress))
@@ -77,6 +81,20 @@ def quiet(file: IO[bytes]) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextmanager
+def silent_loggers() -> Iterator[None]:
+    """Nothing of Python's logging comes to standard error: each error ends as a sentence of ours."""
+    for name in TALKERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # py4j logs by the root's own functions, which make a handler where there is none.
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 @contextmanager
