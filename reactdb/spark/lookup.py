@@ -29,7 +29,7 @@ from reactdb.collation import key_bytes
 from reactdb.errors import InvalidKey
 from reactdb.expression import row
 from reactdb.spark.columns import ANYTHING
-from reactdb.store import exports
+from reactdb.store import document_pages
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Snapshot
 
@@ -98,7 +98,7 @@ class Lookup:
                 if index is not None:
                     found = snapshot.candidates(index, ranges)
                     # The index is of now; of what has changed since nobody knows where it was.
-                    changed = exports.changed_keys(snapshot, table, seq, MOST_KEYS)
+                    changed = document_pages.changed_keys(snapshot, table, seq, MOST_KEYS)
                     found = None if changed is None else sorted({*found, *changed})
             if found is not None and len(found) <= MOST_KEYS and (best is None or len(found) < len(best)):
                 best = found

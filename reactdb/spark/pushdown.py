@@ -26,7 +26,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import Filter
 
 from reactdb.collation import key_bytes
-from reactdb.spark.changes import ChangePlan
+from reactdb.spark.change_plan import ChangePlan
 from reactdb.spark.lookup import Condition
 from reactdb.spark.snapshot import DocumentPlan
 

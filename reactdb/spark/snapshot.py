@@ -23,7 +23,7 @@ from reactdb.spark.lookup import Condition, Lookup
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
 from reactdb.spark.schema import mode_of, seq_as_of, table_of
-from reactdb.store import exports
+from reactdb.store import document_pages, exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
@@ -93,7 +93,7 @@ class DocumentPlan:
             each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
             if count > each:
                 pieces = -(-count // each)
-                cuts = exports.split_keys(snapshot, table, -(-count // pieces))
+                cuts = document_pages.split_keys(snapshot, table, -(-count // pieces))
                 bounds += [key for key in cuts if start < key < stop]
         weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes)
         return [
@@ -159,9 +159,9 @@ class DocumentRows:
                                 f"{part.path}: the table was dropped, and compaction has removed it since"
                             )
                         if part.keys is None:
-                            page = exports.documents(snapshot, table, part.seq, start, part.stop)
+                            page = document_pages.documents(snapshot, table, part.seq, start, part.stop)
                         else:
-                            page = exports.picked(snapshot, table, part.seq, start, part.keys)
+                            page = document_pages.picked(snapshot, table, part.seq, start, part.keys)
                     start = page.next_start
                     made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
                 if made is not None:

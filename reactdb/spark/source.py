@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from reactdb.spark import fleet, schema
-from reactdb.spark.changes import ChangePlan
+from reactdb.spark.change_plan import ChangePlan
 from reactdb.spark.options import Options, parse
 from reactdb.spark.partitions import Split
 from reactdb.spark.pushdown import push

@@ -28,7 +28,8 @@ from pyspark.sql.streaming.datasource import (
 
 from reactdb.errors import CannotOpen, HistoryLost, InvalidOption, word
 from reactdb.spark import fleet
-from reactdb.spark.changes import ChangeRows, since_of, slice_of, splits_of
+from reactdb.spark.change_plan import since_of, slice_of, splits_of
+from reactdb.spark.changes import ChangeRows
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice, Split
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset

@@ -16,7 +16,7 @@ from reactdb import HistoryDiverged, HistoryLost, InvalidOption, SparkUnavailabl
 from reactdb.collation import key_bytes
 from reactdb.spark import environment
 from reactdb.spark.options import Instant, Version, parse
-from reactdb.store import exports
+from reactdb.store import document_pages, exports
 from reactdb.store.sqlite import connect
 
 pytest.importorskip("pyarrow")
@@ -27,7 +27,8 @@ from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceReader
 
 from reactdb.spark import fleet
-from reactdb.spark.changes import ChangePlan, ChangeRows
+from reactdb.spark.change_plan import ChangePlan
+from reactdb.spark.changes import ChangeRows
 from reactdb.spark.inference import Inference
 from reactdb.spark.partitions import ChangeSlice, cut, packed, piece_bytes
 from reactdb.spark.pushdown import push
@@ -211,12 +212,14 @@ def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
                 start: bytes | None = b""
                 keys: list[bytes] = []
                 while start is not None:
-                    found = exports.documents(snapshot, table, seq, start, b"\xff", limit=limit)
+                    found = document_pages.documents(snapshot, table, seq, start, b"\xff", limit=limit)
                     keys += found.keys
                     start = found.next_start
                 wanted = [each["id"] for each in db.at(seq).table("games").order_by("id").run()]
                 assert [key_bytes(each) for each in wanted] == keys
-                picked = exports.picked(snapshot, table, seq, b"", [key_bytes(each) for each in range(5, 15)])
+                picked = document_pages.picked(
+                    snapshot, table, seq, b"", [key_bytes(each) for each in range(5, 15)]
+                )
                 assert [key_bytes(each) for each in wanted if 5 <= each < 15] == list(picked.keys)
 
 
@@ -230,7 +233,7 @@ def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
         table = snapshot.table("games")
         assert table is not None
         for seq in (1, 7, 20):
-            found = exports.documents(snapshot, table, seq, b"", b"\xff")
+            found = document_pages.documents(snapshot, table, seq, b"", b"\xff")
             assert [{"id": 1, "n": seq - 1}] == [reactdb.codec.decode(body) for body in found.bodies]
 
 

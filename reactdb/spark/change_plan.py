@@ -1,0 +1,217 @@
+"""Change plan: which changes of which files a read takes, on the driver: options and pinned files become slices of the log.
+
+Rule of this file: a slice that is made smaller never loses a change that the query may want.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pyspark.sql import types as spark
+
+from reactdb.errors import HistoryLost, TableNotFound
+from reactdb.spark.changes import ChangeRows
+from reactdb.spark.fleet import range_of
+from reactdb.spark.keys import STRING
+from reactdb.spark.options import Instant, Options, Version
+from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
+from reactdb.store import document_pages, exports
+from reactdb.store.exports import Pin
+from reactdb.store.snapshot import Snapshot
+
+# Changes that are looked up by their keys; more are quicker read in order.
+MOST_LOOKED_UP = 10_000
+
+
+def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
+    """For each file the changes that the options ask for, as one slice; none where a file has none of them.
+
+    Raises:
+        HistoryLost: Some of them were compacted away, and `failOnDataLoss` is not false.
+        TableNotFound: No file has, or had, the table.
+    """
+    found = []
+    is_known = options.table is None
+    for pin in pins:
+        with (
+            exports.opened(
+                pin.path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
+            ) as engine,
+            engine.snapshot() as snapshot,
+        ):
+            is_known = is_known or bool(exports.tables_named(snapshot, str(options.table)))
+            since, until = since_of(options, pin, snapshot), until_of(options, pin, snapshot)
+        part = slice_of(pin, since, until)
+        if part is not None:
+            found.append(part)
+    if not is_known:
+        raise TableNotFound(str(options.table))
+    return found
+
+
+def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
+    """A range of a file's changes, with about what it weighs; None of an empty one."""
+    until = min(until, pin.seq)
+    if since >= until:
+        return None
+    return ChangeSlice(pin.path, pin.database_id, since, until, int((until - since) * pin.bytes_a_change) + 1)
+
+
+def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
+    """The position that a read begins after: before the first change that is left, unless the options say otherwise."""
+    if options.ranges is not None:
+        since = range_of(options, pin)[0]
+        if since < pin.oldest and options.fail_on_data_loss:
+            raise HistoryLost(since, pin.oldest + 1)
+        return max(since, pin.oldest)
+    start = options.start
+    if start is None:
+        return pin.oldest
+    if isinstance(start, Instant):
+        # The first millisecond that is not before it.
+        time_ms = -(-start.microseconds // 1000)
+        since = exports.newest_at(snapshot, time_ms - 1)
+        first = exports.time_of(snapshot, pin.oldest + 1)
+        is_lost = since <= pin.oldest > 0 and (first is None or time_ms < first)
+        since, wanted = max(since, pin.oldest), pin.oldest - 1
+    else:
+        since = (
+            exports.first_of_commit(snapshot, start.commit) if isinstance(start, Version) else max(start, 1)
+        ) - 1
+        is_lost, wanted = since < pin.oldest, since
+        if isinstance(start, Version) and start.commit <= pin.oldest:
+            is_lost, wanted = pin.oldest > 0, max(0, start.commit - 1)
+    if is_lost:
+        if options.fail_on_data_loss:
+            raise HistoryLost(wanted, pin.oldest + 1)
+        return pin.oldest
+    return since
+
+
+def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
+    """The last change that a read has: the newest, unless the options say otherwise."""
+    if options.ranges is not None:
+        return min(pin.seq, range_of(options, pin)[1])
+    end = options.end
+    if end is None:
+        return pin.seq
+    if isinstance(end, Instant):
+        return min(pin.seq, exports.newest_at(snapshot, end.microseconds // 1000))
+    if isinstance(end, Version):
+        # To the end of the commit that begins there.
+        return min(pin.seq, exports.first_of_commit(snapshot, end.commit + 1) - 1)
+    return min(pin.seq, end)
+
+
+def splits_of(options: Options, slices: Sequence[ChangeSlice]) -> list[Split]:
+    """Slices as partitions of about `partitionBytes`."""
+    most = piece_bytes(
+        sum(part.weight_bytes for part in slices), options.partition_bytes, options.min_partitions
+    )
+    return packed((piece for part in slices for piece in cut(part, most)), most)
+
+
+class ChangePlan:
+    """A batch read of changes. See the head of this file.
+
+    Attributes:
+        slices: What is read; filters make them smaller before `splits` is asked for.
+    """
+
+    def __init__(
+        self, schema: spark.StructType, options: Options, pins: Sequence[Pin], *, is_inferred: bool
+    ) -> None:
+        self.schema = schema
+        self.options = options
+        self.is_inferred = is_inferred
+        # The user hears of a wrong schema now, and not from an executor.
+        self.rows()
+        self.slices = change_slices(options, pins)
+
+    def rows(self) -> ChangeRows:
+        return ChangeRows(self.schema, self.options, is_inferred=self.is_inferred)
+
+    def narrow(self, since: int | None, until: int | None) -> None:
+        """Read only changes with since < seq <= until of each file."""
+        self.slices = [
+            piece
+            for part in self.slices
+            if (
+                piece := narrowed(
+                    part, part.since if since is None else since, part.until if until is None else until
+                )
+            )
+        ]
+
+    def narrow_by_time(self, early_ms: int | None, late_ms: int | None) -> None:
+        """Read only changes with early < time <= late, in milliseconds since 1970."""
+        found = []
+        for part in self.slices:
+            with (
+                exports.opened(
+                    part.path,
+                    busy_timeout_s=self.options.busy_timeout_s,
+                    allow_network=self.options.allow_network,
+                ) as engine,
+                engine.snapshot() as snapshot,
+            ):
+                since = part.since if early_ms is None else exports.newest_at(snapshot, early_ms)
+                until = part.until if late_ms is None else exports.newest_at(snapshot, late_ms)
+            piece = narrowed(part, since, until)
+            if piece is not None:
+                found.append(piece)
+        self.slices = found
+
+    def narrow_by_keys(self, keys: Sequence[bytes]) -> None:
+        """Read only changes of these keys, which are looked up, where there are not too many."""
+        found = []
+        for part in self.slices:
+            with (
+                exports.opened(
+                    part.path,
+                    busy_timeout_s=self.options.busy_timeout_s,
+                    allow_network=self.options.allow_network,
+                ) as engine,
+                engine.snapshot() as snapshot,
+            ):
+                name = self.options.table
+                ids = list(snapshot.catalogue.by_id) if name is None else exports.tables_named(snapshot, name)
+                seqs = None
+                if part.seqs is None and are_told_apart(
+                    keys, document_pages.first_and_last_keys(snapshot, ids)
+                ):
+                    seqs = exports.seqs_of_keys(snapshot, ids, keys, part.since, part.until, MOST_LOOKED_UP)
+            if seqs is None:
+                found.append(part)
+            elif seqs:
+                piece = narrowed(part, seqs[0] - 1, seqs[-1])
+                if piece is not None:
+                    weight = int(len(seqs) * part.weight_bytes / (part.until - part.since)) + 1
+                    found.append(replace(piece, seqs=tuple(seqs), weight_bytes=weight))
+        self.slices = found
+
+    def read_table(self, name: str) -> None:
+        """Read only changes of this table."""
+        self.options = replace(self.options, table=name)
+
+    def splits(self) -> list[Split]:
+        return splits_of(self.options, self.slices)
+
+
+def are_told_apart(wanted: Sequence[bytes], ends: Iterable[bytes]) -> bool:
+    """Whether no key of another type could be shown as one of these: numbers always, texts where all keys are texts."""
+    texts = {key[0] == STRING for key in wanted}
+    return texts == {False} or all(key[0] == STRING for key in ends)
+
+
+def narrowed(part: ChangeSlice, since: int, until: int) -> ChangeSlice | None:
+    """The part of a slice between two more bounds; None where there is none."""
+    low, high = max(part.since, since), min(part.until, until)
+    if low >= high:
+        return None
+    if part.seqs is not None:
+        seqs = tuple(seq for seq in part.seqs if low < seq <= high)
+        return replace(part, since=low, until=high, seqs=seqs) if seqs else None
+    weight = part.weight_bytes * (high - low) // (part.until - part.since)
+    return replace(part, since=low, until=high, weight_bytes=weight + 1)
