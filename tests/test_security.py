@@ -53,6 +53,8 @@ FORBIDDEN_METHODS = {
 }
 # The one place where code is made: of the shape of an expression, with every value bound by a name.
 GENERATES = {("expression/compile.py", "exec"), ("expression/compile.py", "compile")}
+# The one place where a program is started: Java, to ask for its version. Nothing of a document or a query is in the command.
+STARTS = {("spark/environment.py", "subprocess")}
 
 
 def forbidden(path: Path) -> Iterator[str]:
@@ -76,7 +78,7 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
         for name in forbidden(path)
     }
 
-    assert GENERATES == found
+    assert GENERATES | STARTS == found
 
 
 WORDS = st.one_of(
