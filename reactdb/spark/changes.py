@@ -8,7 +8,7 @@ Rule of this file: rows leave in log order within a slice, and every change of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from operator import sub
 from typing import Any
 
@@ -17,8 +17,8 @@ from pyspark.sql import types as spark
 
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
-from reactdb.spark.columns import Column, Struct, arrow_schema, column_for
-from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
+from reactdb.spark.columns import Column, Struct, arrow_schema, check_type, column_for, moments, words
+from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
@@ -28,7 +28,6 @@ from reactdb.store.exports import Columns
 
 DEBEZIUM_OPS = ("c", "u", "u", "d")
 DELTA_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
-MILLISECONDS, MICROSECONDS = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")
 
 
 # What fills a column: from a page and the names of its tables, one array.
@@ -283,37 +282,3 @@ def _tables(page: Page) -> Any:
         return pa.repeat(names[0], len(ids))
     place = {number: index for index, number in enumerate(known)}
     return words(list(map(place.__getitem__, ids)), names)
-
-
-def words(numbers: Sequence[int], names: Sequence[str]) -> Any:
-    """Texts by their numbers."""
-    return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(names, pa.string())).cast(
-        pa.string()
-    )
-
-
-def moments(times_ms: Sequence[int]) -> Any:
-    """Milliseconds since 1970 as timestamps."""
-    return pa.array(times_ms, pa.int64()).view(MILLISECONDS).cast(MICROSECONDS)
-
-
-def check_type(field: spark.StructField, kind: type[spark.DataType]) -> None:
-    if not isinstance(field.dataType, kind):
-        raise InvalidOption(
-            f"column {field.name} is {kind().simpleString()}, not {field.dataType.simpleString()}"
-        )
-
-
-def finished(arrays: list[Any], schema: Any, rows: Rows, corrupt: int | None, mode: str) -> Any:
-    """The batch of these arrays, with the column for misfits filled, or the rows that have some left out."""
-    if corrupt is not None:
-        is_told = mode == "PERMISSIVE" and rows.reasons
-        arrays[corrupt] = (
-            pa.array([rows.reasons.get(row) for row in range(rows.count)], pa.string())
-            if is_told
-            else pa.nulls(rows.count, pa.string())
-        )
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    if mode == "DROPMALFORMED" and rows.reasons:
-        return batch.filter(pa.array([row not in rows.reasons for row in range(rows.count)], pa.bool_()))
-    return batch

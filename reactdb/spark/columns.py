@@ -45,6 +45,7 @@ from reactdb.spark.jsontext import text_of
 from reactdb.spark.variant import variant_of
 
 NONE = type(None)
+MILLISECONDS, MICROSECONDS = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")
 
 
 class Misfit(Exception):
@@ -438,4 +439,34 @@ def arrow_schema(schema: spark.StructType) -> Any:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-__all__ = ["ANYTHING", "Column", "Misfit", "Struct", "arrow_schema", "column_for", "placed"]
+def words(numbers: Sequence[int], names: Sequence[str]) -> Any:
+    """Texts by their numbers."""
+    return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(names, pa.string())).cast(
+        pa.string()
+    )
+
+
+def moments(times_ms: Sequence[int]) -> Any:
+    """Milliseconds since 1970 as timestamps."""
+    return pa.array(times_ms, pa.int64()).view(MILLISECONDS).cast(MICROSECONDS)
+
+
+def check_type(field: spark.StructField, kind: type[spark.DataType]) -> None:
+    if not isinstance(field.dataType, kind):
+        raise InvalidOption(
+            f"column {field.name} is {kind().simpleString()}, not {field.dataType.simpleString()}"
+        )
+
+
+__all__ = [
+    "ANYTHING",
+    "Column",
+    "Misfit",
+    "Struct",
+    "arrow_schema",
+    "check_type",
+    "column_for",
+    "moments",
+    "placed",
+    "words",
+]

@@ -181,3 +181,18 @@ def told(name: str, document: Any, reason: str, before: str | None) -> str:
     if before is None:
         return json_of({"reason": f"{name}: {reason}", name: document})
     return before[:-1] + "," + json_of({name: document})[1:]
+
+
+def finished(arrays: list[Any], schema: Any, rows: Rows, corrupt: int | None, mode: str) -> Any:
+    """The batch of these arrays, with the column for misfits filled, or the rows that have some left out."""
+    if corrupt is not None:
+        is_told = mode == "PERMISSIVE" and rows.reasons
+        arrays[corrupt] = (
+            pa.array([rows.reasons.get(row) for row in range(rows.count)], pa.string())
+            if is_told
+            else pa.nulls(rows.count, pa.string())
+        )
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if mode == "DROPMALFORMED" and rows.reasons:
+        return batch.filter(pa.array([row not in rows.reasons for row in range(rows.count)], pa.bool_()))
+    return batch

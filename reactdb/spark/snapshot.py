@@ -15,9 +15,8 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from reactdb.errors import HistoryDiverged, InvalidOption
-from reactdb.spark.changes import check_type, finished
-from reactdb.spark.columns import Struct, arrow_schema, column_for
-from reactdb.spark.documents import DocumentColumn, Rows, value_array, without_collector
+from reactdb.spark.columns import Struct, arrow_schema, check_type, column_for
+from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
 from reactdb.spark.keys import key_values
 from reactdb.spark.lookup import Condition, Lookup
 from reactdb.spark.options import Options

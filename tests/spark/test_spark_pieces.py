@@ -224,7 +224,7 @@ def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
 
 
 def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(exports, "LONG_HISTORY", 5)
+    monkeypatch.setattr(document_pages, "LONG_HISTORY", 5)
     with reactdb.connect(tmp_path / "a.db", durability="soft") as db:
         games = db.table_create("games")
         for number in range(20):
