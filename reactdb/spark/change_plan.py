@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 
 from reactdb.errors import HistoryLost, TableNotFound
 from reactdb.spark.changes import ChangeRows
-from reactdb.spark.fleet import range_of
+from reactdb.spark.fleet import range_of, seen
 from reactdb.spark.keys import STRING
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
@@ -34,12 +34,7 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
     found = []
     is_known = options.table is None
     for pin in pins:
-        with (
-            exports.opened(
-                pin.path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
-            ) as engine,
-            engine.snapshot() as snapshot,
-        ):
+        with seen(pin.path, options) as snapshot:
             is_known = is_known or bool(exports.tables_named(snapshot, str(options.table)))
             since, until = since_of(options, pin, snapshot), until_of(options, pin, snapshot)
         part = slice_of(pin, since, until)
@@ -148,14 +143,7 @@ class ChangePlan:
         """Read only changes with early < time <= late, in milliseconds since 1970."""
         found = []
         for part in self.slices:
-            with (
-                exports.opened(
-                    part.path,
-                    busy_timeout_s=self.options.busy_timeout_s,
-                    allow_network=self.options.allow_network,
-                ) as engine,
-                engine.snapshot() as snapshot,
-            ):
+            with seen(part.path, self.options) as snapshot:
                 since = part.since if early_ms is None else exports.newest_at(snapshot, early_ms)
                 until = part.until if late_ms is None else exports.newest_at(snapshot, late_ms)
             piece = narrowed(part, since, until)
@@ -167,14 +155,7 @@ class ChangePlan:
         """Read only changes of these keys, which are looked up, where there are not too many."""
         found = []
         for part in self.slices:
-            with (
-                exports.opened(
-                    part.path,
-                    busy_timeout_s=self.options.busy_timeout_s,
-                    allow_network=self.options.allow_network,
-                ) as engine,
-                engine.snapshot() as snapshot,
-            ):
+            with seen(part.path, self.options) as snapshot:
                 name = self.options.table
                 ids = list(snapshot.catalogue.by_id) if name is None else exports.tables_named(snapshot, name)
                 seqs = None

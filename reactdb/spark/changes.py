@@ -19,6 +19,7 @@ from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
 from reactdb.spark.columns import Column, Struct, arrow_schema, check_type, column_for, moments, words
 from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
+from reactdb.spark.fleet import opened
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
@@ -99,9 +100,7 @@ class ChangeRows:
             yield from self._slice(part)
 
     def _slice(self, part: ChangeSlice) -> Iterator[Any]:
-        with exports.opened(
-            part.path, busy_timeout_s=self.options.busy_timeout_s, allow_network=self.options.allow_network
-        ) as engine:
+        with opened(part.path, self.options) as engine:
             position = part.since
             is_first = True
             while position < part.until:

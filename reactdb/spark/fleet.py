@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from urllib.parse import unquote, urlsplit
@@ -18,7 +19,9 @@ from urllib.parse import unquote, urlsplit
 from reactdb.errors import CannotOpen, InvalidOption
 from reactdb.spark.options import Options
 from reactdb.store import exports
+from reactdb.store.engine import Engine
 from reactdb.store.exports import Pin
+from reactdb.store.snapshot import Snapshot
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
@@ -95,10 +98,20 @@ def pinned(options: Options) -> list[Pin]:
 
 def pin_of(path: str, options: Options) -> Pin:
     """One file as it is now."""
-    with exports.opened(
-        path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
-    ) as engine:
+    with opened(path, options) as engine:
         return exports.pin(engine)
+
+
+def opened(path: str, options: Options) -> AbstractContextManager[Engine]:
+    """A file, to read only, as the options have it."""
+    return exports.opened(path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network)
+
+
+@contextmanager
+def seen(path: str, options: Options) -> Iterator[Snapshot]:
+    """One state of a file."""
+    with opened(path, options) as engine, engine.snapshot() as snapshot:
+        yield snapshot
 
 
 def is_one_file(paths: Sequence[str]) -> bool:

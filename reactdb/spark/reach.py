@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound, UsageError
 from reactdb.spark import fleet
+from reactdb.spark.fleet import opened
 from reactdb.spark.options import Options, parse
 from reactdb.spark.parts import Extent, Position
-from reactdb.store import exports
 from reactdb.store.epochs import Epoch, epoch_at, epochs
 from reactdb.store.snapshot import head_seq, low_water
 
@@ -70,12 +70,7 @@ def look(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
 
 
 def _look_at(path: str, options: Options) -> Reach:
-    with (
-        exports.opened(
-            path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
-        ) as engine,
-        engine.snapshot() as snapshot,
-    ):
+    with opened(path, options) as engine, engine.snapshot() as snapshot:
         connection = snapshot.connection
         seq = head_seq(connection)
         tables = {info.name: info.created for info in snapshot.catalogue.live.values()}

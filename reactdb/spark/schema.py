@@ -22,7 +22,7 @@ from pyspark.sql import types as spark
 
 from reactdb.errors import InvalidOption, TableNotFound
 from reactdb.spark.documents import decode_many
-from reactdb.spark.fleet import range_of
+from reactdb.spark.fleet import range_of, seen
 from reactdb.spark.inference import Inference, scalar_type
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
@@ -174,14 +174,7 @@ class Sample:
             self._of_log if self._options.is_changes else self._of_tables
         )
         for pin in self._pins:
-            with (
-                exports.opened(
-                    pin.path,
-                    busy_timeout_s=self._options.busy_timeout_s,
-                    allow_network=self._options.allow_network,
-                ) as engine,
-                engine.snapshot() as snapshot,
-            ):
+            with seen(pin.path, self._options) as snapshot:
                 self._keys |= document_pages.first_and_last_keys(snapshot, self._tables(snapshot))
                 for keys, bodies in take(pin, snapshot, min(each, self._options.sampling_size)):
                     self._keys.update(keys)
@@ -270,12 +263,7 @@ def table_of(options: Options, pins: Iterable[Pin]) -> str:
     """
     names: set[str] = set()
     for pin in pins:
-        with (
-            exports.opened(
-                pin.path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
-            ) as engine,
-            engine.snapshot() as snapshot,
-        ):
+        with seen(pin.path, options) as snapshot:
             seq = seq_as_of(options, pin, snapshot)
             found = {info.name for info in snapshot.catalogue.by_id.values()}
             names |= {name for name in found if snapshot.catalogue.at(name, seq) is not None}

@@ -17,6 +17,7 @@ from pyspark.sql import types as spark
 from reactdb.errors import HistoryDiverged, InvalidOption
 from reactdb.spark.columns import Struct, arrow_schema, check_type, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
+from reactdb.spark.fleet import opened, seen
 from reactdb.spark.keys import key_values
 from reactdb.spark.lookup import Condition, Lookup
 from reactdb.spark.options import Options
@@ -59,12 +60,7 @@ class DocumentPlan:
         )
         slices: list[DocumentSlice] = []
         for pin in self._pins:
-            with (
-                exports.opened(
-                    pin.path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
-                ) as engine,
-                engine.snapshot() as snapshot,
-            ):
+            with seen(pin.path, options) as snapshot:
                 slices += self._slices(pin, snapshot, most)
         return packed(slices, most)
 
@@ -143,9 +139,7 @@ class DocumentRows:
             yield from self._slice(part)
 
     def _slice(self, part: DocumentSlice) -> Iterator[Any]:
-        with exports.opened(
-            part.path, busy_timeout_s=self.options.busy_timeout_s, allow_network=self.options.allow_network
-        ) as engine:
+        with opened(part.path, self.options) as engine:
             start: bytes | None = part.start
             while start is not None:
                 with without_collector():

@@ -30,6 +30,7 @@ from reactdb.errors import CannotOpen, HistoryLost, InvalidOption, word
 from reactdb.spark import fleet
 from reactdb.spark.change_plan import since_of, slice_of, splits_of
 from reactdb.spark.changes import ChangeRows
+from reactdb.spark.fleet import opened
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice, Split
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
@@ -204,12 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
         # Opened anew each time: a file that was replaced shows, and nothing stays open while a query idles.
-        with (
-            exports.opened(
-                path, busy_timeout_s=self.options.busy_timeout_s, allow_network=self.options.allow_network
-            ) as engine,
-            engine.snapshot() as snapshot,
-        ):
+        with opened(path, self.options) as engine, engine.snapshot() as snapshot:
             yield engine, snapshot
 
     # -----------------------------------------------------------------------------------------------------------
