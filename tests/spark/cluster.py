@@ -22,7 +22,7 @@ import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
 # What executors must have installed; the package itself is shipped to them.
-NEEDED_BY_EXECUTORS = ("pyspark", "py4j", "pyarrow", "msgpack", "numpy")
+NEEDED_BY_EXECUTORS = ("pyspark", "py4j", "pyarrow", "msgpack")
 START_S = 60.0
 END_S = 10.0
 
