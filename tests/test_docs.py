@@ -190,6 +190,18 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
             spark_check()
         except SparkUnavailable as missing:
             pytest.skip(str(missing))
+        # By itself: paths are those of the folder in which a session began, and one may be running here.
+        program = "import sys, pathlib, test_docs; test_docs.run_page(pathlib.Path(sys.argv[1]), pathlib.Path.cwd())"
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(page)],
+            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert 0 == done.returncode, done.stdout + done.stderr
+        return
 
     run_page(page, tmp_path)
 
