@@ -210,8 +210,9 @@ def make(folder: Path) -> None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 return
-            except FileNotFoundError:
-                # Another job was the last to stage there, and has removed the folder above between our two steps.
+            except (FileNotFoundError, FileExistsError):
+                # Another job was the last to stage there, and has removed the folder above: between our two steps, or
+                # between our being told that it is there and looking whether it is a folder.
                 if attempt + 1 == MAKE_ATTEMPTS:
                     raise
     except OSError as error:
