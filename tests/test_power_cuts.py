@@ -245,6 +245,48 @@ class TestFlushes:
         with reactdb.connect(path, read_only=True) as after:
             assert 2 == after.table("games").count().run()
 
+    @pytest.mark.parametrize("is_exclusive", [False, True])
+    def test_what_was_closed_in_doubt_is_made_sure_of_by_whoever_opens_it_next(
+        self, path, monkeypatch, is_exclusive
+    ):
+        def fail(file: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        database = reactdb.connect(path, durability="soft", exclusive=is_exclusive)
+        database.table_create("games").insert({"id": 1})
+        engine_writer = database._engine._writer
+        assert engine_writer is not None
+        engine_writer.doubt(flush_error())
+        written = []
+        with monkeypatch.context() as patch:
+            patch.setattr(reflush, "write_again", fail)
+            database.close()
+            with pytest.raises(reactdb.StorageError, match=r"^open: .* an earlier flush has failed"):
+                reactdb.connect(path, busy_timeout=0)
+        real = reflush.write_again
+        monkeypatch.setattr(reflush, "write_again", lambda file: (written.append(file), real(file)))
+
+        with reactdb.connect(path, busy_timeout=0, exclusive=is_exclusive) as again:
+            assert 1 == again.table("games").count().run()
+        reactdb.connect(path).close()
+        assert 1 == len(written)
+
+    def test_what_was_closed_in_doubt_is_no_concern_of_another_file_at_its_place(self, path, monkeypatch):
+        def fail(file: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(reflush, "write_again", fail)
+        database = reactdb.connect(path, durability="soft", exclusive=True)
+        engine_writer = database._engine._writer
+        assert engine_writer is not None
+        engine_writer.doubt(flush_error())
+        database.close()
+        for suffix in ("", "-wal"):
+            os.rename(path + suffix, path + "-kept" + suffix)
+
+        with reactdb.connect(path, busy_timeout=0) as new:
+            assert [] == new.table_list()
+
     def test_after_a_commit_that_may_be_there_or_not_another_epoch_begins(self, path, monkeypatch):
         """Should a power cut bring it back, its position is not the one that is given out next."""
         with reactdb.connect(path) as database:
