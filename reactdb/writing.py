@@ -66,7 +66,7 @@ def check_return_changes(return_changes: object) -> None:
     """Raises: InvalidOption."""
     if not isinstance(return_changes, bool) and not is_one_of(return_changes, ("always",)):
         raise InvalidOption(
-            f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`)."
+            f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`.)"
         )
 
 
@@ -176,7 +176,7 @@ def as_dict(document: Any) -> dict[str, Any]:
         elif isinstance(document, Mapping):
             found = dict(document)
         else:
-            raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
+            raise InvalidDocument(not_an_object(document))
     except ReactDBError:
         raise
     except Exception as error:

@@ -227,3 +227,49 @@ def test_an_unknown_workload_is_refused_in_one_line() -> None:
 
     assert ended.returncode == 2
     assert "there is no workload 'W99'" in ended.stderr
+
+
+def test_workloads_and_peers_may_be_named_one_by_one_and_in_any_capitalisation() -> None:
+    listed = run("--list", "--workload", "w10", "--workload", "Scan", "W12-Open").stdout
+
+    assert ["W10-get", "W10-range", "W12-open", "W12-open-million", "scan"] == [
+        line.split()[0] for line in listed.split("\n\n")[0].splitlines()
+    ]
+    assert 0 == run("--list", "--peer", "Raw", "--peer", "REACTDB").returncode
+
+
+def test_json_without_a_file_is_standard_output(
+    quick: tuple[str, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = quick
+    file = tmp_path / "figures.json"
+    file.write_text(json.dumps(found))
+
+    for options in (["--json"], ["--json", "-"]):
+        assert 0 == main(["--from", str(file), *options])
+        assert found["workloads"] == json.loads(capsys.readouterr().out)["workloads"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--json", "nowhere/figures.json"], "--json cannot write nowhere/figures.json"),
+        (["--from", "nothing.json"], "--from cannot read nothing.json: No such file or directory"),
+        (["--from", "README.md"], "--from takes files that --json wrote"),
+        (["--others", "0"], "--others is a number from 1"),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_is_measured(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("# not figures")
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert 2 == ended.value.code
+    assert words in capsys.readouterr().err

@@ -29,6 +29,7 @@ from reactdb.database import Database
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
 from reactdb.spark import staging
 from reactdb.spark.handles import lingering
+from reactdb.spark.options import UPSERT
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
 from reactdb.store import files
@@ -49,6 +50,7 @@ NAMES = (
     "table",
     "primaryKey",
     "conflict",
+    "mode",
     "nulls",
     "uuidFields",
     "deleteField",
@@ -107,6 +109,10 @@ class WriteOptions:
             raise InvalidOption(
                 f"unknown option {word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
             )
+        # `mode=upsert` is conflict=replace by a name that Spark's own `.mode()` does not let through.
+        is_upsert = "mode" in found and one_of(found, "mode", (UPSERT,))
+        if is_upsert and found.setdefault("conflict", "replace").lower() != "replace":
+            raise InvalidOption(f"mode={UPSERT} means conflict=replace: leave one of them out")
         path, table = found.get("path"), found.get("table")
         if not path:
             raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
@@ -151,7 +157,7 @@ def number(options: Mapping[str, str], name: str, default: float, most: float) -
     except ValueError:
         found = -1.0
     if not 0 <= found <= most:
-        raise InvalidOption(f"{name} is a number from 0 to {most:g}, not {shown(options[name.lower()])}")
+        raise InvalidOption(f"{name} is a number from 0 to {int(most)}, not {shown(options[name.lower()])}")
     return found
 
 
