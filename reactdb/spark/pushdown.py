@@ -14,6 +14,10 @@ must be exact for every row. What is not taken is handed back. Some do both: the
 What the last two of each go by is in `lookup`. A null passes no comparison, and what is taken exactly is never null.
 `IsNotNull` of those is taken with them.
 
+Spark 4.3 keeps what came of a filter with the DataFrame that was loaded, for whoever reads that next: with another filter in the
+same query, or with none, when it does not even ask. A source cannot notice. So a read takes filters only where option `pushdown`
+says that each `load()` is filtered once.
+
 Rule of this file: it is safe to take nothing.
 """
 

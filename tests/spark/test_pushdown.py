@@ -9,11 +9,12 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from math import inf, nan
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import reactdb
@@ -156,7 +157,7 @@ def rows(
     path: Path, schema: str, filters: Sequence[ds.Filter], **options: str
 ) -> tuple[list[dict[str, Any]], int]:
     """(the rows that pass, read with the filters pushed; how many were read)."""
-    source = ReactdbSource({"path": str(path), "mode": "PERMISSIVE", **options})
+    source = ReactdbSource({"path": str(path), "mode": "PERMISSIVE", "pushdown": "true", **options})
     reader = source.reader(struct_of(schema))
     rest = list(reader.pushFilters(list(filters)))
     found = [
@@ -192,73 +193,84 @@ def sortable(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@st.composite
-def filters_on(draw: st.DrawFn, attributes: dict[tuple[str, ...], str]) -> list[Any]:
+def some_filters(chance: Random, attributes: dict[tuple[str, ...], str]) -> list[Any]:
+    """One to three of them, of which all must hold."""
     found: list[Any] = []
-    for _ in range(draw(st.integers(1, 3))):
-        attribute = draw(st.sampled_from(sorted(attributes)))
-        literals = st.sampled_from(LITERALS[attributes[attribute]])
-        kind = draw(st.sampled_from([*COMPARISONS, ds.In, ds.StringStartsWith]))
+    for _ in range(chance.choice([1, 1, 1, 2, 3])):
+        attribute = chance.choice(sorted(attributes))
+        literals = LITERALS[attributes[attribute]]
+        kind = chance.choice([*COMPARISONS, ds.In, ds.StringStartsWith])
         if kind is ds.In:
-            found.append(ds.In(attribute, tuple(draw(st.lists(literals, min_size=1, max_size=4)))))
-        elif kind is ds.StringStartsWith and attributes[attribute] != "string":
-            continue
-        else:
-            found.append(kind(attribute, draw(literals)))
+            found.append(ds.In(attribute, tuple(chance.choices(literals, k=chance.randint(1, 4)))))
+        elif kind is not ds.StringStartsWith or attributes[attribute] == "string":
+            found.append(kind(attribute, chance.choice(literals)))
     return found
+
+
+def some_documents(chance: Random, most: int) -> list[tuple[Any, Any, Any]]:
+    return [
+        (chance.choice(KEYS), chance.choice(VALUES), chance.choice([*VALUES, "none"]))
+        for _ in range(chance.randint(0, most))
+    ]
+
+
+def some_later(chance: Random) -> list[tuple[Any, Any, Any]]:
+    return [
+        (chance.choice(KEYS), chance.choice([*VALUES, *["delete"] * 20]), chance.choice(VALUES))
+        for _ in range(chance.randint(0, 8))
+    ]
 
 
 def identity(found: list[dict[str, Any]]) -> list[str]:
     return sorted(map(repr, found))
 
 
-ENTRIES = st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES), st.sampled_from([*VALUES, "none"]))
-LATER = st.tuples(st.sampled_from(KEYS), st.sampled_from([*VALUES, "delete"]), st.sampled_from(VALUES))
+# One number, from which all the rest follows: a file takes longer to make than a hundred questions to it.
+SEEDS = st.integers(0, 2**32)
 
 
-@given(st.data())
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_pushing_filters_down_loses_no_document(data):
+@given(SEEDS)
+@settings(deadline=None, max_examples=30)
+def test_pushing_filters_down_loses_no_document(seed):
     """Whatever is stored, and whatever the schema says of it: the same rows as when everything is read."""
-    documents = data.draw(st.lists(ENTRIES, max_size=30))
-    later = data.draw(st.lists(LATER, max_size=5))
-    types = [data.draw(st.sampled_from(sorted(SIMPLE))) for _ in range(3)]
-    filters = data.draw(filters_on({("id",): types[0], ("n",): types[1], ("a", "b"): types[2]}))
-    strict = data.draw(st.sampled_from(["true", "false"]))
-    schema = f"id {types[0]}, n {types[1]}, a struct<b:{types[2]}>"
+    chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
-        seq = make(path, documents, later)
-        options = {"table": "games", "strictFields": strict}
-        if data.draw(st.booleans()):
-            options["asOf"] = str(seq)
+        seq = make(path, some_documents(chance, 60), some_later(chance))
+        for _ in range(4):
+            types = [chance.choice(["string", *SIMPLE]) for _ in range(3)]
+            schema = f"id {types[0]}, n {types[1]}, a struct<b:{types[2]}>"
+            options = {"table": "games", "strictFields": chance.choice(["true", "false"])}
+            if chance.random() < 0.5:
+                options["asOf"] = str(seq)
+            everything, _ = rows(path, schema, [], **options)
+            for _ in range(10):
+                filters = some_filters(chance, {("id",): types[0], ("n",): types[1], ("a", "b"): types[2]})
+                wanted = [each for each in everything if all(passes(each, one) for one in filters)]
 
-        everything, _ = rows(path, schema, [], **options)
-        found, _ = rows(path, schema, filters, **options)
+                found, _ = rows(path, schema, filters, **options)
 
-        assert identity(
-            [each for each in everything if all(passes(each, one) for one in filters)]
-        ) == identity(found)
+                assert identity(wanted) == identity(found), filters
 
 
-@given(st.data())
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_pushing_filters_down_loses_no_change_of_a_key(data):
-    documents = data.draw(st.lists(ENTRIES, max_size=20))
-    later = data.draw(st.lists(LATER, max_size=5))
-    type_ = data.draw(st.sampled_from(sorted(SIMPLE)))
-    filters = data.draw(filters_on({("key",): type_}))
+@given(SEEDS)
+@settings(deadline=None, max_examples=30)
+def test_pushing_filters_down_loses_no_change_of_a_key(seed):
+    chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
-        make(path, documents, later)
-        schema = f"seq bigint, key {type_}"
+        make(path, some_documents(chance, 40), some_later(chance))
+        for _ in range(4):
+            type_ = chance.choice(["string", *SIMPLE])
+            schema = f"seq bigint, key {type_}"
+            everything, _ = rows(path, schema, [], read="changes")
+            for _ in range(10):
+                filters = some_filters(chance, {("key",): type_})
+                wanted = [each for each in everything if all(passes(each, one) for one in filters)]
 
-        everything, _ = rows(path, schema, [], read="changes")
-        found, _ = rows(path, schema, filters, read="changes")
+                found, _ = rows(path, schema, filters, read="changes")
 
-        assert identity(
-            [each for each in everything if all(passes(each, one) for one in filters)]
-        ) == identity(found)
+                assert identity(wanted) == identity(found), filters
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +323,7 @@ SCHEMA = "id string, price decimal(38,18), address struct<city:string,turn:bigin
 @pytest.mark.parametrize("strict", ["true", "false"])
 def test_text_ranges_prefixes_and_fields_inside_of_others_read_less(path, filters, is_read, count, strict):
     if count is None:
-        source = ReactdbSource({"path": str(path), "table": "games"})
+        source = ReactdbSource({"path": str(path), "table": "games", "pushdown": "true"})
         assert filters == list(source.reader(struct_of(SCHEMA)).pushFilters(filters))
         return
     found, read = rows(path, SCHEMA, filters, table="games", strictFields=strict)
@@ -384,7 +396,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_filter_on_the_file_takes_whole_files_out_of_the_plan(folder, read, make_filter, files):
-    options = {"path": str(folder), "read": read, "partitionBytes": "1k"}
+    options = {"path": str(folder), "read": read, "partitionBytes": "1k", "pushdown": "true"}
     reader = ReactdbSource(options).reader(struct_of("_source string"))
 
     assert [] == list(reader.pushFilters([make_filter(folder)]))
@@ -398,7 +410,9 @@ def test_a_filter_on_the_file_takes_whole_files_out_of_the_plan(folder, read, ma
     [ds.EqualTo(("_source",), None), ds.Not(ds.In(("_source",), ("a", None))), ds.EqualTo(("other",), "a")],
 )
 def test_a_filter_on_the_file_that_is_not_understood_is_left_to_spark(folder, given):
-    reader = ReactdbSource({"path": str(folder)}).reader(struct_of("_source string, other string"))
+    reader = ReactdbSource({"path": str(folder), "pushdown": "true"}).reader(
+        struct_of("_source string, other string")
+    )
 
     assert [given] == list(reader.pushFilters([given]))
     assert 3 == len([part for split in reader.partitions() for part in split.slices])  # type: ignore[attr-defined]
@@ -406,7 +420,7 @@ def test_a_filter_on_the_file_that_is_not_understood_is_left_to_spark(folder, gi
 
 def test_a_column_of_files_with_a_collation_is_left_to_spark(folder):
     schema = t.StructType([t.StructField("_source", t.StringType("UTF8_LCASE"))])
-    reader = ReactdbSource({"path": str(folder)}).reader(schema)
+    reader = ReactdbSource({"path": str(folder), "pushdown": "true"}).reader(schema)
     given = ds.EqualTo(("_source",), f"{folder}/A.DB")
 
     assert [given] == list(reader.pushFilters([given]))
@@ -473,52 +487,45 @@ def counted(frame: Any) -> tuple[list[Any], int]:
 FIELDS = {("id",): "string", ("n",): "double", ("a", "b"): "string"}
 
 
-@given(
-    st.lists(ENTRIES, min_size=30, max_size=60),
-    st.lists(filters_on(FIELDS), min_size=8, max_size=8),
-    st.sampled_from(["true", "false"]),
-)
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-def test_spark_answers_the_same_with_and_without_pushing_down(spark, documents, filters, strict):
+@given(SEEDS, st.sampled_from(["true", "false"]))
+@settings(max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_spark_answers_the_same_with_and_without_pushing_down(spark, seed, strict):
+    chance = Random(seed)
+    documents = some_documents(chance, 100)
+    texts = [" AND ".join(map(sql, some_filters(chance, FIELDS))) or "true" for _ in range(5)]
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "a.db"
-        make(file, documents, [])
-        wanted = {number: " AND ".join(map(sql, each)) or "true" for number, each in enumerate(filters)}
+        file = str(Path(folder) / "a.db")
+        make(Path(file), documents, [])
+        reader = spark.read.format("reactdb").schema("id string, n double, a struct<b:string>")
+        reader = reader.options(table="games", mode="PERMISSIVE", strictFields=strict)
+        row_text = "to_json(struct(*)) AS text"
 
-        def answers(pushdown: str) -> list[tuple[int, str]]:
-            reader = spark.read.format("reactdb").schema("id string, n double, a struct<b:string>")
-            frame = reader.options(
-                table="games", mode="PERMISSIVE", strictFields=strict, pushdown=pushdown
-            ).load(str(file))
-            found = None
-            for number, text in wanted.items():
-                part = frame.where(text).selectExpr(f"{number} AS number", "to_json(struct(*)) AS text")
-                found = part if found is None else found.unionAll(part)
-            assert found is not None
-            return sorted((each.number, each.text) for each in found.collect())
+        asked = reader.load(file).selectExpr(row_text, *(f"{text} AS f{n}" for n, text in enumerate(texts)))
+        wanted = [(n, each.text) for each in asked.collect() for n in range(len(texts)) if each[f"f{n}"]]
+        pushed: Any = None
+        for n, text in enumerate(texts):
+            # Of each its own, because Spark keeps what came of a filter.
+            part = reader.option("pushdown", "true").load(file).where(text).selectExpr(f"{n} AS n", row_text)
+            pushed = part if pushed is None else pushed.unionAll(part)
 
-        assert answers("false") == answers("true")
+        assert sorted(wanted) == sorted((each.n, each.text) for each in pushed.collect())
 
 
 def test_spark_reads_fewer_rows(spark, path):
-    frame = spark.read.format("reactdb").schema(SCHEMA).option("table", "games").load(str(path))
-    changes = (
-        spark.read.format("reactdb")
-        .schema("seq bigint, key string")
-        .option("read", "changes")
-        .load(str(path))
-    )
+    documents = spark.read.format("reactdb").schema(SCHEMA).options(table="games", pushdown="true")
+    changes = spark.read.format("reactdb").schema("seq bigint, key string")
+    changes = changes.options(read="changes", pushdown="true")
 
-    read = {
-        text: tuple(len(found) if isinstance(found, list) else found for found in counted(each.where(text)))
-        for each, text in (
-            (frame, "address.turn = 1"),
-            (frame, "id LIKE 'k99%'"),
-            (frame, "address.city = 'city 07'"),
-            (frame, "address.city >= 'city 48' AND address.turn = 1"),
-            (changes, "key LIKE 'k99%' AND seq > 1000"),
-        )
-    }
+    read = {}
+    for reader, text in (
+        (documents, "address.turn = 1"),
+        (documents, "id LIKE 'k99%'"),
+        (documents, "address.city = 'city 07'"),
+        (documents, "address.city >= 'city 48' AND address.turn = 1"),
+        (changes, "key LIKE 'k99%' AND seq > 1000"),
+    ):
+        found, count = counted(reader.load(str(path)).where(text))
+        read[text] = (len(found), count)
 
     assert {
         "address.turn = 1": (1000, 1000),
@@ -527,3 +534,12 @@ def test_spark_reads_fewer_rows(spark, path):
         "address.city >= 'city 48' AND address.turn = 1": (40, 40),
         "key LIKE 'k99%' AND seq > 1000": (10, 10),
     } == read
+
+
+def test_a_filter_takes_no_rows_from_what_else_is_read_of_the_same_data_frame(spark, path):
+    """Spark keeps what came of a filter with the DataFrame, so unless it is asked for none is taken."""
+    frame = spark.read.format("reactdb").schema(SCHEMA).option("table", "games").load(str(path))
+
+    assert 10 == frame.where("id LIKE 'k99%'").count()
+    assert 1000 == frame.count()
+    assert 11 == frame.where("id LIKE 'k99%'").union(frame.where("id = 'k000'")).count()
