@@ -341,7 +341,9 @@ def test_spark_streams_whole_documents_and_deletes(spark, tmp_path):
 def test_spark_tells_what_is_no_document_in_one_sentence(spark, tmp_path):
     frame = spark.sql("SELECT '{\"id\": 1,}' AS value")
 
-    with pytest.raises(Exception, match=r"InvalidDocument: document: column value: '\{\"id\": 1,\}' is not JSON"):
+    with pytest.raises(
+        Exception, match=r"InvalidDocument: document: column value: '\{\"id\": 1,\}' is not JSON"
+    ):
         frame.write.format("reactdb").options(table="games", document="json").mode("append").save(
             str(tmp_path / "a.db")
         )
