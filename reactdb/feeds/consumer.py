@@ -229,6 +229,20 @@ class PushConsumer(BaseConsumer):
 
     def run(self) -> None:
         """Called by the hub when there is something to tell: here and now, or at the scheduler's time and place."""
+        on_next, members = self._on_next, self.members
+        if self._is_told_by_one_hub and on_next is not None and len(members) == 1 and self.error is None:
+            (member,) = members
+            if not member.path:
+                # Nearly always: one feed, one function. It tells all there is to tell, or leaves the rest to us.
+                try:
+                    if member.hand_out(on_next, EVENTS_IN_A_TURN):
+                        return
+                except Exception as error:
+                    self._broken(error, is_observers=True)
+                    return
+                except BaseException:
+                    self._interrupt()
+                    raise
         if self._scheduler is None:
             self._tell()
         elif not self._is_scheduled:

@@ -78,6 +78,9 @@ def _plain(delta: AnyDelta) -> Event | None:
             return None
         if delta.group is not None:
             return {"group": delta.group[0], "old_val": delta.old_val, "new_val": delta.new_val}
+    elif delta.old_bytes is None:
+        # An insert; to ask for the document before would be a call.
+        return {"old_val": None, "new_val": delta.new_val}
     return {"old_val": delta.old_val, "new_val": delta.new_val}
 
 

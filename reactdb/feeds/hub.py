@@ -16,11 +16,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from reactdb.change import Commit
+from reactdb.change import Change, Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError, UsageError
 from reactdb.feeds.beginning import Later, initial_events, provide_result
 from reactdb.feeds.compiler import Plan
@@ -71,6 +71,8 @@ class FeedHub:
         self._is_busy = False
         # The node that is being advanced.
         self._current: Node | None = None
+        # Anybody listens: commits are not put together for nobody.
+        self.is_active = False
         self.teller = Teller()
         # Somebody has something to tell, at the next drain.
         self.is_ready = self.teller.is_ready
@@ -82,11 +84,6 @@ class FeedHub:
 
     # -----------------------------------------------------------------------------------------------------------
     # The engine's listener
-
-    @property
-    def is_active(self) -> bool:
-        """Whether anybody listens."""
-        return bool(self._nodes)
 
     def route(self, commit: Commit) -> None:
         """Advance the views that the commit concerns, change by change.
@@ -110,7 +107,8 @@ class FeedHub:
                     interrupt = error
                     self._broke_off(commit, error)
         finally:
-            state.close()
+            if state.stack is not None:
+                state.close()
             self._is_busy = False
             if self._forgotten:
                 self._sweep()
@@ -119,8 +117,14 @@ class FeedHub:
 
     def _advance(self, commit: Commit, state: StateAt) -> None:
         """May be called again after it broke off: a view that has taken a change in does not hear of it again."""
+        changes = commit.changes
+        if len(changes) > 1:
+            nodes = self._router.find_whole(changes)
+            if nodes is not None and all(node.is_verbatim for node in nodes):
+                self._pass_on(changes, nodes)
+                changes = ()
         find = self._router.find
-        for change in commit.changes:
+        for change in changes:
             seq = change.seq
             for node in find(change):
                 # Found twice, or seeded with this change.
@@ -134,6 +138,19 @@ class FeedHub:
                 self._current = None
         if commit.dropped_tables or commit.dropped_indexes:
             self._abort_dropped(commit)
+
+    def _pass_on(self, changes: Sequence[Change], nodes: Sequence[Node]) -> None:
+        """A whole commit to those to whom each change of it is told as it is."""
+        last = changes[-1].seq
+        for node in nodes:
+            if node.seq >= last:
+                continue
+            told = changes if node.seq < changes[0].seq else [one for one in changes if one.seq > node.seq]
+            self._current = node
+            node.seq = last
+            if not node.offer_all(told):
+                self._spill(node)
+            self._current = None
 
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced: it is in an unknown state, and must not go on as if it were not.
@@ -308,6 +325,8 @@ class FeedHub:
         node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0)
         if not self._nodes:
             self.engine.begin_listening(snapshot.seq)
+        # First: Ctrl-C may strike, and to be told for nobody does no harm.
+        self.is_active = True
         self._nodes[plan.key] = node
         self._router.add(node, view.routes())
         return node
@@ -332,6 +351,7 @@ class FeedHub:
             if not self._nodes:
                 # A dict keeps the room that it once had.
                 self._nodes.clear()
+                self.is_active = False
             self._router.remove(node, node.view.routes())
 
     @contextmanager
@@ -450,7 +470,7 @@ class FeedHub:
     def drain(self) -> None:
         """Tell all that is ready. Inside a transaction nothing is told: what subscribers write would become a part of it."""
         teller = self.teller
-        if teller.has_work:
+        if teller.ready:
             if self.engine.current_transaction() is not None:
                 return
             teller.drain()

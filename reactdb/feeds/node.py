@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from reactdb.change import Change
 from reactdb.feeds.chain import Chain
 from reactdb.feeds.events import Render
 from reactdb.feeds.fan import Fan
@@ -24,14 +25,16 @@ class Node:
     Attributes:
         key: What equal queries have in common.
         seq: The newest change that the view has taken in, or was seeded with.
+        is_verbatim: Each change that it hears of is told as it is.
     """
 
-    __slots__ = ("_one", "_others", "_shared", "key", "seq", "view")
+    __slots__ = ("_one", "_others", "_shared", "is_verbatim", "key", "seq", "view")
 
     def __init__(self, key: Hashable, view: View, seq: int) -> None:
         self.key = key
         self.view = view
         self.seq = seq
+        self.is_verbatim: bool = getattr(view, "is_verbatim", False)
         # A dict for it would take more room than the subscription.
         self._one: Subscription | None = None
         self._others: dict[Subscription, None] | None = None
@@ -66,6 +69,26 @@ class Node:
         if self._shared:
             took &= self._publish(deltas)
         return took
+
+    def offer_all(self, changes: Sequence[Change]) -> bool:
+        """Tell all of them these changes of one commit, as if by `offer` one after the other. False: not all could take it."""
+        took = True
+        if self._one is not None:
+            took = self._offer_all_to(self._one, changes)
+        if self._others:
+            self._share_settled(changes[0].seq)
+            for subscription in self._others:
+                took &= self._offer_all_to(subscription, changes)
+        if self._shared:
+            took &= self._publish(changes)
+        return took
+
+    @staticmethod
+    def _offer_all_to(subscription: Subscription, changes: Sequence[Change]) -> bool:
+        try:
+            return subscription.offer_all(changes)
+        except Exception as error:
+            return subscription.fail(error)
 
     def _publish(self, deltas: Sequence[AnyDelta]) -> bool:
         took = True

@@ -100,10 +100,12 @@ class Lane(Generic[T]):
 class TableRoutes(Generic[T]):
     """The routes of one table."""
 
-    __slots__ = ("all", "lanes")
+    __slots__ = ("all", "lanes", "listed")
 
     def __init__(self) -> None:
         self.all: dict[T, None] = {}
+        # The same as a list, which nobody changes; None where it has to be made anew.
+        self.listed: list[T] | None = None
         # None is the axis of the primary key.
         self.lanes: dict[Axis | None, Lane[T]] = {}
 
@@ -111,7 +113,25 @@ class TableRoutes(Generic[T]):
     def is_empty(self) -> bool:
         return not self.all and not self.lanes
 
+    def add(self, item: T) -> None:
+        """To those who hear of every change."""
+        self.all[item] = None
+        self.listed = None
+
+    def remove(self, item: T) -> None:
+        """Undo `add`."""
+        self.all.pop(item, None)
+        self.listed = None
+
+    def everybody(self) -> list[T]:
+        """Who hears of every change. Not to be changed."""
+        listed = self.listed
+        if listed is None:
+            listed = self.listed = [*self.all]
+        return listed
+
     def find(self, change: Change) -> list[T]:
+        """Whom the change may concern, in a list of the caller's own."""
         found = [*self.all]
         for axis, lane in self.lanes.items():
             try:
@@ -143,12 +163,27 @@ class Router(Generic[T]):
         self._tokens: dict[tuple[T, Route], int] = {}
 
     def find(self, change: Change) -> list[T]:
-        """Whom the change may concern; some perhaps twice."""
+        """Whom the change may concern; some perhaps twice. Not to be changed."""
         table = self._tables.get(change.table_id)
-        found = [] if table is None else table.find(change)
+        if table is None:
+            return [*self._everything]
+        if not table.lanes and not self._everything:
+            return table.listed or table.everybody()
+        found = table.find(change)
         if self._everything:
             found += self._everything
         return found
+
+    def find_whole(self, changes: Sequence[Change]) -> list[T] | None:
+        """Whom all of these concern, where they are of one table and nobody looks at what is in them; None elsewhere."""
+        table_id = changes[0].table_id
+        table = self._tables.get(table_id)
+        if table is None or table.lanes or self._everything:
+            return None
+        for change in changes:
+            if change.table_id != table_id:
+                return None
+        return table.everybody()
 
     def add(self, item: T, routes: Sequence[Route]) -> None:
         for route in routes:
@@ -157,7 +192,7 @@ class Router(Generic[T]):
                 continue
             table = self._tables.setdefault(route.table_id, TableRoutes())
             if isinstance(route, WholeTable):
-                table.all[item] = None
+                table.add(item)
             elif isinstance(route, OneKey):
                 table.lane(None).values.add(route.key, item)
             elif isinstance(route, OneValue):
@@ -178,7 +213,7 @@ class Router(Generic[T]):
             if table is None:
                 continue
             if isinstance(route, WholeTable):
-                table.all.pop(item, None)
+                table.remove(item)
             else:
                 self._remove_from_lane(table, item, route)
             if table.is_empty:

@@ -24,7 +24,7 @@ from reactdb.store.walk import Page
 class SelectView:
     """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come."""
 
-    __slots__ = ("is_ordered", "pipeline", "source")
+    __slots__ = ("is_ordered", "is_verbatim", "pipeline", "source")
 
     kind = "range"
     is_stateful = False
@@ -35,6 +35,8 @@ class SelectView:
         self.source = source
         self.pipeline = pipeline
         self.is_ordered = is_ordered
+        # Each change of the table is told as it is.
+        self.is_verbatim = source.is_everything and pipeline.is_identity
 
     def tables(self) -> Sequence[TableInfo]:
         return (self.source.table,)
@@ -76,7 +78,7 @@ class SelectView:
         source, pipeline = self.source, self.pipeline
         if change.table_id != source.table.id:
             return ()
-        if source.is_everything and pipeline.is_identity:
+        if self.is_verbatim:
             return (change,)
         old = self._values(change.key_bytes, change, is_new=False)
         new = self._values(change.key_bytes, change, is_new=True)

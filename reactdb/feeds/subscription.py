@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
@@ -148,9 +149,17 @@ class Subscription(Standing):
         queue, options = self._queue, self.request.options
         assert queue is not None
         if options.squash_s is None and not options.include_offsets:
-            # What will not be told must neither fill the queue nor be counted.
-            deltas = without_moves(deltas)
-            if not deltas:
+            if type(deltas[0]) is not Change:
+                # What will not be told must neither fill the queue nor be counted.
+                deltas = without_moves(deltas)
+                if not deltas:
+                    return True
+            if options.on_overflow == "drop" and self.end is None:
+                # Most feeds.
+                queue.add(deltas)
+                if not self.is_woken:
+                    self.is_woken = True
+                    self.consumer.wake(self)
                 return True
         if self.end is not None:
             if isinstance(self.end, FeedOverflow):
@@ -169,6 +178,14 @@ class Subscription(Standing):
             queue.add(deltas)
         self.wake()
         return True
+
+    def offer_all(self, changes: Sequence[Change]) -> bool:
+        """Take in what these changes of one commit do, each of which is its own delta. False: as `offer`."""
+        assert self._queue is not None
+        if changes[0].seq > self.since and self._queue.has_room(changes):
+            return self.offer(changes, changes[-1].seq)
+        # Where not all have room it matters which of them comes when. Who has left is not told of the rest.
+        return all(self.offer((change,), change.seq) for change in changes)
 
     @property
     def may_share(self) -> bool:
@@ -265,6 +282,52 @@ class Subscription(Standing):
             # A filter or a map failed for an initial value.
             self.end = error
             return ENDED
+
+    def hand_out(self, tell: Callable[[Event], object], most: int) -> bool:
+        """Tell what is queued, as long as there is nothing else to say. False: `poll` knows how it goes on.
+
+        The same as `poll` again and again, written out for speed: most feeds have one listener, who is called with one event.
+
+        Args:
+            most: Events after which others get their turn.
+        """
+        queue = self._queue
+        if (
+            type(queue) is not FeedQueue
+            or self._opening is not None
+            or self.is_closed
+            or not self._is_prepared
+            or self._is_spilled
+            or self.reader is not None
+        ):
+            return False
+        # Whoever adds from now on wakes.
+        self.is_woken = False
+        held, render = queue.held, self._render
+        while held and queue.dropped == self._dropped_told:
+            try:
+                delta = held.popleft()
+            except IndexError:
+                # Dropped just now.
+                return False
+            self._taken = delta.seq
+            try:
+                event = render(delta)
+            except Exception:
+                # It cannot be decoded: that is how the feed ends.
+                held.appendleft(delta)
+                return False
+            if event is not None:
+                self._told += 1
+                tell(event)
+                if self.is_closed:
+                    return True
+                most -= 1
+                if most <= 0:
+                    break
+        if held:
+            return False
+        return self.end is None and queue.dropped == self._dropped_told and not self._is_spilled
 
     def _next_event(self) -> Any:
         if not self._is_prepared:

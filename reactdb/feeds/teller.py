@@ -24,24 +24,24 @@ class Told(Protocol):
 
 
 class Teller:
-    """See the head of this file. Thread safety: any thread; a deque needs no lock."""
+    """See the head of this file. Thread safety: any thread; a deque needs no lock.
 
-    __slots__ = ("_claim", "_ready", "is_ready")
+    Attributes:
+        ready: The line.
+    """
+
+    __slots__ = ("_claim", "is_ready", "ready")
 
     def __init__(self) -> None:
-        self._ready: deque[Told] = deque()
+        self.ready: deque[Told] = deque()
         self._claim = Claim()
         # It has something to tell, at the next drain.
-        self.is_ready = self._ready.append
-
-    @property
-    def has_work(self) -> bool:
-        return bool(self._ready)
+        self.is_ready = self.ready.append
 
     def drain(self) -> None:
         """Tell all that is ready. Returns at once where somebody is telling already, this thread or another: it will be told
         there."""
-        ready = self._ready
+        ready = self.ready
         while ready:
             mine = threading.Lock()
             with mine:
@@ -57,4 +57,4 @@ class Teller:
     def abandon(self) -> None:
         """In a forked child: nobody is told."""
         self._claim = Claim()
-        self._ready.clear()
+        self.ready.clear()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
 from reactdb.change import Commit
@@ -22,6 +23,8 @@ from reactdb.store.transaction import WriteTransaction
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
+
+NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
 
 class CommitListener(Protocol):
@@ -82,7 +85,7 @@ class Publisher:
     @property
     def is_routing(self) -> bool:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
-        return self._routing is not None and self._routing == threading.get_ident()
+        return self._routing is not None and self._routing == get_ident()
 
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
@@ -91,15 +94,19 @@ class Publisher:
 
     def publish(self, transactions: Sequence[WriteTransaction], head: int) -> None:
         """Tell of this process's commits, in order. `head` is the seq of the last."""
+        # Called for every commit, so written out: a call that the next statement finds cold costs 0.3 µs.
         with self.lock:
             listener = self.listener
             if listener is None or not listener.is_active:
-                self.published = max(self.published, head)
+                if head > self.published:
+                    self.published = head
                 return
             for transaction in transactions:
-                if transaction.is_empty:
+                count = transaction.count
+                if not count and not transaction.is_catalogue_changed:
                     continue
-                first, last = transaction.first, transaction.first + transaction.count - 1
+                first = transaction.first
+                last = first + count - 1
                 changes = transaction.changes
                 if first > self.published + 1:
                     # Another process wrote in between.
@@ -108,14 +115,17 @@ class Publisher:
                     # Began before anybody listened, or told in part from the log already.
                     self._publish_log(listener, last)
                     changes = []
-                tables, indexes = (
-                    self._what_was_dropped(transaction.catalogue)
-                    if transaction.is_catalogue_changed
-                    else ([], [])
-                )
+                tables, indexes = NONE_DROPPED
+                if transaction.is_catalogue_changed:
+                    tables, indexes = self._what_was_dropped(transaction.catalogue)
                 if changes or tables or indexes:
-                    self._route(listener, Commit(changes, last, tables, indexes))
-                self.published = max(self.published, last)
+                    self._routing = get_ident()
+                    try:
+                        listener.route(Commit(changes, last, tables, indexes))
+                    finally:
+                        self._routing = None
+                if last > self.published:
+                    self.published = last
 
     def catch_up(self) -> bool:
         """Tell what other processes have committed. Whether there was anything."""
@@ -183,7 +193,7 @@ class Publisher:
             self.published = changes[-1].seq if changes else until
 
     def _route(self, listener: CommitListener, commit: Commit) -> None:
-        self._routing = threading.get_ident()
+        self._routing = get_ident()
         try:
             listener.route(commit)
         finally:
