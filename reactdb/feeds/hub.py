@@ -28,6 +28,7 @@ from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
 from reactdb.feeds.position import KnownEpochs
+from reactdb.feeds.queue import FeedQueue
 from reactdb.feeds.router import Router
 from reactdb.feeds.seeding import Seeded, Seeding, index_gone, table_gone, why_gone
 from reactdb.feeds.subscription import Subscription
@@ -114,6 +115,40 @@ class FeedHub:
                 self._sweep()
         if interrupt is not None:
             raise interrupt
+
+    def route_one(self, change: Change) -> None:
+        """`route` of a commit with one change and nothing else.
+
+        Written out for the one feed of a table that calls a function: a call that finds its code cold costs 0.3 µs, and the way
+        through router, view, node and queue has ten.
+        """
+        table = self._router.tables.get(change.table_id)
+        if table is not None and not table.lanes and not self._router.everything:
+            nodes = table.listed
+            if nodes is not None and len(nodes) == 1:
+                node = nodes[0]
+                member = node.direct
+                seq = change.seq
+                if member is not None and seq > member.since and seq > node.seq and member.end is None:
+                    queue = member.queue
+                    assert type(queue) is FeedQueue
+                    held = queue.held
+                    if held is not None and len(held) < queue.limit:
+                        self._current = node
+                        try:
+                            node.seq = seq
+                            held.append(change)
+                            if not member.is_woken:
+                                member.is_woken = True
+                                self.is_ready(member)
+                        except BaseException as error:
+                            self._broke_off(Commit([change], seq), error)
+                            raise
+                        self._current = None
+                        if self._forgotten:
+                            self._sweep()
+                        return
+        self.route(Commit([change], change.seq))
 
     def _advance(self, commit: Commit, state: StateAt) -> None:
         """May be called again after it broke off: a view that has taken a change in does not hear of it again."""

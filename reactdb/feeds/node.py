@@ -26,9 +26,10 @@ class Node:
         key: What equal queries have in common.
         seq: The newest change that the view has taken in, or was seeded with.
         is_verbatim: Each change that it hears of is told as it is.
+        direct: The only subscriber, where changes are told as they are, and to a function; None elsewhere.
     """
 
-    __slots__ = ("_one", "_others", "_shared", "is_verbatim", "key", "seq", "view")
+    __slots__ = ("_one", "_others", "_shared", "direct", "is_verbatim", "key", "seq", "view")
 
     def __init__(self, key: Hashable, view: View, seq: int) -> None:
         self.key = key
@@ -39,6 +40,7 @@ class Node:
         self._one: Subscription | None = None
         self._others: dict[Subscription, None] | None = None
         self._shared: dict[tuple[bool, bool, int, Render], Fan | Chain] | None = None
+        self.direct: Subscription | None = None
 
     @property
     def subscriptions(self) -> list[Subscription]:
@@ -142,6 +144,12 @@ class Node:
             if self._others is None:
                 self._others = {}
             self._others[subscription] = None
+        self._find_direct()
+
+    def _find_direct(self) -> None:
+        one = self._one
+        is_direct = self.is_verbatim and one is not None and len(self) == 1 and one.is_direct
+        self.direct = one if is_direct else None
 
     def remove(self, subscription: Subscription) -> None:
         if self._one is subscription:
@@ -153,3 +161,4 @@ class Node:
                 shared.remove(subscription)
                 if shared.is_empty:
                     del self._shared[kind]
+        self._find_direct()

@@ -69,14 +69,15 @@ class FeedQueue:
 
     Attributes:
         held: The deque.
+        limit: As many deltas as it holds.
     """
 
-    __slots__ = ("_limit", "dropped", "held")
+    __slots__ = ("dropped", "held", "limit")
 
     is_squashed = False
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self.held: deque[AnyDelta] | None = None
         self.dropped = 0
 
@@ -84,7 +85,7 @@ class FeedQueue:
         return 0 if self.held is None else len(self.held)
 
     def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
-        return len(self) + len(deltas) <= self._limit
+        return len(self) + len(deltas) <= self.limit
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
         if self.held is None:
@@ -96,7 +97,7 @@ class FeedQueue:
         if queue is None:
             queue = self.held = deque()
         queue.extend(deltas)
-        while len(queue) > self._limit:
+        while len(queue) > self.limit:
             try:
                 queue.popleft()
             except IndexError:

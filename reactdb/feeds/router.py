@@ -152,33 +152,38 @@ class TableRoutes(Generic[T]):
 
 
 class Router(Generic[T]):
-    """See the head of this file. `T` is whatever is to be found."""
+    """See the head of this file. `T` is whatever is to be found.
 
-    __slots__ = ("_everything", "_tables", "_tokens")
+    Attributes:
+        everything: Who hears of all tables.
+        tables: Who hears of what is in one, by its id.
+    """
+
+    __slots__ = ("_tokens", "everything", "tables")
 
     def __init__(self) -> None:
-        self._everything: dict[T, None] = {}
-        self._tables: dict[int, TableRoutes[T]] = {}
+        self.everything: dict[T, None] = {}
+        self.tables: dict[int, TableRoutes[T]] = {}
         # (item, route) -> the token of its interval.
         self._tokens: dict[tuple[T, Route], int] = {}
 
     def find(self, change: Change) -> list[T]:
         """Whom the change may concern; some perhaps twice. Not to be changed."""
-        table = self._tables.get(change.table_id)
+        table = self.tables.get(change.table_id)
         if table is None:
-            return [*self._everything]
-        if not table.lanes and not self._everything:
+            return [*self.everything]
+        if not table.lanes and not self.everything:
             return table.listed or table.everybody()
         found = table.find(change)
-        if self._everything:
-            found += self._everything
+        if self.everything:
+            found += self.everything
         return found
 
     def find_whole(self, changes: Sequence[Change]) -> list[T] | None:
         """Whom all of these concern, where they are of one table and nobody looks at what is in them; None elsewhere."""
         table_id = changes[0].table_id
-        table = self._tables.get(table_id)
-        if table is None or table.lanes or self._everything:
+        table = self.tables.get(table_id)
+        if table is None or table.lanes or self.everything:
             return None
         for change in changes:
             if change.table_id != table_id:
@@ -188,9 +193,9 @@ class Router(Generic[T]):
     def add(self, item: T, routes: Sequence[Route]) -> None:
         for route in routes:
             if isinstance(route, Everywhere):
-                self._everything[item] = None
+                self.everything[item] = None
                 continue
-            table = self._tables.setdefault(route.table_id, TableRoutes())
+            table = self.tables.setdefault(route.table_id, TableRoutes())
             if isinstance(route, WholeTable):
                 table.add(item)
             elif isinstance(route, OneKey):
@@ -207,9 +212,9 @@ class Router(Generic[T]):
         """Undo `add` with the same routes."""
         for route in routes:
             if isinstance(route, Everywhere):
-                self._everything.pop(item, None)
+                self.everything.pop(item, None)
                 continue
-            table = self._tables.get(route.table_id)
+            table = self.tables.get(route.table_id)
             if table is None:
                 continue
             if isinstance(route, WholeTable):
@@ -217,12 +222,12 @@ class Router(Generic[T]):
             else:
                 self._remove_from_lane(table, item, route)
             if table.is_empty:
-                del self._tables[route.table_id]
+                del self.tables[route.table_id]
 
     @property
     def is_empty(self) -> bool:
         """Nothing is registered, and nothing is left of what was."""
-        return not self._everything and not self._tables and not self._tokens
+        return not self.everything and not self.tables and not self._tokens
 
     def _move(self, lane: Lane[T], item: T, route: Horizon) -> None:
         lane.ranges.remove(self._tokens[item, route])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
-from reactdb.change import Commit
+from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.foreign import other_history, unfiled_end
@@ -36,6 +36,9 @@ class CommitListener(Protocol):
 
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
+
+    def route_one(self, change: Change) -> None:
+        """The same for a commit of nothing but one change, which most are."""
 
     def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be told any more: end every feed."""
@@ -108,6 +111,14 @@ class Publisher:
                 first = transaction.first
                 last = first + count - 1
                 changes = transaction.changes
+                if count == 1 and first == self.published + 1 and changes and not transaction.is_catalogue_changed:
+                    self._routing = get_ident()
+                    try:
+                        listener.route_one(changes[0])
+                    finally:
+                        self._routing = None
+                    self.published = first
+                    continue
                 if first > self.published + 1:
                     # Another process wrote in between.
                     self._publish_log(listener, first - 1)
@@ -119,11 +130,7 @@ class Publisher:
                 if transaction.is_catalogue_changed:
                     tables, indexes = self._what_was_dropped(transaction.catalogue)
                 if changes or tables or indexes:
-                    self._routing = get_ident()
-                    try:
-                        listener.route(Commit(changes, last, tables, indexes))
-                    finally:
-                        self._routing = None
+                    self._route(listener, Commit(changes, last, tables, indexes))
                 if last > self.published:
                     self.published = last
 
