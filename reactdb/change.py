@@ -16,6 +16,10 @@ from reactdb import codec, collation
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")
 
+# Not bytearray, which is bytes when it comes back.
+_is_flat = frozenset({str, int, float, bool, type(None), bytes}).issuperset
+_is_text = frozenset({str}).issuperset
+
 
 class Change:
     """One entry of the change log.
@@ -88,6 +92,18 @@ class Change:
         self.places: dict[int, Sequence[bytes]] | None = None
         self.old: codec.FrozenDict | None = None
         self.new: codec.FrozenDict | None = None
+
+    def show(self, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
+        """What the bytes say, from who has it in hand anyway, and changes it no more. Taken where a copy costs less than to
+        decode: from plain values that hold no others."""
+        if (
+            _is_flat(map(type, new.values()))
+            and _is_text(map(type, new))
+            and (old is None or _is_flat(map(type, old.values())))
+        ):
+            self.new = codec.FrozenDict(new)
+            if old is not None:
+                self.old = codec.FrozenDict(old)
 
     @property
     def key(self) -> Any:

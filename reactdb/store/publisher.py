@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
@@ -37,8 +37,10 @@ class CommitListener(Protocol):
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
 
-    def route_one(self, change: Change) -> None:
-        """The same for a commit of nothing but one change, which most are."""
+    def route_one(
+        self, change: Change, documents: tuple[dict[str, Any] | None, dict[str, Any]] | None
+    ) -> None:
+        """The same for a commit of nothing but one change, which most are. `documents`: as of the transaction."""
 
     def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be told any more: end every feed."""
@@ -114,7 +116,7 @@ class Publisher:
                 if count == 1 and first == self.published + 1 and changes and not transaction.is_catalogue_changed:
                     self._routing = get_ident()
                     try:
-                        listener.route_one(changes[0])
+                        listener.route_one(changes[0], transaction.documents)
                     finally:
                         self._routing = None
                     self.published = first
