@@ -10,13 +10,14 @@ Rule of this file: not thread safe; the hub holds the publish lock.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from reactdb.change import Change
 from reactdb.feeds.chain import Chain
 from reactdb.feeds.events import Render
 from reactdb.feeds.fan import Fan
 from reactdb.feeds.subscription import Subscription, without_moves
-from reactdb.feeds.view import AnyDelta, View
+from reactdb.feeds.view import AnyDelta, Delta, View
 
 
 class Node:
@@ -26,7 +27,7 @@ class Node:
         key: What equal queries have in common.
         seq: The newest change that the view has taken in, or was seeded with.
         is_verbatim: Each change that it hears of is told as it is.
-        direct: The only subscriber, where changes are told as they are, and to a function; None elsewhere.
+        direct: The only subscriber, where every step is told, and to a function; None elsewhere.
     """
 
     __slots__ = ("_one", "_others", "_shared", "direct", "is_verbatim", "key", "seq", "view")
@@ -55,6 +56,21 @@ class Node:
 
     def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
         """Tell all of them what the change `seq` does. False: not all could take it."""
+        one = self.direct
+        if one is not None and one.end is None and seq > one.since:
+            # As `Subscription.offer` and `FeedQueue.add`, where nothing is to be left out or dropped.
+            queue: Any = one.queue
+            held = queue.held
+            if held is not None and len(held) + len(deltas) <= queue.limit:
+                for delta in deltas:
+                    if type(delta) is Delta and delta.is_move:
+                        break
+                else:
+                    held.extend(deltas)
+                    if not one.is_woken:
+                        one.is_woken = True
+                        one.request.hub.is_ready(one)
+                    return True
         took = True
         if self._one is not None:
             try:
@@ -148,8 +164,7 @@ class Node:
 
     def _find_direct(self) -> None:
         one = self._one
-        is_direct = self.is_verbatim and one is not None and len(self) == 1 and one.is_direct
-        self.direct = one if is_direct else None
+        self.direct = one if one is not None and len(self) == 1 and one.is_direct else None
 
     def remove(self, subscription: Subscription) -> None:
         if self._one is subscription:

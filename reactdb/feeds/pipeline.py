@@ -87,12 +87,17 @@ class Pipeline:
         # A document is never null.
         self.drop_null = not keeps_null and not boxed and any(isinstance(step, Map) for step in steps)
 
+    @property
+    def tests(self) -> tuple[Callable[[Any], Any], ...]:
+        """Of a pipeline of nothing else."""
+        tests = self._tests
+        if tests is None:
+            tests = self._tests = _tests(self.steps)
+        return tests
+
     def __call__(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
         if self.only_tests:
-            tests = self._tests
-            if tests is None:
-                tests = self._tests = _tests(self.steps)
-            for test in tests:
+            for test in self.tests:
                 if not test(document):
                     return None
             return document, place

@@ -53,14 +53,6 @@ class Bag(Generic[T]):
         elif held is item:
             del self.held[key]
 
-    def find(self, key: Hashable, found: list[T]) -> None:
-        """Add the items of the key to `found`."""
-        held = self.held.get(key)
-        if type(held) is dict:
-            found.extend(held)
-        elif held is not None:
-            found.append(held)  # type: ignore[arg-type]
-
     def everybody(self) -> Iterator[T]:
         for held in self.held.values():
             if type(held) is dict:
@@ -86,21 +78,15 @@ class Lane(Generic[T]):
         """Who waits for any value."""
         return [*self.values.everybody(), *self.ranges.items()]
 
-    def find(self, values: Sequence[bytes], found: list[T]) -> None:
-        """Add to `found` who waits for one of the values. Most changes concern nobody here: that is what has to be quick."""
-        ranges = self.ranges
-        held, lowest, highest = self.values.held, ranges.lowest, ranges.highest
-        for value in values:
-            if held:
-                self.values.find(value, found)
-            if lowest <= value < highest:
-                ranges.find(value, found)
-
 
 class TableRoutes(Generic[T]):
-    """The routes of one table."""
+    """The routes of one table.
 
-    __slots__ = ("all", "lanes", "listed")
+    Attributes:
+        looks_inside: To find whom a change concerns, documents have to be decoded, or had to.
+    """
+
+    __slots__ = ("all", "lanes", "listed", "looks_inside")
 
     def __init__(self) -> None:
         self.all: dict[T, None] = {}
@@ -108,6 +94,7 @@ class TableRoutes(Generic[T]):
         self.listed: list[T] | None = None
         # None is the axis of the primary key.
         self.lanes: dict[Axis | None, Lane[T]] = {}
+        self.looks_inside = False
 
     @property
     def is_empty(self) -> bool:
@@ -130,24 +117,12 @@ class TableRoutes(Generic[T]):
             listed = self.listed = [*self.all]
         return listed
 
-    def find(self, change: Change) -> list[T]:
-        """Whom the change may concern, in a list of the caller's own."""
-        found = [*self.all]
-        for axis, lane in self.lanes.items():
-            try:
-                values = (change.key_bytes,) if axis is None else axis.values(change)
-            except Exception:
-                # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
-                found += lane.everybody()
-                continue
-            lane.find(values, found)
-        return found
-
     def lane(self, axis: Axis | None) -> Lane[T]:
         """The lane of an axis, made when it is first asked for."""
         lane = self.lanes.get(axis)
         if lane is None:
             lane = self.lanes[axis] = Lane()
+            self.looks_inside = self.looks_inside or (axis is not None and axis.looks_inside)
         return lane
 
 
@@ -169,12 +144,34 @@ class Router(Generic[T]):
 
     def find(self, change: Change) -> list[T]:
         """Whom the change may concern; some perhaps twice. Not to be changed."""
+        # Most changes concern nobody, and there is one for each write: that is what has to be quick.
         table = self.tables.get(change.table_id)
         if table is None:
             return [*self.everything]
-        if not table.lanes and not self.everything:
+        lanes = table.lanes
+        if not lanes and not self.everything:
             return table.listed or table.everybody()
-        found = table.find(change)
+        found = [*table.all] if table.all else []
+        for axis, lane in lanes.items():
+            try:
+                values = (change.key_bytes,) if axis is None else axis.values(change)
+            except Exception:
+                # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
+                found += lane.everybody()
+                continue
+            held = lane.values.held
+            if held:
+                for value in values:
+                    waiting = held.get(value)
+                    if waiting is not None:
+                        if type(waiting) is dict:
+                            found += waiting
+                        else:
+                            found.append(waiting)  # type: ignore[arg-type]
+            ranges = lane.ranges
+            for value in values:
+                if ranges.lowest <= value < ranges.highest:
+                    ranges.find(value, found)
         if self.everything:
             found += self.everything
         return found

@@ -39,8 +39,12 @@ class CommitListener(Protocol):
 
     def route_one(
         self, change: Change, documents: tuple[dict[str, Any] | None, dict[str, Any]] | None
-    ) -> None:
-        """The same for a commit of nothing but one change, which most are. `documents`: as of the transaction."""
+    ) -> bool:
+        """The same for a commit of nothing but one change, where that runs nobody's predicates. False: it has to be `route`.
+
+        Args:
+            documents: As of the transaction.
+        """
 
     def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be told any more: end every feed."""
@@ -113,12 +117,13 @@ class Publisher:
                 first = transaction.first
                 last = first + count - 1
                 changes = transaction.changes
-                if count == 1 and first == self.published + 1 and changes and not transaction.is_catalogue_changed:
-                    self._routing = get_ident()
-                    try:
-                        listener.route_one(changes[0], transaction.documents)
-                    finally:
-                        self._routing = None
+                if (
+                    count == 1
+                    and changes
+                    and first == self.published + 1
+                    and not transaction.is_catalogue_changed
+                    and listener.route_one(changes[0], transaction.documents)
+                ):
                     self.published = first
                     continue
                 if first > self.published + 1:
