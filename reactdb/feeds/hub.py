@@ -24,6 +24,7 @@ from reactdb.change import Change, Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError, UsageError
 from reactdb.feeds.beginning import Later, initial_events, provide_result
 from reactdb.feeds.compiler import Plan
+from reactdb.feeds.fan import Fan
 from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
@@ -150,24 +151,27 @@ class FeedHub:
             if type(node) is dict:
                 return False
         assert type(node) is Node
-        member = node.direct
         seq = change.seq
-        if (
-            member is None
-            or not node.is_verbatim
-            or seq <= member.since
-            or seq <= node.seq
-            or member.end is not None
-        ):
+        if seq <= node.seq or not node.is_verbatim:
             return False
-        queue: Any = member.queue
-        held = queue.held
-        if held is None or len(held) >= queue.limit:
+        member, shared = node.direct, node.sole
+        if member is not None:
+            queue: Any = member.queue
+            held = queue.held
+            if seq <= member.since or member.end is not None or held is None or len(held) >= queue.limit:
+                return False
+        elif shared is None:
             return False
         self._current = node
         try:
             node.seq = seq
-            if not member.is_woken:
+            if member is None:
+                if documents is not None and type(shared) is Fan and not shared.is_awake:
+                    change.show(*documents)
+                shared.publish((change,))  # type: ignore[union-attr]
+            elif member.is_woken:
+                held.append(change)
+            elif node.is_called:
                 if documents is not None:
                     # It will be told in a moment. What has to wait, waits as bytes.
                     change.show(*documents)
@@ -176,6 +180,14 @@ class FeedHub:
                 self.is_ready(member)
             else:
                 held.append(change)
+                member.is_woken = True
+                member.consumer.wake(member)
+        except Exception as error:
+            if shared is not None:
+                node.fail_shared(shared, error)
+                self._spill(node)
+            else:
+                self._broke_off(Commit([change], seq), error)
         except BaseException as error:
             self._broke_off(Commit([change], seq), error)
             raise
@@ -536,11 +548,15 @@ class FeedHub:
     # -----------------------------------------------------------------------------------------------------------
     # Telling
 
-    def drain(self) -> None:
-        """Tell all that is ready. Inside a transaction nothing is told: what subscribers write would become a part of it."""
+    def drain(self, *, is_outside: bool = False) -> None:
+        """Tell all that is ready. Inside a transaction nothing is told: what subscribers write would become a part of it.
+
+        Args:
+            is_outside: Of any transaction of this thread: it need not be asked.
+        """
         teller = self.teller
         if teller.ready:
-            if self.engine.current_transaction() is not None:
+            if not is_outside and self.engine.current_transaction() is not None:
                 return
             teller.drain()
         if self._forgotten:

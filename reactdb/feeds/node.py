@@ -27,10 +27,23 @@ class Node:
         key: What equal queries have in common.
         seq: The newest change that the view has taken in, or was seeded with.
         is_verbatim: Each change that it hears of is told as it is.
-        direct: The only subscriber, where every step is told, and to a function; None elsewhere.
+        direct: The only subscriber, where it takes every step as it comes; None elsewhere.
+        is_called: It is a function that is called where the commit is told.
+        sole: What all subscribers share; None where they do not.
     """
 
-    __slots__ = ("_one", "_others", "_shared", "direct", "is_verbatim", "key", "seq", "view")
+    __slots__ = (
+        "_one",
+        "_others",
+        "_shared",
+        "direct",
+        "is_called",
+        "is_verbatim",
+        "key",
+        "seq",
+        "sole",
+        "view",
+    )
 
     def __init__(self, key: Hashable, view: View, seq: int) -> None:
         self.key = key
@@ -42,6 +55,8 @@ class Node:
         self._others: dict[Subscription, None] | None = None
         self._shared: dict[tuple[bool, bool, int, Render], Fan | Chain] | None = None
         self.direct: Subscription | None = None
+        self.is_called = False
+        self.sole: Fan | Chain | None = None
 
     @property
     def subscriptions(self) -> list[Subscription]:
@@ -69,7 +84,10 @@ class Node:
                     held.extend(deltas)
                     if not one.is_woken:
                         one.is_woken = True
-                        one.request.hub.is_ready(one)
+                        if self.is_called:
+                            one.request.hub.is_ready(one)
+                        else:
+                            one.consumer.wake(one)
                     return True
         took = True
         if self._one is not None:
@@ -117,9 +135,15 @@ class Node:
                 if told:
                     shared.publish(told)
             except Exception as error:
-                for subscription in shared.members:
-                    took = subscription.fail(error)
+                took = self.fail_shared(shared, error)
         return took
+
+    @staticmethod
+    def fail_shared(shared: Fan | Chain, error: Exception) -> bool:
+        """End those who share what failed. Returns False, as `offer`."""
+        for subscription in shared.members:
+            subscription.fail(error)
+        return False
 
     def _share_settled(self, seq: int) -> None:
         """Those that were alone to begin with, and have begun."""
@@ -128,6 +152,8 @@ class Node:
         for subscription in settled:
             del self._others[subscription]
             self._share(subscription)
+        if settled:
+            self._look()
 
     def _share(self, subscription: Subscription) -> None:
         if self._shared is None:
@@ -150,9 +176,13 @@ class Node:
 
     def add(self, subscription: Subscription, seq: int) -> None:
         """`seq` is the newest that was published."""
-        if self._one is None:
+        one = self._one
+        if one is None and not self._shared:
             self._one = subscription
         elif subscription.may_share and subscription.is_settled(seq):
+            if one is not None and one.may_share and one.is_settled(seq) and one.kind == subscription.kind:
+                self._one = None
+                self._share(one)
             # Who looks before it sleeps need not be woken before that.
             subscription.is_woken = subscription.consumer.way == "looking"
             self._share(subscription)
@@ -160,11 +190,17 @@ class Node:
             if self._others is None:
                 self._others = {}
             self._others[subscription] = None
-        self._find_direct()
+        self._look()
 
-    def _find_direct(self) -> None:
-        one = self._one
-        self.direct = one if one is not None and len(self) == 1 and one.is_direct else None
+    def _look(self) -> None:
+        """For those who go the shortest way."""
+        one, shared = self._one, self._shared
+        is_direct = one is not None and not self._others and not shared and one.may_share
+        self.direct = one if is_direct else None
+        self.is_called = is_direct and one is not None and one.is_plain
+        self.sole = None
+        if one is None and not self._others and shared and len(shared) == 1:
+            (self.sole,) = shared.values()
 
     def remove(self, subscription: Subscription) -> None:
         if self._one is subscription:
@@ -176,4 +212,4 @@ class Node:
                 shared.remove(subscription)
                 if shared.is_empty:
                     del self._shared[kind]
-        self._find_direct()
+        self._look()

@@ -192,11 +192,9 @@ class Subscription(Standing):
         return all(self.offer((change,), change.seq) for change in changes)
 
     @property
-    def is_direct(self) -> bool:
-        """Whether every change is to be told, as far as there is room, by a call."""
-        options = self.request.options
-        is_simple = options.squash_s is None and options.on_overflow == "drop"
-        return is_simple and self.consumer.way == "called" and cast("Called", self.consumer).is_plain(self)
+    def is_plain(self) -> bool:
+        """Whether a function is called with each of its events as it is, where the commit is told."""
+        return self.consumer.way == "called" and cast("Called", self.consumer).is_plain(self)
 
     @property
     def may_share(self) -> bool:

@@ -49,8 +49,12 @@ class CommitListener(Protocol):
     def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be told any more: end every feed."""
 
-    def drain(self) -> None:
-        """Tell what was taken in. Called without any lock held, after every commit."""
+    def drain(self, *, is_outside: bool = False) -> None:
+        """Tell what was taken in. Called without any lock held, after every commit.
+
+        Args:
+            is_outside: This thread is in no transaction.
+        """
 
     def tidy(self) -> None:
         """The lock was given back, and nothing is to be told: whoever let go of a feed meanwhile could not have it."""
@@ -221,12 +225,12 @@ class Publisher:
         if self.listener is not None:
             self.listener.abandon()
 
-    def drain(self) -> None:
+    def drain(self, *, is_outside: bool = False) -> None:
         """Let the listener tell what it has taken in. No lock is held."""
         # Also where nobody listens any more: those whom the last commit ended have yet to hear of it.
         listener = self.listener
         if listener is not None:
-            listener.drain()
+            listener.drain(is_outside=is_outside)
 
 
 def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
