@@ -23,12 +23,12 @@ from reactdb.query import Filter, HasFields, Map, OrderBy, Step
 
 # Sorts before every key, and after every key when it is turned round: what lacks the field that is ordered by.
 MISSING = b"\x00"
-_TURNED = bytes(255 - byte for byte in range(256))
+TURNED = bytes(255 - byte for byte in range(256))
 
 
 def turned(place: bytes) -> bytes:
     """Bytes that sort the other way round, among places that were turned round."""
-    return place.translate(_TURNED)
+    return place.translate(TURNED)
 
 
 @dataclass(frozen=True, slots=True)

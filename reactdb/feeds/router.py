@@ -169,6 +169,14 @@ class Router(Generic[T]):
                         else:
                             found.append(waiting)  # type: ignore[arg-type]
             ranges = lane.ranges
+            sole = ranges.sole
+            if sole is not None:
+                start, stop, item = sole
+                for value in values:
+                    if start <= value < stop:
+                        found.append(item)
+                        break
+                continue
             for value in values:
                 if ranges.lowest <= value < ranges.highest:
                     ranges.find(value, found)

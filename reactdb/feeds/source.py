@@ -30,7 +30,7 @@ from reactdb.expression import (
     route_of,
     routing_keys,
 )
-from reactdb.feeds.pipeline import turned
+from reactdb.feeds.pipeline import TURNED, turned
 from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
@@ -136,8 +136,14 @@ class Source:
             return None
         values = places.get(index.id, NO_PLACES)
         if len(values) == 2:
+            # As `_known_place` does it: nearly every update of a ranking comes here.
+            start, stop, last = self.start, self.stop, change.key_bytes + _FIRST
             old, new = values
-            return self._known_place(old, change.key_bytes), self._known_place(new, change.key_bytes)
+            place = old + last if start <= old < stop else None
+            new_place = new + last if start <= new < stop else None
+            if self.is_reversed:
+                return place and place.translate(TURNED), new_place and new_place.translate(TURNED)
+            return place, new_place
         if len(values) == 1 and change.old_bytes is None:
             return None, self._known_place(values[0], change.key_bytes)
         if len(values) == 1 and change.new_bytes is None:
