@@ -178,8 +178,8 @@ class LoggedChange(Change):
         self.origin = origin
         self.meta = meta
         self.places = None
-        self._old = None
-        self._new = None
+        self.old = None
+        self.new = None
 
     def __getattr__(self, name: str) -> Any:
         if name != "old_bytes":
