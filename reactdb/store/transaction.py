@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import codec
 from reactdb.change import DELETE, INSERT, Change
@@ -20,6 +20,9 @@ from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
 from reactdb.store.seals import is_whole, seal_of, seals_of_inserts
 from reactdb.store.snapshot import GET, Snapshot, head_seq
 from reactdb.store.sqlite import Connection, IntegrityError
+
+if TYPE_CHECKING:
+    from reactdb.store.pending import Pending
 
 APPEND = (
     "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal)"
@@ -94,6 +97,7 @@ class WriteTransaction:
         first: Seq of its first change.
         changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
         depth: Parts that are open, one inside the other.
+        pending: Updates that SQLite has not been given yet: the last ones. See `pending`.
         part: The innermost of them, which hears of each document before it is written; None outside of them.
         ruin: Why SQLite has taken all of it back already; None while it has not.
         is_committing: COMMIT was begun.
@@ -112,6 +116,7 @@ class WriteTransaction:
         "memory",
         "origin",
         "part",
+        "pending",
         "ruin",
         "time",
     )
@@ -139,6 +144,7 @@ class WriteTransaction:
         self.is_catalogue_changed = False
         self.depth = 0
         self.part: Part | None = None
+        self.pending: Pending | None = None
         self.ruin: BaseException | None = None
         self.is_committing = False
 
@@ -159,6 +165,10 @@ class WriteTransaction:
         Raises:
             CorruptDatabase: It is not what was written.
         """
+        if self.pending is not None:
+            found = self.pending.latest.get((table.id, key))
+            if found is not None:
+                return found
         row = self.execute(GET, (table.id, key)).fetchone()
         if row is None:
             return None
