@@ -49,15 +49,17 @@ class PointSelection(Selection):
         self, patch: Any, *, durability: str | None = None, return_changes: bool | str = False
     ) -> dict[str, Any]:
         """Merge a patch into the document, at once and as one commit. As `Selection.update`."""
-        database = self._database
-        if type(patch) is dict and return_changes is False and durability is None:
-            writer = database._engine.writer
-            if writer is not None and writer.inside is not None and not database._is_closed:
-                transaction = writer.current
-                if transaction is not None:
-                    counted = update_inside(transaction, writer, self._table, self._key_bytes, patch)
-                    if counted is not None:
-                        return counted
+        writer = self._database._engine.writer
+        if (
+            writer is not None
+            and writer.inside is not None
+            and type(patch) is dict
+            and return_changes is False
+            and durability is None
+        ):
+            counted = update_inside(self._database, self._table, self._key_bytes, patch)
+            if counted is not None:
+                return counted
         given = as_given(patch, is_for_one=True)
         runs_user_code = is_users(patch)
         if return_changes is not False:

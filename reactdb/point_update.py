@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reactdb.codec import encode_again, is_flat, same_bytes
+from reactdb.codec import encode_again, same_bytes
 from reactdb.decoding import decode
 from reactdb.expression import Expression
 from reactdb.store.pending import LARGE_BYTES, MOST, Pending, pend, settle
@@ -18,63 +18,56 @@ from reactdb.store.savepoints import Part
 from reactdb.writing import NOTHING
 
 if TYPE_CHECKING:
-    from reactdb.store.transaction import WriteTransaction
-    from reactdb.store.writer import Writer
+    from reactdb.database import Database
 
 _UNCHANGED = NOTHING | {"unchanged": 1}
 _REPLACED = NOTHING | {"replaced": 1}
 _TEXT = frozenset({str})
-_PLAIN_OR_EXPRESSION = frozenset({str, int, float, bool, type(None), bytes, Expression})
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
+_all_plain = _PLAIN.issuperset
+_all_plain_or_expressions = (_PLAIN | {Expression}).issuperset
 
 
-def update_inside(
-    transaction: WriteTransaction, writer: Writer, name: str, key: bytes, patch: dict[str, Any]
-) -> dict[str, Any] | None:
+def update_inside(database: Database, name: str, key: bytes, patch: dict[str, Any]) -> dict[str, Any] | None:
     """Merge a patch into a document of the table `name`. ReQL's counters; None: nothing was done, the general way is to do it.
 
     Raises:
         As `update`; nothing of it is left in the transaction then.
     """
-    table = transaction.catalogue.live.get(name)
+    transaction = database._engine.transaction_as_it_is()
     if (
-        table is None
-        or table.indexes
+        transaction is None
         or transaction.part is not None
         or transaction.origin is not None
         or transaction.ruin is not None
+        or database._is_closed
     ):
         return None
+    table = transaction.catalogue.live.get(name)
+    if table is None or table.indexes:
+        return None
     count = transaction.count
+    writer = database._engine.writer
+    assert writer is not None
     try:
         pending = transaction.pending
         if pending is None or len(pending.rows) >= MOST:
             settle(transaction, writer)
             pending = transaction.pending = Pending(count)
-        old = transaction.head(table, key)
+        old = pending.latest.get((table.id, key)) or transaction.head(table, key)
         if old is None:
             return None
         body = old[1]
         document = decode(body)
         # A copy, which no other thread can change any more.
         given = patch.copy()
-        if not is_flat(given):
-            if not (
-                _PLAIN_OR_EXPRESSION.issuperset(map(type, given.values()))
-                and _TEXT.issuperset(map(type, given))
-            ):
-                return None
-            for field in sorted(given):
-                one = given[field]
-                if type(one) is Expression:
-                    if one.node.rare:
-                        return None
-                    given[field] = one.value_of(document)
-            if not is_flat(given):
-                return None
-        if table.primary_key in given:
+        if not _TEXT.issuperset(map(type, given)) or table.primary_key in given:
+            return None
+        plain = evaluated(given, document)
+        if plain is None:
             return None
         fields = len(document)
-        document.update(given)
+        document.update(plain)
         new = encode_again(document)
         # As `update_one` has it.
         if new == body or (len(document) != fields and same_bytes(body, new)):
@@ -89,3 +82,23 @@ def update_inside(
         with Part(transaction, writer, "update"):
             raise
     return _REPLACED.copy()
+
+
+def evaluated(patch: dict[str, Any], document: dict[str, Any]) -> dict[str, Any] | None:
+    """The patch with the values of its expressions; None where not all there is are plain values then."""
+    if _all_plain(map(type, patch.values())):
+        return patch
+    if not _all_plain_or_expressions(map(type, patch.values())):
+        return None
+    found = {}
+    # By name, as `flat_patch` has it.
+    for name in sorted(patch):
+        value = patch[name]
+        if type(value) is Expression:
+            if value.node.rare:
+                return None
+            value = value.value_of(document)
+            if type(value) not in _PLAIN:
+                return None
+        found[name] = value
+    return found
