@@ -9,11 +9,11 @@ Rule of this file: it is called under the write lock with a transaction open, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import codec
 from reactdb.change import DELETE, INSERT, Change
+from reactdb.store.bulk import append_inserts, heads_of_inserts
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.damage import damaged_document
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
@@ -30,14 +30,6 @@ APPEND = (
 )
 # Without the columns that are empty as a rule, because every value that is bound costs.
 APPEND_PLAIN = "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# Of a bulk insert.
-APPEND_MANY = (
-    "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-APPEND_MANY_WITH_ORIGIN = (
-    "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal, origin)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
@@ -52,10 +44,6 @@ ADD_MARK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
 ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 ADD_ENTRY_AGAIN = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
-# In key order: a head appended at the end of its tree costs half of one put in the middle.
-ADD_HEADS = (
-    "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY key"
-)
 
 
 class Part(Protocol):
@@ -235,24 +223,17 @@ class WriteTransaction:
             return
         self.secure()
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
-        steps = range(start, start + len(keys))
         first = self.first + start
-        columns = [
+        rows = zip(
             range(first, first + len(keys)),
-            repeat(table_id),
-            repeat(INSERT),
-            steps,
-            repeat(time),
             keys,
             bodies,
             seals_of_inserts(first, table_id, start, time, keys, bodies, origin),
-        ]
-        if origin is None:
-            self.connection.executemany(APPEND_MANY, zip(*columns, strict=False))
-        else:
-            self.connection.executemany(APPEND_MANY_WITH_ORIGIN, zip(*columns, repeat(origin), strict=False))
+            strict=False,
+        )
+        append_inserts(self.connection, rows, len(keys), table_id, self.first, time, origin)
         try:
-            self.execute(ADD_HEADS, (first,))
+            self.execute(heads_of_inserts(keys), (first,))
         except IntegrityError:
             raise KeyTaken from None
         self.count += len(keys)
