@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import is_
 from typing import Any, Literal
 
 from reactdb import codec, collation
@@ -128,19 +127,13 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
             prepared.keys = [key_of(key)]
             prepared.document = document
             return prepared
-    elif type(documents) is list and set(map(type, documents)) <= {dict}:
-        # The usual bulk: plain dicts that have their keys. A twentieth of the cost of the insert is the loop below.
-        try:
-            found = [document[primary_key] for document in documents]
-        except KeyError:
-            pass
-        else:
-            prepared.bodies = codec.encode_many(documents)
-            prepared.keys = list(map(key_of, found))
-            # As for one.
-            if set(map(type, found)) <= PLAIN_KEYS and all(
-                map(is_, found, [document.get(primary_key) for document in documents])
-            ):
+    elif type(documents) is list:
+        # The usual bulk: plain dicts that have their keys.
+        encoded = codec.encode_many(documents, primary_key)
+        if encoded is not None:
+            prepared.bodies, keys = encoded
+            if PLAIN_KEYS.issuperset(map(type, keys)):
+                prepared.keys = collation.primary_keys_bytes(keys)
                 return prepared
             prepared = Prepared()
     for document in documents:

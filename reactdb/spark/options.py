@@ -104,7 +104,7 @@ class Options:
         is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
             nobody wants.
         pushdown: Take filters. Spark keeps what came of the last ones for whoever reads the same DataFrame next, also without
-             a filter, so it is for one that is filtered once.
+            a filter, so it is for one that is filtered once.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
         others: What streams and writes read for themselves, by lower-case name.
     """

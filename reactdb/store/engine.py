@@ -31,6 +31,7 @@ from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
 from reactdb.store.moved import FileGuard
 from reactdb.store.opening import look, not_opened, prepare
+from reactdb.store.pending import settle
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
@@ -222,7 +223,8 @@ class Engine:
             TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
-        transaction = self.current_transaction()
+        # It finds what is pending.
+        transaction = self.transaction_as_it_is()
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
             if known is None:
@@ -379,7 +381,15 @@ class Engine:
     # Writing
 
     def current_transaction(self) -> WriteTransaction | None:
-        """The transaction that this thread is inside of, or None."""
+        """The transaction that this thread is inside of, or None. Nothing is pending in it."""
+        transaction = self.transaction_as_it_is()
+        if transaction is not None and transaction.pending is not None:
+            assert self._writer is not None
+            settle(transaction, self._writer)
+        return transaction
+
+    def transaction_as_it_is(self) -> WriteTransaction | None:
+        """The same for who knows what `pending` is."""
         writer = self._writer
         return None if writer is None or writer.inside is None else writer.current
 
