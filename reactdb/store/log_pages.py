@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import chain, count, repeat
 from operator import sub
 from typing import TYPE_CHECKING, Any
@@ -23,17 +25,22 @@ from reactdb.change import INSERT, Change
 from reactdb.errors import HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
+from reactdb.store.lean_pages import Rows, lean_rows, prevs_of, table_at, taken_apart
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.sqlite import Connection
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
+    from reactdb.store.snapshot import Snapshot
 
 logger = logging.getLogger("reactdb")
 
 # Rows that one read of the log fetches: about 0.3 MB of ordinary documents. Of more, the garbage collector looks at each.
 PAGE_CHANGES = 500
+
+# Where a page could not be lean, the next are likely not to be: as many changes are read in all their columns.
+FULL_CHANGES = 16 * PAGE_CHANGES
 
 ENTRY = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
 ENTRY_COLUMNS = 11
@@ -56,6 +63,13 @@ PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICK
 Columns = list[tuple[Any, ...]]
 
 
+def check_kept(connection: Connection, since: int) -> None:
+    """Raise HistoryLost where something past `since` was compacted away."""
+    (oldest,) = connection.execute(LOW_WATER).fetchone()
+    if since < oldest:
+        raise HistoryLost(since, oldest + 1)
+
+
 def read_columns(
     connection: Connection,
     since: int,
@@ -71,9 +85,7 @@ def read_columns(
         HistoryLost: Some of them were compacted away.
         CorruptDatabase: Some are missing: another program has been at the file.
     """
-    (oldest,) = connection.execute(LOW_WATER).fetchone()
-    if since < oldest:
-        raise HistoryLost(since, oldest + 1)
+    check_kept(connection, since)
     wanted = (ENTRY + OLD, JOIN_OLD) if has_old else (ENTRY, "")
     if table is None:
         rows = connection.execute(CHANGES.format(*wanted), (since, top, limit)).fetchall()
@@ -103,8 +115,7 @@ def changes_of(
     if not columns:
         return iter(())
     seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas = columns[:10]
-    by_id = catalogue.by_id
-    names = {number: by_id[number].name if number in by_id else f"#{number}" for number in set(table_ids)}
+    names = {number: name_of(number, catalogue) for number in set(table_ids)}
     if not are_entries_whole(columns):
         for row in zip(*columns, strict=True):
             old = row[ENTRY_COLUMNS:]
@@ -136,6 +147,11 @@ def changes_of(
     return map(
         Change, seqs, tables, table_ids, keys, kinds, prevs, olds, bodies, commits, times, origins, metas
     )
+
+
+def name_of(table_id: int, catalogue: Catalogue) -> str:
+    known = catalogue.by_id.get(table_id)
+    return f"#{table_id}" if known is None else known.name
 
 
 def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
@@ -193,40 +209,102 @@ class LoggedChange(Change):
         return Change, (*place, *document, self.commit, self.time, self.origin, self.meta)
 
 
+class LeanChange(LoggedChange):
+    """A change of a lean page: only its seq is there before somebody looks at the rest."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, page: LogPage, seq: int, row: tuple[Any, ...]) -> None:
+        self._page = page
+        self.seq = seq
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "old_bytes" or name not in Change.__slots__:
+            return super().__getattr__(name)
+        page, row = self._page, self._row
+        page.is_looked_at = True
+        time, kind, prev, step = taken_apart(row)
+        table_id, table = page.table
+        place, document = (self.seq, table, table_id, row[0]), (kind, prev, row[1])
+        super().__init__(page, *place, *document, self.seq - step, time, None, None)
+        return getattr(self, name)
+
+
 class LogPage:
     """One page of the log, and the documents that its changes superseded.
 
     Attributes:
         since: It is what comes after. Of what is removed to compact the log up to here, nothing is needed.
         is_asked: Somebody has asked for one.
+        is_looked_at: Of a lean page: somebody has looked at more of a change than its seq.
+        is_lean: It was read as `lean_pages` does it.
+        table: Of a lean page: number and name.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_found", "_has_old", "_lock", "_prevs", "is_asked", "since")
+    __slots__ = (
+        "__weakref__",
+        "_engine",
+        "_found",
+        "_has_old",
+        "_lock",
+        "_prevs",
+        "is_asked",
+        "is_lean",
+        "is_looked_at",
+        "since",
+        "table",
+    )
 
     def __init__(self, engine: Engine, since: int, *, has_old: bool) -> None:
         """`has_old`: they are read with the page; else when somebody asks for one."""
         self._engine = engine
         self._has_old = has_old
         self._lock = threading.Lock()
-        self._prevs: Sequence[int | None] = ()
+        # Made when they are asked for.
+        self._prevs: Callable[[], Sequence[int | None]] = tuple
         self._found: dict[int, tuple[bytes | None, int]] | None = None
         self.since = since
-        self.is_asked = False
+        self.is_asked = self.is_looked_at = self.is_lean = False
+        self.table = (0, "")
 
     def read(
-        self, connection: Connection, catalogue: Catalogue, top: int, table: TableInfo | None
+        self,
+        connection: Connection,
+        catalogue: Catalogue,
+        top: int,
+        table: TableInfo | None,
+        *,
+        may_be_lean: bool = False,
     ) -> tuple[Iterator[Change], int | None]:
         """The changes, and the seq of the last; None where there is none. Raises what `read_columns` and `changes_of` do."""
-        has_old = self._has_old
+        if self._has_old:
+            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES)
+            return changes_of(columns, catalogue), columns[0][-1] if columns else None
         with self._lock:
-            if not has_old:
-                # Known before it is read: so who compacts waits for it.
-                self._engine.readers.pages.add(self)
-            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES, has_old=has_old)
+            # Known before it is read: so who compacts waits for it.
+            self._engine.readers.pages.add(self)
+            if may_be_lean:
+                until = min(top, self.since + PAGE_CHANGES)
+                rows = self._read_lean(connection, catalogue, until)
+                if rows is not None:
+                    self._prevs = partial(prevs_of, rows)
+                    return map(LeanChange, repeat(self), count(self.since + 1), rows), until
+            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES, has_old=False)
             if not columns:
                 return iter(()), None
-            self._prevs = columns[4]
-        return changes_of(columns, catalogue, None if has_old else self), columns[0][-1]
+            self._prevs = partial(tuple, columns[4])
+        return changes_of(columns, catalogue, self), columns[0][-1]
+
+    def _read_lean(self, connection: Connection, catalogue: Catalogue, until: int) -> Rows | None:
+        check_kept(connection, self.since)
+        table_id = table_at(connection, until)
+        rows = None if table_id is None else lean_rows(connection, self.since, until, table_id)
+        if rows is not None:
+            assert table_id is not None
+            self.is_lean = True
+            self.table = table_id, name_of(table_id, catalogue)
+        return rows
 
     def old_of(self, change: Change) -> bytes | None:
         """
@@ -265,19 +343,62 @@ class LogPage:
                 found = self._found
                 if found is None:
                     found = self._found = self._read_before(snapshot.connection)
-                    self._prevs = ()
+                    self._prevs = tuple
             self._engine.readers.pages.discard(self)
         return found
 
     def _read_before(self, connection: Connection) -> dict[int, tuple[bytes | None, int]]:
         found: dict[int, tuple[bytes | None, int]] = {}
-        wanted = [prev for prev in self._prevs if prev is not None]
+        wanted = [prev for prev in self._prevs() if prev]
         for place in range(0, len(wanted), PICKED):
             some = wanted[place : place + PICKED]
             seqs = chain(some, repeat(None, PICKED - len(some)))
             for seq, body, seal in connection.execute(PICK_OLD, tuple(seqs)):
                 found[seq] = body, seal
         return found
+
+
+def log_changes(
+    engine: Engine,
+    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    since: int,
+    until: int,
+    table: TableInfo | None,
+) -> Iterator[Change]:
+    """The log entries with since < seq <= until, oldest first. A page at a time: a reader that dawdles must not keep the
+    write-ahead log from being emptied.
+
+    Raises:
+        HistoryLost, CorruptDatabase: While it is asked for them.
+    """
+    # A chain asks in C, and these are many.
+    return chain.from_iterable(_pages(engine, snapshot, since, until, table))
+
+
+def _pages(
+    engine: Engine,
+    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    since: int,
+    until: int,
+    table: TableInfo | None,
+) -> Iterator[Iterator[Change]]:
+    is_asked, lean_from = False, since
+    while since < until:
+        with snapshot() as now:
+            # Who asked for a document before asks for others, too; and what a transaction superseded may be gone tomorrow.
+            has_old = is_asked or engine.current_transaction() is not None
+            page = LogPage(engine, since, has_old=has_old)
+            may_be_lean = table is None and since >= lean_from
+            changes, last = page.read(now.connection, now.catalogue, until, table, may_be_lean=may_be_lean)
+        if last is None:
+            return
+        yield changes
+        if page.is_looked_at:
+            # Who looked at one looks at others, too.
+            lean_from = until
+        elif may_be_lean and not page.is_lean:
+            lean_from = since + FULL_CHANGES
+        since, is_asked = last, is_asked or page.is_asked
 
 
 class KnownPages:
