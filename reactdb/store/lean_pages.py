@@ -6,20 +6,22 @@ Most pages are of one table, and of changes without origin and meta. Of such a p
     dated               time + DATED * kind
     placed              step + PLACED * prev
 
-and the seqs are those that were asked for, because a page is lean only where all of them are there. The two factors are greater
-than what they leave room for, so each number can be taken apart again. And they are, modulo the seal's modulus, the weights that
-the columns have in it: so the sums of the two numbers are what the seals are compared with, and are not taken apart for that.
+with the document before as one more where it is wanted, and the seqs are those that were asked for, because a page is lean only
+where all of them are there. The two factors are greater than what they leave room for, so each number can be taken apart again.
+And they are, modulo the seal's modulus, the weights that the columns have in it: so the sums of the two numbers are what the
+seals are compared with, and nothing is taken apart for that.
 
 Rule of this file: a page that is not as it must be, whatever the reason, is none. Who gets none reads all columns, and says why.
 """
 
 from __future__ import annotations
 
-from itertools import repeat
+from collections.abc import Iterable
+from itertools import compress, repeat
 from typing import Any
 from zlib import adler32
 
-from reactdb.store.seals import KIND, MODULUS, ONE_HIGH, PREV, SEQ, STEP
+from reactdb.store.seals import KIND, LOW, MODULUS, ONE_HIGH, PREV, SEQ, STEP
 from reactdb.store.sqlite import Connection
 
 # Times are below 2^44 (the year 2527), steps below MODULUS, and so are the seqs of a lean page: all fits in 63 bits.
@@ -27,9 +29,13 @@ MOST_TIME = 1 << 44
 DATED = KIND + MODULUS * (MOST_TIME // MODULUS + 1)
 PLACED = PREV * pow(STEP, -1, MODULUS) % MODULUS + MODULUS
 
-ROWS = (
-    f"SELECT l.key, l.body, l.seal, l.time + {DATED} * l.kind, l.step + {PLACED} * ifnull(l.prev, 0) FROM log l"
-    " WHERE l.seq > ? AND l.seq <= ? AND +l.table_id = ? AND l.origin IS NULL AND l.meta IS NULL ORDER BY l.seq"
+PAGE = " WHERE l.seq > ? AND l.seq <= ? AND +l.table_id = ? AND l.origin IS NULL AND l.meta IS NULL ORDER BY l.seq"
+NUMBERS = f"l.time + {DATED} * l.kind, l.step + {PLACED} * ifnull(l.prev, 0)"
+ROWS = f"SELECT l.key, l.body, l.seal, {NUMBERS} FROM log l{PAGE}"
+# With the documents before, and what is theirs of their seals: a seal leaves room for it.
+ROWS_WITH_OLD = (
+    f"SELECT l.key, l.body, l.seal + CASE WHEN p.body IS NULL THEN 0 ELSE p.seal & {LOW} END, {NUMBERS}, p.body"
+    f" FROM log l LEFT JOIN log p ON p.seq = l.prev{PAGE}"
 )
 TABLE = "SELECT table_id FROM log WHERE seq = ?"
 
@@ -42,21 +48,30 @@ def table_at(connection: Connection, seq: int) -> int | None:
     return None if row is None else row[0]
 
 
-def lean_rows(connection: Connection, since: int, until: int, table_id: int) -> Rows | None:
-    """The entries with since < seq <= until, oldest first, every one as it was written; None where they have no lean page."""
+def lean_rows(
+    connection: Connection, since: int, until: int, table_id: int, *, has_old: bool = False
+) -> Rows | None:
+    """The entries with since < seq <= until, oldest first, every one as it was written, and with `has_old` the document that it
+    superseded as one more column; None where they have no lean page."""
     if until >= MODULUS:
         return None
     count = until - since
-    rows = connection.execute(ROWS, (since, until, table_id)).fetchall()
+    rows = connection.execute(ROWS_WITH_OLD if has_old else ROWS, (since, until, table_id)).fetchall()
     if len(rows) != count:
         return None
-    keys, bodies, seals, dated, placed = zip(*rows, strict=True)
+    keys, bodies, seals, dated, placed, *before = zip(*rows, strict=True)
     try:
-        try:
-            low = sum(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
-        except TypeError:
-            # Deletions have no document.
-            low = sum(map(adler32, [body or b"" for body in bodies], map(adler32, keys, repeat(table_id))))
+        seeds: Iterable[int] = map(adler32, keys, repeat(table_id))
+        low = 0
+        if before:
+            (olds,) = before
+            # Only inserts have none.
+            if olds.count(None) != sum(map(DATED.__gt__, dated)):
+                return None
+            seeds = list(seeds)
+            low = sum(map(adler32, filter(None, olds), compress(seeds, olds)))
+        # Deletions have no document.
+        low += sum(map(adler32, [body or b"" for body in bodies] if None in bodies else bodies, seeds))
         high, remainder = divmod(sum(seals) - low, ONE_HIGH)
         rest = SEQ * (count * (since + 1 + until) // 2) + sum(dated) + STEP * sum(placed)
         # Of a page that SQLite had to make a real number in, the sum is one.

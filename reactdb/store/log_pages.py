@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from reactdb.change import INSERT, Change
-from reactdb.errors import HistoryLost, ReactDBError
+from reactdb.decoding import decode_many_frozen
+from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
+from reactdb.frozen import FrozenDict
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
 from reactdb.store.lean_pages import Rows, lean_rows, prevs_of, table_at, taken_apart
@@ -39,6 +41,8 @@ logger = logging.getLogger("reactdb")
 # Rows that one read of the log fetches: about 0.3 MB of ordinary documents. Of more, the garbage collector looks at each.
 PAGE_CHANGES = 500
 
+# Changes whose documents are decoded at a time.
+DECODED = 64
 # Where a page could not be lean, the next are likely not to be: as many changes are read in all their columns.
 FULL_CHANGES = 16 * PAGE_CHANGES
 
@@ -154,6 +158,19 @@ def name_of(table_id: int, catalogue: Catalogue) -> str:
     return f"#{table_id}" if known is None else known.name
 
 
+def documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:
+    """Decoded; those that cannot be are left to whoever asks for them."""
+    present = [body for body in bodies if body is not None]
+    try:
+        found: list[Any] = decode_many_frozen(present)
+    except CorruptDatabase:
+        return [None] * len(bodies)
+    if len(found) == len(bodies):
+        return found
+    rest = iter(found)
+    return [None if body is None else next(rest) for body in bodies]
+
+
 def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
     if (kind == INSERT) is not (old is None):
         trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
@@ -220,15 +237,40 @@ class LeanChange(LoggedChange):
         self._row = row
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_old", "_new"):
+            setattr(self, name, None)
+            return None
         if name == "old_bytes" or name not in Change.__slots__:
             return super().__getattr__(name)
         page, row = self._page, self._row
         page.is_looked_at = True
-        time, kind, prev, step = taken_apart(row)
-        table_id, table = page.table
-        place, document = (self.seq, table, table_id, row[0]), (kind, prev, row[1])
-        super().__init__(page, *place, *document, self.seq - step, time, None, None)
+        self.key_bytes, self.new_bytes = row[:2]
+        self.time, self.kind_code, self.prev, step = taken_apart(row)
+        self.commit = self.seq - step
+        self.table_id, self.table = page.table
+        self.origin = self.meta = self.places = None
         return getattr(self, name)
+
+    @property
+    def old_val(self) -> FrozenDict | None:
+        """As `Change.old_val`."""
+        self._page.is_old_read = True
+        return super().old_val
+
+    @property
+    def new_val(self) -> FrozenDict | None:
+        """As `Change.new_val`."""
+        self._page.is_new_read = True
+        return super().new_val
+
+
+class DecodedChange(LeanChange):
+    """One whose documents have been decoded before somebody asks, with those of its page."""
+
+    __slots__ = ()
+
+    old_val = Change.old_val
+    new_val = Change.new_val
 
 
 class LogPage:
@@ -237,8 +279,9 @@ class LogPage:
     Attributes:
         since: It is what comes after. Of what is removed to compact the log up to here, nothing is needed.
         is_asked: Somebody has asked for one.
-        is_looked_at: Of a lean page: somebody has looked at more of a change than its seq.
         is_lean: It was read as `lean_pages` does it.
+        is_looked_at: Of a lean page: somebody has looked at more of a change than its seq.
+        is_old_read, is_new_read: Of a lean page: somebody has asked for the document before, or after, decoded.
         table: Of a lean page: number and name.
     """
 
@@ -252,6 +295,8 @@ class LogPage:
         "is_asked",
         "is_lean",
         "is_looked_at",
+        "is_new_read",
+        "is_old_read",
         "since",
         "table",
     )
@@ -265,7 +310,7 @@ class LogPage:
         self._prevs: Callable[[], Sequence[int | None]] = tuple
         self._found: dict[int, tuple[bytes | None, int]] | None = None
         self.since = since
-        self.is_asked = self.is_looked_at = self.is_lean = False
+        self.is_asked = self.is_lean = self.is_looked_at = self.is_old_read = self.is_new_read = False
         self.table = (0, "")
 
     def read(
@@ -278,28 +323,52 @@ class LogPage:
         may_be_lean: bool = False,
     ) -> tuple[Iterator[Change], int | None]:
         """The changes, and the seq of the last; None where there is none. Raises what `read_columns` and `changes_of` do."""
-        if self._has_old:
-            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES)
-            return changes_of(columns, catalogue), columns[0][-1] if columns else None
         with self._lock:
-            # Known before it is read: so who compacts waits for it.
-            self._engine.readers.pages.add(self)
+            if not self._has_old:
+                # Known before it is read: so who compacts waits for it.
+                self._engine.readers.pages.add(self)
             if may_be_lean:
                 until = min(top, self.since + PAGE_CHANGES)
                 rows = self._read_lean(connection, catalogue, until)
                 if rows is not None:
+                    if self._has_old:
+                        return self._decoded(rows), until
                     self._prevs = partial(prevs_of, rows)
                     return map(LeanChange, repeat(self), count(self.since + 1), rows), until
-            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES, has_old=False)
+            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES, has_old=self._has_old)
             if not columns:
                 return iter(()), None
-            self._prevs = partial(tuple, columns[4])
-        return changes_of(columns, catalogue, self), columns[0][-1]
+            if not self._has_old:
+                self._prevs = partial(tuple, columns[4])
+        return changes_of(columns, catalogue, None if self._has_old else self), columns[0][-1]
+
+    def _decoded(self, rows: Rows) -> Iterator[Change]:
+        """Some at a time, so that they are in the processor's cache still when somebody looks at them."""
+        seq, new = self.since, object.__new__
+        for place in range(0, len(rows), DECODED):
+            part = rows[place : place + DECODED]
+            _, bodies, _, _, _, olds = zip(*part, strict=True)
+            for row, old_bytes, old_val, new_val in zip(
+                part, olds, documents_of(olds), documents_of(bodies), strict=True
+            ):
+                seq += 1
+                change = new(DecodedChange)
+                change._page = self
+                change.seq = seq
+                change._row = row
+                change.old_bytes = old_bytes
+                change._old = old_val
+                change._new = new_val
+                yield change
 
     def _read_lean(self, connection: Connection, catalogue: Catalogue, until: int) -> Rows | None:
         check_kept(connection, self.since)
         table_id = table_at(connection, until)
-        rows = None if table_id is None else lean_rows(connection, self.since, until, table_id)
+        rows = (
+            None
+            if table_id is None
+            else lean_rows(connection, self.since, until, table_id, has_old=self._has_old)
+        )
         if rows is not None:
             assert table_id is not None
             self.is_lean = True
@@ -382,23 +451,27 @@ def _pages(
     until: int,
     table: TableInfo | None,
 ) -> Iterator[Iterator[Change]]:
-    is_asked, lean_from = False, since
+    # Who asked for a document before, or decoded, asks for others, too; and who looked at one change looks at the next.
+    is_asked = is_decoded = is_looked_at = False
+    lean_from = since
     while since < until:
         with snapshot() as now:
-            # Who asked for a document before asks for others, too; and what a transaction superseded may be gone tomorrow.
+            # What a transaction superseded may be gone tomorrow.
             has_old = is_asked or engine.current_transaction() is not None
             page = LogPage(engine, since, has_old=has_old)
-            may_be_lean = table is None and since >= lean_from
+            may_be_lean = (
+                table is None and since >= lean_from and (is_decoded if has_old else not is_looked_at)
+            )
             changes, last = page.read(now.connection, now.catalogue, until, table, may_be_lean=may_be_lean)
         if last is None:
             return
         yield changes
-        if page.is_looked_at:
-            # Who looked at one looks at others, too.
-            lean_from = until
-        elif may_be_lean and not page.is_lean:
+        if may_be_lean and not page.is_lean:
             lean_from = since + FULL_CHANGES
-        since, is_asked = last, is_asked or page.is_asked
+        since = last
+        is_asked = is_asked or page.is_asked
+        is_looked_at = is_looked_at or page.is_looked_at
+        is_decoded = is_decoded or (page.is_old_read and page.is_new_read)
 
 
 class KnownPages:
