@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import report
 from benchmarks.__main__ import main
 from benchmarks.readme import README, placed
 
@@ -77,6 +78,24 @@ def test_what_was_kept_is_reported_as_it_was(
 
     assert 0 == main(["--from", str(file)])
     assert text == capsys.readouterr().out
+
+
+def test_what_another_run_has_of_other_peers_is_put_beside_and_of_the_same_peer_replaces(
+    quick: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    _, found = quick
+    [workload] = found["workloads"]
+    peers = workload["peers"]
+    earlier, later = tmp_path / "earlier.json", tmp_path / "later.json"
+    kept = {**peers, "another": peers["raw"], "reactdb": peers["raw"]}
+    earlier.write_text(json.dumps({**found, "workloads": [{**workload, "peers": kept}]}))
+    later.write_text(json.dumps(found))
+
+    _, _, [outcome] = report.read([earlier, later])
+
+    assert {*peers, "another"} == outcome.peers.keys()
+    assert peers["raw"]["cpu"]["samples"] == outcome.peers["another"].samples["cpu"]
+    assert peers["reactdb"]["cpu"]["samples"] == outcome.peers["reactdb"].samples["cpu"]
 
 
 def test_a_table_takes_its_place_in_a_page_and_replaces_the_old_one() -> None:

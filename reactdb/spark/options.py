@@ -103,6 +103,8 @@ class Options:
         sampling_size: Documents that inference looks at, in each file.
         is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
             nobody wants.
+        pushdown: Take filters. Spark keeps what came of the last ones for whoever reads the same DataFrame next, also without
+            a filter, so it is for one that is filtered once.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
         others: What streams and writes read for themselves, by lower-case name.
     """
@@ -126,7 +128,7 @@ class Options:
     is_recursive: bool = False
     partition_bytes: int = 32 * 1024 * 1024
     min_partitions: int = 1
-    pushdown: bool = True
+    pushdown: bool = False
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
@@ -222,7 +224,7 @@ def parse(given: Mapping[str, str]) -> Options:
         is_recursive=_flag(values, "recursivefilelookup", False),
         partition_bytes=_bytes(values, "partitionbytes", 32 * 1024 * 1024),
         min_partitions=_number(values, "minpartitions", 1, least=1),
-        pushdown=_flag(values, "pushdown", True),
+        pushdown=_flag(values, "pushdown", False),
         fail_on_data_loss=_flag(values, "failondataloss", True),
         busy_timeout_s=_seconds(values, "busytimeout", 5.0),
         allow_network=_flag(values, "allownetwork", False),

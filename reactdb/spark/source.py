@@ -113,7 +113,7 @@ class BatchReader(DataSourceReader):
 
 
 class Taker:
-    """`pushFilters` for sessions that allow it, in a form that others do not mind.
+    """`pushFilters` for reads that ask for it, in sessions that allow it, in a form that other sessions do not mind.
 
     A reader that defines `pushFilters` cannot be read from at all where `spark.sql.python.filterPushdown.enabled` is false, which
     is the default: Spark looks whether the method's function is the base class's, and refuses. It cannot be asked what the
