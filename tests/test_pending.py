@@ -90,7 +90,7 @@ def attempt(db: reactdb.Database, one: Any) -> Any:
         return type(error), str(error)
 
 
-def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
+def carried_out(program: Any, path: str, *, is_kept: bool, origin: str | None) -> tuple[Any, ...]:
     """What the callers saw, what was told, and what the file has in the end: all but times and checksums."""
     told: list[Any] = []
     seen: list[Any] = []
@@ -100,7 +100,7 @@ def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
         db.table("indexed").index_create("value")
         db.changes(include_seq=True).subscribe(told.append)
         try:
-            with db.transaction():
+            with db.transaction(origin=origin):
                 seen += [attempt(db, one) for one in program]
                 if not is_kept:
                     raise Abandoned
@@ -110,7 +110,7 @@ def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
     found = [
         connection.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2, 3").fetchall()
         for table, columns in (
-            ("log", "seq, table_id, kind, step, prev, key, body"),
+            ("log", "seq, table_id, kind, step, prev, key, body, origin, meta"),
             ("heads", "*"),
             ("graves", "*"),
             ("entries", "*"),
@@ -122,17 +122,17 @@ def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
     return seen, told, found, marks
 
 
-@settings(max_examples=120, deadline=None)
-@given(PROGRAMS, st.booleans(), st.sampled_from([1, 2, 3, 1_024]))
+@settings(max_examples=80, deadline=None)
+@given(PROGRAMS, st.booleans(), st.sampled_from([None, "elsewhere"]), st.sampled_from([1, 2, 3, 1_024]))
 def test_a_transaction_whose_updates_wait_is_as_one_whose_updates_do_not(
-    tmp_path_factory: pytest.TempPathFactory, program: Any, is_kept: bool, most: int
+    tmp_path_factory: pytest.TempPathFactory, program: Any, is_kept: bool, origin: str | None, most: int
 ) -> None:
     folder = tmp_path_factory.mktemp("pending")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(point_update, "MOST", most)
-        waiting = carried_out(program, str(folder / "waiting.db"), is_kept=is_kept)
+        waiting = carried_out(program, str(folder / "waiting.db"), is_kept=is_kept, origin=origin)
         patch.setattr(point_selection, "update_inside", lambda *given: None)
-        assert carried_out(program, str(folder / "direct.db"), is_kept=is_kept) == waiting
+        assert carried_out(program, str(folder / "direct.db"), is_kept=is_kept, origin=origin) == waiting
 
 
 def test_updates_wait_for_the_end_of_the_transaction(db: reactdb.Database) -> None:

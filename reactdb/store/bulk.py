@@ -1,7 +1,7 @@
 """Bulk: the statements by which many entries of one transaction come into the log together, and heads from there.
 
-What an entry costs is not so much what is stored as that it is a statement's: to begin one, to bind and to end it. So there are many
-to a statement, and what they have in common is bound once with it; their seqs follow each other.
+What an entry costs is not so much what is stored as that it is a statement's: to begin one, to bind and to end it. So there are
+many to a statement, and what they have in common is bound once with it; their seqs follow each other.
 
 Rule of this file: the statements and nothing else. `WriteTransaction.insert_many` and `Pending` say what they are about.
 """
