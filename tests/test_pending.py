@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import point_selection, point_update, row
-from reactdb.errors import ReactDBError, StorageError
+from reactdb.errors import ForkedDatabase, ReactDBError, StorageError
 from reactdb.store import doctor, pending
 
 KEYS = st.sampled_from("abcd")
@@ -315,14 +316,32 @@ def strikes(work: Callable[[], object], at: int) -> bool:
     return False
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[reactdb.Database]:
-    with made(str(tmp_path / "games.db")) as found:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_what_waits_is_the_parents_to_write_after_fork(db: reactdb.Database) -> None:
+    child = -1
+    try:
+        with db.transaction():
+            add_to_all(db)
+            child = os.fork()
+    except ForkedDatabase:
+        if not child:
+            os._exit(7)
+        raise
+    finally:
+        if not child:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert [document["n"] for document in db.table("games")] == [1, 2, 3]
+
+
+@pytest.fixture(params=[False, True], ids=["shared", "exclusive"])
+def db(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[reactdb.Database]:
+    with made(str(tmp_path / "games.db"), exclusive=request.param) as found:
         yield found
 
 
-def made(path: str = ":memory:") -> reactdb.Database:
-    db = reactdb.connect(path)
+def made(path: str = ":memory:", *, exclusive: bool = False) -> reactdb.Database:
+    db = reactdb.connect(path, exclusive=exclusive)
     db.table_create("games").insert([{"id": key, "n": number} for number, key in enumerate("abc")])
     db.table_create("plain")
     return db
