@@ -27,7 +27,7 @@ from zlib import adler32
 
 import msgpack
 
-from reactdb.decoding import decode, decode_frozen, decode_value
+from reactdb.decoding import decode, decode_frozen, decode_many, decode_many_frozen, decode_value
 from reactdb.errors import CorruptDatabase, InvalidDocument, shown, type_in_words
 from reactdb.extension_types import EXTENSION_WRITERS
 from reactdb.frozen import FrozenDict, FrozenList, freeze, thaw
@@ -46,6 +46,8 @@ __all__ = [
     "check_extent",
     "decode",
     "decode_frozen",
+    "decode_many",
+    "decode_many_frozen",
     "decode_value",
     "encode",
     "encode_again",

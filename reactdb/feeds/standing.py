@@ -25,6 +25,7 @@ class Standing:
     """See the head of this file.
 
     Attributes:
+        queue: What it is still to be told; None where a fan has that.
         request: What it asked for.
         since: Changes up to this seq are in what it began with.
     """
@@ -37,9 +38,9 @@ class Standing:
         "_fan_from",
         "_final",
         "_floor",
-        "_queue",
         "_taken",
         "_told",
+        "queue",
         "request",
         "since",
     )
@@ -47,7 +48,7 @@ class Standing:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.since = 0
-        self._queue: Queue | None = None
+        self.queue: Queue | None = None
         self._fan: Fan | None = None
         # The fan's figures when it came, and how many changes the fan had when this feed ended.
         self._fan_from = (0, 0, 0, 0)
@@ -82,7 +83,7 @@ class Standing:
         if fan is not None:
             waiting = fan.first(self)
             return base if waiting is None else max(self.since, min(base, waiting.seq - 1))
-        first = None if self._queue is None else self._queue.first_seq
+        first = None if self.queue is None else self.queue.first_seq
         return base if first is None else min(base, first - 1)
 
     @property
@@ -91,12 +92,12 @@ class Standing:
         fan = self._fan
         if fan is not None:
             return fan.waiting(self, self._fan_from[0])
-        return (0 if self._queue is None else len(self._queue)) + len(self._batch or ())
+        return (0 if self.queue is None else len(self.queue)) + len(self._batch or ())
 
     @property
     def dropped(self) -> int:
         """Deltas that were never told."""
-        fan, queue = self._fan, self._queue
+        fan, queue = self._fan, self.queue
         if fan is not None:
             return self._dropped_told + fan.dropped - self._fan_from[1]
         return self._dropped_told if queue is None else queue.dropped
@@ -120,4 +121,4 @@ class Standing:
             return None if first is None or first.seq <= self.since else first.time
         if self._batch:
             return self._batch[0].time
-        return None if self._queue is None else self._queue.first_time
+        return None if self.queue is None else self.queue.first_time

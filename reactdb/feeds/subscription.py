@@ -16,13 +16,14 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.events import Event, Render, overflow, state
-from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
+from reactdb.feeds.hearing import ENDED, NOTHING, Called, Consumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
+
+# Events told to one subscriber before the next one gets its turn.
+EVENTS_IN_A_TURN = 1_000
+TURN = range(EVENTS_IN_A_TURN)
 
 logger = logging.getLogger("reactdb")
 
@@ -125,11 +130,11 @@ class Subscription(Standing):
         options = self.request.options
         self._render = self.request.render(plan.is_ordered)
         if options.squash_s is None:
-            self._queue = FeedQueue(options.queue_size)
+            self.queue = FeedQueue(options.queue_size)
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
             self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
-            self._queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
+            self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
     def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
         options = self.request.options
@@ -145,12 +150,20 @@ class Subscription(Standing):
         """Take in what the change `seq` does. False: there was no room, and it will read on from the log."""
         if seq <= self.since:
             return True
-        queue, options = self._queue, self.request.options
+        queue, options = self.queue, self.request.options
         assert queue is not None
         if options.squash_s is None and not options.include_offsets:
-            # What will not be told must neither fill the queue nor be counted.
-            deltas = without_moves(deltas)
-            if not deltas:
+            if type(deltas[0]) is not Change:
+                # What will not be told must neither fill the queue nor be counted.
+                deltas = without_moves(deltas)
+                if not deltas:
+                    return True
+            if options.on_overflow == "drop" and self.end is None:
+                # Most feeds.
+                queue.add(deltas)
+                if not self.is_woken:
+                    self.is_woken = True
+                    self.consumer.wake(self)
                 return True
         if self.end is not None:
             if isinstance(self.end, FeedOverflow):
@@ -170,15 +183,28 @@ class Subscription(Standing):
         self.wake()
         return True
 
+    def offer_all(self, changes: Sequence[Change]) -> bool:
+        """Take in what these changes of one commit do, each of which is its own delta. False: as `offer`."""
+        assert self.queue is not None
+        if changes[0].seq > self.since and self.queue.has_room(changes):
+            return self.offer(changes, changes[-1].seq)
+        # Where not all have room it matters which of them comes when. Who has left is not told of the rest.
+        return all(self.offer((change,), change.seq) for change in changes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a function is called with each of its events as it is, where the commit is told."""
+        return self.consumer.way == "called" and cast("Called", self.consumer).is_plain(self)
+
     @property
     def may_share(self) -> bool:
         """Whether what it is told, and how, others may be told alike."""
-        is_simple = type(self._queue) is FeedQueue and self.request.options.on_overflow == "drop"
+        is_simple = type(self.queue) is FeedQueue and self.request.options.on_overflow == "drop"
         return is_simple and self.consumer.way != "alone"
 
     def is_settled(self, seq: int) -> bool:
         """Whether it has nothing but what is published after `seq` to tell: then it may share a queue."""
-        queue = self._queue
+        queue = self.queue
         return (
             self.since <= seq
             and self._is_prepared
@@ -198,28 +224,28 @@ class Subscription(Standing):
         """From now on, what is published is told by the fan."""
         self._fan_from = fan.mark
         self._fan = fan
-        if self._queue is not None:
-            self._dropped_told = self._queue.dropped
-            self._queue = None
+        if self.queue is not None:
+            self._dropped_told = self.queue.dropped
+            self.queue = None
 
     def chained(self, queue: ChainQueue) -> None:
         """From now on, what is published is in that queue, and who sleeps has to say so there."""
-        if self._queue is not None:
-            queue.carry(self._queue.dropped)
-        self._queue = queue
+        if self.queue is not None:
+            queue.carry(self.queue.dropped)
+        self.queue = queue
         if not self.is_woken:
             queue.chain.sleepers[self] = None
 
     def rest(self) -> None:
         """It wants to be woken again. Whoever says so looks once more afterwards."""
         self.is_woken = False
-        queue = self._queue
+        queue = self.queue
         if type(queue) is ChainQueue:
             queue.chain.sleepers[self] = None
 
     def _seal(self) -> None:
         """What is published from now on is not for it. Under the publish lock."""
-        fan, queue = self._fan, self._queue
+        fan, queue = self._fan, self.queue
         if fan is not None:
             self._fan_from = (*self._fan_from[:3], fan.added)
             # Also where it is awake: Ctrl-C may have struck between its saying so and being in line.
@@ -266,6 +292,59 @@ class Subscription(Standing):
             self.end = error
             return ENDED
 
+    def run(self) -> None:
+        """Tell what is queued to a function that gets it as it is: `poll` again and again, written out for speed. Most feeds have
+        one listener, who is called with one event. How it begins and ends, and what else there is, its consumer knows.
+        """
+        consumer: Any = self.consumer
+        queue = self.queue
+        if (
+            type(queue) is FeedQueue
+            and self._opening is None
+            and self._is_prepared
+            and not self.is_closed
+            and not self._is_spilled
+            and self.reader is None
+            and consumer.error is None
+        ):
+            # Whoever adds from now on wakes.
+            self.is_woken = False
+            try:
+                held, render, tell = queue.held, self._render, consumer.on_next
+                for _ in TURN:
+                    if not held or queue.dropped != self._dropped_told:
+                        break
+                    try:
+                        delta = held.popleft()
+                    except IndexError:
+                        # Dropped just now.
+                        break
+                    self._taken = delta.seq
+                    try:
+                        event = render(delta)
+                    except Exception:
+                        # It cannot be decoded, and so the feed ends.
+                        held.appendleft(delta)
+                        break
+                    if event is not None:
+                        self._told += 1
+                        tell(event)
+                        if self.is_closed:
+                            return
+                else:
+                    # The others first.
+                    self.wake()
+                    return
+            except Exception as error:
+                consumer.broken(error)
+                return
+            except BaseException:
+                consumer.interrupted()
+                raise
+            if not held and self.end is None and queue.dropped == self._dropped_told and not self._is_spilled:
+                return
+        consumer.run()
+
     def _next_event(self) -> Any:
         if not self._is_prepared:
             return ENDED if self.is_closed else NOTHING
@@ -280,7 +359,7 @@ class Subscription(Standing):
                     self._told += 1
                     return event
                 self._opening = None
-            queue = self._queue
+            queue = self.queue
             if queue is None:
                 break
             skipped = queue.dropped - self._dropped_told
@@ -363,7 +442,7 @@ class Subscription(Standing):
         """Seconds until there is something to tell; None where nothing is known to come."""
         if not self.has_work:
             return None
-        queue = self._queue
+        queue = self.queue
         if (
             self._opening is not None
             or self._batch is not None
@@ -381,7 +460,7 @@ class Subscription(Standing):
     @property
     def has_work(self) -> bool:
         """Whether polling would find something, now or when it is due."""
-        queue = self._queue
+        queue = self.queue
         return self._is_prepared and (
             self._opening is not None
             or self._batch is not None
@@ -433,8 +512,8 @@ class Subscription(Standing):
 
     def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
         """Called by the hub, under the publish lock: `deltas` were the last from the log, and after `seq` it is told."""
-        assert self._queue is not None
-        self._queue.put(deltas)
+        assert self.queue is not None
+        self.queue.put(deltas)
         self.since = seq
         self._base = None
         self.reader = None
@@ -472,5 +551,5 @@ class Subscription(Standing):
         """Called by the hub when it has let go."""
         self.node = None
         self.reader = None
-        if self._queue is not None:
-            self._queue.clear()
+        if self.queue is not None:
+            self.queue.clear()

@@ -90,6 +90,8 @@ class WriteTransaction:
         part: The innermost of them, which hears of each document before it is written; None outside of them.
         ruin: Why SQLite has taken all of it back already; None while it has not.
         is_committing: COMMIT was begun.
+        documents: Before and after its first change, which somebody wants to hear of, where the one who writes has them decoded;
+            nobody changes them any more.
     """
 
     __slots__ = (
@@ -98,6 +100,7 @@ class WriteTransaction:
         "connection",
         "count",
         "depth",
+        "documents",
         "execute",
         "first",
         "is_catalogue_changed",
@@ -136,6 +139,7 @@ class WriteTransaction:
         self.pending: Pending | None = None
         self.ruin: BaseException | None = None
         self.is_committing = False
+        self.documents: tuple[dict[str, Any] | None, dict[str, Any]] | None = None
 
     @property
     def is_empty(self) -> bool:

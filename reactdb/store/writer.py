@@ -198,7 +198,7 @@ class Writer:
                 raise
             finally:
                 self._end_turn(ticket)
-        self._engine.publisher.drain()
+        self._engine.publisher.drain(is_outside=True)
         return result
 
     @contextmanager
@@ -235,7 +235,7 @@ class Writer:
                 raise
             finally:
                 self._end_turn(ticket)
-        self._engine.publisher.drain()
+        self._engine.publisher.drain(is_outside=True)
 
     def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
         """Do something with the connection that is not a write of a user's."""
