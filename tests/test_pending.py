@@ -177,6 +177,17 @@ def test_a_failed_update_leaves_those_before_it_waiting_right(db: reactdb.Databa
     assert [(event["seq"], event["new_val"]["n"]) for event in told] == [(first, 10), (first + 1, 11)]
 
 
+def test_what_is_told_after_a_part_was_taken_back_is_what_was_written(db: reactdb.Database) -> None:
+    told: list[Any] = []
+    db.table("games").changes().subscribe(told.append)
+    with db.transaction():
+        with pytest.raises(Abandoned), db.transaction():
+            db.table("games").insert({"id": "x"})
+            raise Abandoned
+        db.table("games").get("a").update({"n": 5})
+    assert told == [{"old_val": {"id": "a", "n": 0}, "new_val": {"id": "a", "n": 5}}]
+
+
 class Struck(BaseException):
     """As Ctrl-C would."""
 

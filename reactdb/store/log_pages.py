@@ -237,7 +237,7 @@ class LeanChange(LoggedChange):
         self._row = row
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_old", "_new"):
+        if name in ("old", "new"):
             setattr(self, name, None)
             return None
         if name == "old_bytes" or name not in Change.__slots__:
@@ -357,8 +357,8 @@ class LogPage:
                 change.seq = seq
                 change._row = row
                 change.old_bytes = old_bytes
-                change._old = old_val
-                change._new = new_val
+                change.old = old_val
+                change.new = new_val
                 yield change
 
     def _read_lean(self, connection: Connection, catalogue: Catalogue, until: int) -> Rows | None:
