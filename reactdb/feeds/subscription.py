@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
+from reactdb.feeds.direct import Direct
 from reactdb.feeds.events import Event, Render, overflow, state
-from reactdb.feeds.hearing import ENDED, NOTHING, Called, Consumer
+from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
-from reactdb.feeds.standing import Standing
 from reactdb.feeds.union_queue import squash_queue
 from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
 from reactdb.store.walk import Walk
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
 
-# Events told to one subscriber before the next one gets its turn.
-EVENTS_IN_A_TURN = 1_000
-TURN = range(EVENTS_IN_A_TURN)
-
 logger = logging.getLogger("reactdb")
 
 
@@ -55,46 +51,22 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
     return deltas
 
 
-class Subscription(Standing):
+class Subscription(Direct):
     """See the head of this file.
 
     Attributes:
         node: The shared view that offers; None while it reads on from the log, and after its end.
-        end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
-        is_woken: The consumer has been told that there is something.
     """
 
-    __slots__ = (
-        "_due_at",
-        "_is_prepared",
-        "_is_spilled",
-        "_opening",
-        "_render",
-        "_walk",
-        "consumer",
-        "end",
-        "is_closed",
-        "is_woken",
-        "node",
-        "path",
-        "reader",
-    )
+    __slots__ = ("_due_at", "_walk", "node", "path")
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
-        super().__init__(request)
-        self.consumer = consumer
+        super().__init__(request, consumer)
         self.path = path
         self.node: Node | None = None
-        self.reader: LogReader | None = None
-        self.end: Any = None
-        self.is_closed = False
-        self.is_woken = False
-        self._opening: Iterator[Event] | None = None
         # What its initial values are read from while they are told.
         self._walk: Walk | None = None
-        self._is_prepared = True
-        self._is_spilled = False
         self._due_at = 0.0
 
     # -----------------------------------------------------------------------------------------------------------
@@ -192,11 +164,6 @@ class Subscription(Standing):
         return all(self.offer((change,), change.seq) for change in changes)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether a function is called with each of its events as it is, where the commit is told."""
-        return self.consumer.way == "called" and cast("Called", self.consumer).is_plain(self)
-
-    @property
     def may_share(self) -> bool:
         """Whether what it is told, and how, others may be told alike."""
         is_simple = type(self.queue) is FeedQueue and self.request.options.on_overflow == "drop"
@@ -264,11 +231,6 @@ class Subscription(Standing):
             logger.exception("a feed that ends could not be told so")
         return False
 
-    def wake(self) -> None:
-        if not self.is_woken:
-            self.is_woken = True
-            self.consumer.wake(self)
-
     def finish(self, end: Any) -> None:
         """Nothing more will come; what is queued is still told. `end` is COMPLETED or the error."""
         if self.end is None:
@@ -291,59 +253,6 @@ class Subscription(Standing):
             # A filter or a map failed for an initial value.
             self.end = error
             return ENDED
-
-    def run(self) -> None:
-        """Tell what is queued to a function that gets it as it is: `poll` again and again, written out for speed. Most feeds have
-        one listener, who is called with one event. How it begins and ends, and what else there is, its consumer knows.
-        """
-        consumer: Any = self.consumer
-        queue = self.queue
-        if (
-            type(queue) is FeedQueue
-            and self._opening is None
-            and self._is_prepared
-            and not self.is_closed
-            and not self._is_spilled
-            and self.reader is None
-            and consumer.error is None
-        ):
-            # Whoever adds from now on wakes.
-            self.is_woken = False
-            try:
-                held, render, tell = queue.held, self._render, consumer.on_next
-                for _ in TURN:
-                    if not held or queue.dropped != self._dropped_told:
-                        break
-                    try:
-                        delta = held.popleft()
-                    except IndexError:
-                        # Dropped just now.
-                        break
-                    self._taken = delta.seq
-                    try:
-                        event = render(delta)
-                    except Exception:
-                        # It cannot be decoded, and so the feed ends.
-                        held.appendleft(delta)
-                        break
-                    if event is not None:
-                        self._told += 1
-                        tell(event)
-                        if self.is_closed:
-                            return
-                else:
-                    # The others first.
-                    self.wake()
-                    return
-            except Exception as error:
-                consumer.broken(error)
-                return
-            except BaseException:
-                consumer.interrupted()
-                raise
-            if not held and self.end is None and queue.dropped == self._dropped_told and not self._is_spilled:
-                return
-        consumer.run()
 
     def _next_event(self) -> Any:
         if not self._is_prepared:
