@@ -10,7 +10,7 @@ Rule of this file: it tells what is queued, and nothing else. How a feed begins 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from reactdb.feeds.events import Event, Render
 from reactdb.feeds.queue import FeedQueue
@@ -27,6 +27,11 @@ EVENTS_IN_A_TURN = 1_000
 TURN = range(EVENTS_IN_A_TURN)
 
 
+Spilled = Literal["spilled"]
+SPILLED: Final = "spilled"
+"""Its queue was full, and nothing may be lost."""
+
+
 class Direct(Standing):
     """See the head of this file. What a subscription is apart from that is in `subscription`.
 
@@ -35,12 +40,11 @@ class Direct(Standing):
         end: COMPLETED, or the error, once nothing more will be queued.
         is_closed: It hears nothing more.
         is_woken: The consumer has been told that there is something.
-        reader: Reads on from the log for it; None while it is live.
+        reader: Reads on from the log for it, or SPILLED before it is made; None while it is live.
     """
 
     __slots__ = (
         "_is_prepared",
-        "_is_spilled",
         "_opening",
         "_render",
         "consumer",
@@ -55,13 +59,12 @@ class Direct(Standing):
     def __init__(self, request: Request, consumer: Consumer) -> None:
         super().__init__(request)
         self.consumer = consumer
-        self.reader: LogReader | None = None
+        self.reader: LogReader | Spilled | None = None
         self.end: Any = None
         self.is_closed = False
         self.is_woken = False
         self._opening: Iterator[Event] | None = None
         self._is_prepared = True
-        self._is_spilled = False
 
     def wake(self) -> None:
         """There is something new."""
@@ -85,7 +88,6 @@ class Direct(Standing):
             and self._opening is None
             and self._is_prepared
             and not self.is_closed
-            and not self._is_spilled
             and self.reader is None
             and consumer.error is None
         ):
@@ -123,6 +125,6 @@ class Direct(Standing):
             except BaseException:
                 consumer.interrupted()
                 raise
-            if not held and self.end is None and queue.dropped == self._dropped_told and not self._is_spilled:
+            if not held and self.end is None and queue.dropped == self._dropped_told and self.reader is None:
                 return
         consumer.run()

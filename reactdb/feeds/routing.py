@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from reactdb.change import Change, Commit
+from reactdb.change import Change, Commit, InHand
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
 from reactdb.feeds.fan import Fan
 from reactdb.feeds.log_reader import StateAt
@@ -88,9 +88,7 @@ class Routing:
         if interrupt is not None:
             raise interrupt
 
-    def route_one(
-        self, change: Change, documents: tuple[dict[str, Any] | None, dict[str, Any]] | None
-    ) -> bool:
+    def route_one(self, change: Change, documents: InHand | None) -> bool:
         """Pass on a commit of one change, if that is quickly done: where it concerns nobody, or one feed that tells it as it is
         to a function. False: it is for `route`.
 

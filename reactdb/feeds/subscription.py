@@ -22,7 +22,7 @@ from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.direct import Direct
+from reactdb.feeds.direct import SPILLED, Direct
 from reactdb.feeds.events import Event, Render, overflow, state
 from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
 from reactdb.feeds.log_reader import LogReader
@@ -59,7 +59,7 @@ class Subscription(Direct):
         path: What is applied to its events after `changes()`.
     """
 
-    __slots__ = ("_due_at", "_walk", "node", "path")
+    __slots__ = ("_walk", "node", "path")
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
         super().__init__(request, consumer)
@@ -67,7 +67,6 @@ class Subscription(Direct):
         self.node: Node | None = None
         # What its initial values are read from while they are told.
         self._walk: Walk | None = None
-        self._due_at = 0.0
 
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
@@ -105,7 +104,7 @@ class Subscription(Direct):
             self.queue = FeedQueue(options.queue_size)
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
-            self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
+            self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
     def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
@@ -146,7 +145,7 @@ class Subscription(Direct):
             # What is queued is told first: it is all there up to here, and can be gone on from.
             self._base = seq - 1
             if on_overflow == "spill":
-                self._is_spilled = True
+                self.reader = SPILLED
                 self.wake()
                 return False
             self.end = FeedOverflow(len(deltas))
@@ -326,13 +325,13 @@ class Subscription(Direct):
         return delta
 
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
-        self._floor = self.position
+        self._pace = (self.position, self._pace[1])
         batch = self._batch = queue.take()
         if batch:
             self._taken = max(delta.seq for delta in batch)
             if self.request.options.squash_s:
                 # A net difference of nothing is not told, and nobody need wait after it.
-                self._due_at = self.consumer.now() + self.request.options.squash_s
+                self._pace = (self._pace[0], self.consumer.now() + self.request.options.squash_s)
         return batch
 
     def _is_due(self, queue: Queue) -> bool:
@@ -344,7 +343,7 @@ class Subscription(Direct):
         if self.is_behind:
             # The net difference is of all that was missed.
             return False
-        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._due_at
+        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._pace[1]
 
     @property
     def wait_s(self) -> float | None:
@@ -363,7 +362,7 @@ class Subscription(Direct):
         return (
             0.0
             if not queue.is_squashed or self._is_due(queue)
-            else max(0.0, self._due_at - self.consumer.now())
+            else max(0.0, self._pace[1] - self.consumer.now())
         )
 
     @property
@@ -384,17 +383,16 @@ class Subscription(Direct):
     @property
     def is_behind(self) -> bool:
         """It reads on from the log, or will when its queue is empty."""
-        return self._is_spilled or self.reader is not None
+        return self.reader is not None
 
     def _read_on(self, queue: Queue) -> None:
         """The next page of the log into the queue; at its end, back among the living."""
         hub, options = self.request.hub, self.request.options
         try:
             reader = self.reader
-            if reader is None:
+            if reader is None or reader == SPILLED:
                 assert self._base is not None
                 self.reader = hub.reader_at(self, self._base)
-                self._is_spilled = False
                 if options.include_states:
                     self._opening = iter([state("catching_up", options)])
                 return
@@ -434,7 +432,6 @@ class Subscription(Direct):
 
     def _give_up(self, error: ReactDBError) -> None:
         self.reader = None
-        self._is_spilled = False
         if self.end is None:
             self.end = error
 
