@@ -22,7 +22,7 @@ _is_text = frozenset({str}).issuperset
 
 
 InHand = tuple[bytes, dict[str, Any] | None, dict[str, Any]]
-"""(bytes of the document after a change, the document before, the one after), of a writer who has them and changes them no more."""
+"""(bytes of the document after a change, the document before, the one after), of a writer who changes them no more."""
 
 
 class Change:
