@@ -8,8 +8,8 @@ hide a document whose filter fails with an error.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
 from operator import itemgetter
 from sys import maxsize
 from typing import Any
@@ -37,6 +37,8 @@ from reactdb.store.snapshot import Entry, Row, Snapshot
 
 # Index places that are read at a time while a limit waits for enough documents that pass its filters.
 PAGE_PLACES = 512
+# Documents that are decoded at a time.
+DECODED = 256
 # Ranges that one filter may be looked up in: beyond that, a scan is likely to be as quick.
 MOST_RANGES = 64
 # Documents found in an index that are picked one by one in any case. Of more, and more than half of the table, a scan is
@@ -121,7 +123,7 @@ class Access:
                     span.reverse,
                     -1 if limit is None else limit,
                 )
-                return map(codec.decode, bodies)
+                return decoded(bodies)
         return (codec.decode(place.body) for place in self.places(snapshot))
 
     def _in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[dict[str, Any]]:
@@ -130,7 +132,7 @@ class Access:
         size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
         while True:
             keys, bodies = snapshot.page(self.table, start, stop, reverse, size)
-            yield from map(codec.decode, bodies)
+            yield from codec.decode_many(bodies)
             if len(keys) < size or size == limit:
                 return
             if reverse:
@@ -227,6 +229,14 @@ class Access:
                 start = edge
             # A page of one value only must grow until it holds more than that value has places.
             size = size * 4 if page[0][0] == edge else min(size * 4, PAGE_PLACES * 16)
+
+
+def decoded(bodies: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+    """These documents, so many at a time that they are still in the processor's cache when they are looked at."""
+    if len(bodies) <= DECODED:
+        return iter(codec.decode_many(bodies))
+    parts = (bodies[place : place + DECODED] for place in range(0, len(bodies), DECODED))
+    return chain.from_iterable(map(codec.decode_many, parts))
 
 
 def access(query: Query, table: TableInfo) -> Access:

@@ -31,7 +31,7 @@ from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import epoch_at
-from reactdb.store.log_pages import LogPage
+from reactdb.store.log_pages import log_changes
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction
@@ -332,21 +332,8 @@ class Database:
             oldest = low_water(snapshot.connection)
             if since < oldest:
                 raise HistoryLost(since, oldest + 1)
-        return self._pages(since, head if until is None else min(until, head), info)
-
-    def _pages(self, since: int, until: int, table: TableInfo | None) -> Iterator[Change]:
-        engine, is_asked = self._open_engine(), False
-        while since < until:
-            # A page at a time: a reader that dawdles must not keep the write-ahead log from being emptied.
-            with self._snapshot() as snapshot:
-                # Who asked for a document before asks for others, too; and what a transaction superseded may be gone tomorrow.
-                has_old = is_asked or engine.current_transaction() is not None
-                page = LogPage(engine, since, has_old=has_old)
-                changes, last = page.read(snapshot.connection, snapshot.catalogue, until, table)
-            if last is None:
-                return
-            yield from changes
-            since, is_asked = last, is_asked or page.is_asked
+        until = head if until is None else min(until, head)
+        return log_changes(self._open_engine(), self._snapshot, since, until, info)
 
     def at(self, seq: int) -> PastDatabase:
         """The database as it was when `seq` was its newest change: tables, selections and indexes, to read only.

@@ -207,6 +207,8 @@ def index_key_of(key: Any) -> bytes:
 def index_expression(expression: Any) -> Expression:
     """The expression of an index. A callable is called once, with `row`: an index is stored in the file, code is not."""
     if isinstance(expression, (list, tuple)):
+        if not expression:
+            raise QueryError("a compound index takes at least one expression")
         return expr([index_expression(part) for part in expression])
     if isinstance(expression, Expression):
         return expression

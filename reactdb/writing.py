@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import is_
 from typing import Any, Literal
 
 from reactdb import codec, collation
@@ -68,7 +67,7 @@ def check_return_changes(return_changes: object) -> None:
     """Raises: InvalidOption."""
     if not isinstance(return_changes, bool) and not is_one_of(return_changes, ("always",)):
         raise InvalidOption(
-            f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`)."
+            f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`.)"
         )
 
 
@@ -128,19 +127,13 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
             prepared.keys = [key_of(key)]
             prepared.document = document
             return prepared
-    elif type(documents) is list and set(map(type, documents)) <= {dict}:
-        # The usual bulk: plain dicts that have their keys. A twentieth of the cost of the insert is the loop below.
-        try:
-            found = [document[primary_key] for document in documents]
-        except KeyError:
-            pass
-        else:
-            prepared.bodies = codec.encode_many(documents)
-            prepared.keys = list(map(key_of, found))
-            # As for one.
-            if set(map(type, found)) <= PLAIN_KEYS and all(
-                map(is_, found, [document.get(primary_key) for document in documents])
-            ):
+    elif type(documents) is list:
+        # The usual bulk: plain dicts that have their keys.
+        encoded = codec.encode_many(documents, primary_key)
+        if encoded is not None:
+            prepared.bodies, keys = encoded
+            if PLAIN_KEYS.issuperset(map(type, keys)):
+                prepared.keys = collation.primary_keys_bytes(keys)
                 return prepared
             prepared = Prepared()
     for document in documents:
@@ -177,7 +170,7 @@ def as_dict(document: Any) -> dict[str, Any]:
         elif isinstance(document, Mapping):
             found = dict(document)
         else:
-            raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
+            raise InvalidDocument(not_an_object(document))
     except ReactDBError:
         raise
     except Exception as error:

@@ -58,7 +58,7 @@ class SelectView:
 
     def values(self, page: Page) -> Iterator[Any]:
         """The result's part that these documents are."""
-        documents = map(codec.decode_frozen, page)
+        documents = iter(codec.decode_many_frozen(page))
         if self.pipeline.is_identity:
             return documents
         found = (self.pipeline(document, b"") for document in documents)

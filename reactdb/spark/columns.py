@@ -441,6 +441,8 @@ def arrow_schema(schema: spark.StructType) -> Any:
 
 def words(numbers: Sequence[int], names: Sequence[str]) -> Any:
     """Texts by their numbers."""
+    if numbers and numbers.count(numbers[0]) == len(numbers):
+        return pa.repeat(names[numbers[0]], len(numbers))
     return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(names, pa.string())).cast(
         pa.string()
     )

@@ -29,8 +29,10 @@ from reactdb.database import Database
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
 from reactdb.spark import staging
 from reactdb.spark.handles import lingering
+from reactdb.spark.options import UPSERT
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
+from reactdb.spark.whole_documents import FORMS, WholeDocumentMaker
 from reactdb.store import files
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.engine import EMPTY
@@ -47,8 +49,10 @@ ROWS_AT_ONCE = 1_000
 NAMES = (
     "path",
     "table",
+    "document",
     "primaryKey",
     "conflict",
+    "mode",
     "nulls",
     "uuidFields",
     "deleteField",
@@ -72,6 +76,7 @@ class WriteOptions:
         table: Name of the table, made where it is missing.
         primary_key: Of the table, if it is made; None: that of the table, or "id".
         conflict: As of `Table.insert`, where a key is taken.
+        document: "struct" where the columns are the fields; "json", "variant" or "binary" where one has whole documents.
         nulls: "drop" or "keep" the null fields of rows and structs.
         uuid_fields: Columns of text to be stored as UUIDs.
         delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
@@ -84,6 +89,7 @@ class WriteOptions:
 
     path: str
     table: str
+    document: str
     primary_key: str | None
     conflict: Literal["error", "replace", "update"]
     nulls: str
@@ -107,18 +113,28 @@ class WriteOptions:
             raise InvalidOption(
                 f"unknown option {word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
             )
+        # `mode=upsert` is conflict=replace by a name that Spark's own `.mode()` does not let through.
+        is_upsert = "mode" in found and one_of(found, "mode", (UPSERT,))
+        if is_upsert and found.setdefault("conflict", "replace").lower() != "replace":
+            raise InvalidOption(f"mode={UPSERT} means conflict=replace: leave one of them out")
         path, table = found.get("path"), found.get("table")
         if not path:
             raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
         if not table:
             raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
         check_name("Table", table)
+        document = one_of(found, "document", ("struct", *FORMS))
+        if document != "struct" and "nulls" in found:
+            raise InvalidOption(
+                f"nulls is for rows, which cannot tell a null from what is missing: with document={document} nulls stay"
+            )
         sender, delivery = found.get("txnappid"), found.get("txnversion")
         if (sender is None) != (delivery is None):
             raise InvalidOption("txnAppId and txnVersion belong together: give both, or neither")
         return WriteOptions(
             path=local_path(path),
             table=table,
+            document=document,
             primary_key=found.get("primarykey") or None,
             conflict=one_of(found, "conflict", ("error", "replace", "update")),  # type: ignore[arg-type]
             nulls=one_of(found, "nulls", ("drop", "keep")),
@@ -151,7 +167,7 @@ def number(options: Mapping[str, str], name: str, default: float, most: float) -
     except ValueError:
         found = -1.0
     if not 0 <= found <= most:
-        raise InvalidOption(f"{name} is a number from 0 to {most:g}, not {shown(options[name.lower()])}")
+        raise InvalidOption(f"{name} is a number from 0 to {int(most)}, not {shown(options[name.lower()])}")
     return found
 
 
@@ -202,7 +218,8 @@ class BatchWriter(DataSourceArrowWriter):
                 "txnAppId and txnVersion are for batches: those of a stream have the query's id and Spark's number"
             )
         self.primary_key = key_field(self.options)
-        if self.primary_key not in schema.names:
+        is_whole = self.options.document != "struct"
+        if not is_whole and self.primary_key not in schema.names:
             raise InvalidOption(
                 f"the rows have no column {self.primary_key!r}, the primary key of table {self.options.table!r}; they have "
                 f"{', '.join(schema.names)}"
@@ -228,10 +245,17 @@ class BatchWriter(DataSourceArrowWriter):
         self.folder = self.job_folder / secrets.token_hex(4)
         staging.make(self.folder)
 
-    def _maker(self) -> DocumentMaker:
-        return DocumentMaker(
-            self.schema, keeps_nulls=self.options.nulls == "keep", uuid_fields=self.options.uuid_fields
-        )
+    def _maker(self) -> DocumentMaker | WholeDocumentMaker:
+        options = self.options
+        if options.document != "struct":
+            return WholeDocumentMaker(
+                self.schema,
+                options.document,
+                delete_field=options.delete_field,
+                uuid_fields=options.uuid_fields,
+            )
+        keeps_nulls = options.nulls == "keep"
+        return DocumentMaker(self.schema, keeps_nulls=keeps_nulls, uuid_fields=options.uuid_fields)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: stage the documents of its rows."""
@@ -252,9 +276,11 @@ class BatchWriter(DataSourceArrowWriter):
         primary_key, delete_field = self.primary_key, self.options.delete_field
         for document in documents:
             if document.get(primary_key) is None:
+                has_none = (
+                    "a row has null in" if self.options.document == "struct" else "a document has nothing in"
+                )
                 raise InvalidKey(
-                    f"a row has null in {primary_key!r}, the primary key of table {self.options.table!r}: every row needs a "
-                    "key"
+                    f"{has_none} {primary_key!r}, the primary key of table {self.options.table!r}: every row needs a key"
                 )
         if delete_field is None:
             prepared = prepare(documents, primary_key)

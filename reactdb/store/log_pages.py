@@ -13,27 +13,38 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import chain, count, repeat
 from operator import sub
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from reactdb.change import INSERT, Change
-from reactdb.errors import HistoryLost, ReactDBError
+from reactdb.decoding import decode_many_frozen
+from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
+from reactdb.frozen import FrozenDict
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
+from reactdb.store.lean_pages import Rows, lean_rows, prevs_of, table_at, taken_apart
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.sqlite import Connection
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
+    from reactdb.store.snapshot import Snapshot
 
 logger = logging.getLogger("reactdb")
 
 # Rows that one read of the log fetches: about 0.3 MB of ordinary documents. Of more, the garbage collector looks at each.
 PAGE_CHANGES = 500
+
+# Changes whose documents are decoded at a time.
+DECODED = 64
+# Where a page could not be lean, the next are likely not to be: as many changes are read in all their columns.
+FULL_CHANGES = 16 * PAGE_CHANGES
 
 ENTRY = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
 ENTRY_COLUMNS = 11
@@ -56,6 +67,13 @@ PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICK
 Columns = list[tuple[Any, ...]]
 
 
+def check_kept(connection: Connection, since: int) -> None:
+    """Raise HistoryLost where something past `since` was compacted away."""
+    (oldest,) = connection.execute(LOW_WATER).fetchone()
+    if since < oldest:
+        raise HistoryLost(since, oldest + 1)
+
+
 def read_columns(
     connection: Connection,
     since: int,
@@ -71,9 +89,7 @@ def read_columns(
         HistoryLost: Some of them were compacted away.
         CorruptDatabase: Some are missing: another program has been at the file.
     """
-    (oldest,) = connection.execute(LOW_WATER).fetchone()
-    if since < oldest:
-        raise HistoryLost(since, oldest + 1)
+    check_kept(connection, since)
     wanted = (ENTRY + OLD, JOIN_OLD) if has_old else (ENTRY, "")
     if table is None:
         rows = connection.execute(CHANGES.format(*wanted), (since, top, limit)).fetchall()
@@ -103,8 +119,7 @@ def changes_of(
     if not columns:
         return iter(())
     seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas = columns[:10]
-    by_id = catalogue.by_id
-    names = {number: by_id[number].name if number in by_id else f"#{number}" for number in set(table_ids)}
+    names = {number: name_of(number, catalogue) for number in set(table_ids)}
     if not are_entries_whole(columns):
         for row in zip(*columns, strict=True):
             old = row[ENTRY_COLUMNS:]
@@ -136,6 +151,24 @@ def changes_of(
     return map(
         Change, seqs, tables, table_ids, keys, kinds, prevs, olds, bodies, commits, times, origins, metas
     )
+
+
+def name_of(table_id: int, catalogue: Catalogue) -> str:
+    known = catalogue.by_id.get(table_id)
+    return f"#{table_id}" if known is None else known.name
+
+
+def documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:
+    """Decoded; those that cannot be are left to whoever asks for them."""
+    present = [body for body in bodies if body is not None]
+    try:
+        found: list[Any] = decode_many_frozen(present)
+    except CorruptDatabase:
+        return [None] * len(bodies)
+    if len(found) == len(bodies):
+        return found
+    rest = iter(found)
+    return [None if body is None else next(rest) for body in bodies]
 
 
 def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
@@ -193,40 +226,154 @@ class LoggedChange(Change):
         return Change, (*place, *document, self.commit, self.time, self.origin, self.meta)
 
 
+class LeanChange(LoggedChange):
+    """A change of a lean page: only its seq is there before somebody looks at the rest."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, page: LogPage, seq: int, row: tuple[Any, ...]) -> None:
+        self._page = page
+        self.seq = seq
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("old", "new"):
+            setattr(self, name, None)
+            return None
+        if name == "old_bytes" or name not in Change.__slots__:
+            return super().__getattr__(name)
+        page, row = self._page, self._row
+        page.is_looked_at = True
+        self.key_bytes, self.new_bytes = row[:2]
+        self.time, self.kind_code, self.prev, step = taken_apart(row)
+        self.commit = self.seq - step
+        self.table_id, self.table = page.table
+        self.origin = self.meta = self.places = None
+        return getattr(self, name)
+
+    @property
+    def old_val(self) -> FrozenDict | None:
+        """As `Change.old_val`."""
+        self._page.is_old_read = True
+        return super().old_val
+
+    @property
+    def new_val(self) -> FrozenDict | None:
+        """As `Change.new_val`."""
+        self._page.is_new_read = True
+        return super().new_val
+
+
+class DecodedChange(LeanChange):
+    """One whose documents have been decoded before somebody asks, with those of its page."""
+
+    __slots__ = ()
+
+    old_val = Change.old_val
+    new_val = Change.new_val
+
+
 class LogPage:
     """One page of the log, and the documents that its changes superseded.
 
     Attributes:
         since: It is what comes after. Of what is removed to compact the log up to here, nothing is needed.
         is_asked: Somebody has asked for one.
+        is_lean: It was read as `lean_pages` does it.
+        is_looked_at: Of a lean page: somebody has looked at more of a change than its seq.
+        is_old_read, is_new_read: Of a lean page: somebody has asked for the document before, or after, decoded.
+        table: Of a lean page: number and name.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_found", "_has_old", "_lock", "_prevs", "is_asked", "since")
+    __slots__ = (
+        "__weakref__",
+        "_engine",
+        "_found",
+        "_has_old",
+        "_lock",
+        "_prevs",
+        "is_asked",
+        "is_lean",
+        "is_looked_at",
+        "is_new_read",
+        "is_old_read",
+        "since",
+        "table",
+    )
 
     def __init__(self, engine: Engine, since: int, *, has_old: bool) -> None:
         """`has_old`: they are read with the page; else when somebody asks for one."""
         self._engine = engine
         self._has_old = has_old
         self._lock = threading.Lock()
-        self._prevs: Sequence[int | None] = ()
+        # Made when they are asked for.
+        self._prevs: Callable[[], Sequence[int | None]] = tuple
         self._found: dict[int, tuple[bytes | None, int]] | None = None
         self.since = since
-        self.is_asked = False
+        self.is_asked = self.is_lean = self.is_looked_at = self.is_old_read = self.is_new_read = False
+        self.table = (0, "")
 
     def read(
-        self, connection: Connection, catalogue: Catalogue, top: int, table: TableInfo | None
+        self,
+        connection: Connection,
+        catalogue: Catalogue,
+        top: int,
+        table: TableInfo | None,
+        *,
+        may_be_lean: bool = False,
     ) -> tuple[Iterator[Change], int | None]:
         """The changes, and the seq of the last; None where there is none. Raises what `read_columns` and `changes_of` do."""
-        has_old = self._has_old
         with self._lock:
-            if not has_old:
+            if not self._has_old:
                 # Known before it is read: so who compacts waits for it.
                 self._engine.readers.pages.add(self)
-            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES, has_old=has_old)
+            if may_be_lean:
+                until = min(top, self.since + PAGE_CHANGES)
+                rows = self._read_lean(connection, catalogue, until)
+                if rows is not None:
+                    if self._has_old:
+                        return self._decoded(rows), until
+                    self._prevs = partial(prevs_of, rows)
+                    return map(LeanChange, repeat(self), count(self.since + 1), rows), until
+            columns = read_columns(connection, self.since, top, table, PAGE_CHANGES, has_old=self._has_old)
             if not columns:
                 return iter(()), None
-            self._prevs = columns[4]
-        return changes_of(columns, catalogue, None if has_old else self), columns[0][-1]
+            if not self._has_old:
+                self._prevs = partial(tuple, columns[4])
+        return changes_of(columns, catalogue, None if self._has_old else self), columns[0][-1]
+
+    def _decoded(self, rows: Rows) -> Iterator[Change]:
+        """Some at a time, so that they are in the processor's cache still when somebody looks at them."""
+        seq, new = self.since, object.__new__
+        for place in range(0, len(rows), DECODED):
+            part = rows[place : place + DECODED]
+            _, bodies, _, _, _, olds = zip(*part, strict=True)
+            for row, old_bytes, old_val, new_val in zip(
+                part, olds, documents_of(olds), documents_of(bodies), strict=True
+            ):
+                seq += 1
+                change = new(DecodedChange)
+                change._page = self
+                change.seq = seq
+                change._row = row
+                change.old_bytes = old_bytes
+                change.old = old_val
+                change.new = new_val
+                yield change
+
+    def _read_lean(self, connection: Connection, catalogue: Catalogue, until: int) -> Rows | None:
+        check_kept(connection, self.since)
+        table_id = table_at(connection, until)
+        rows = (
+            None
+            if table_id is None
+            else lean_rows(connection, self.since, until, table_id, has_old=self._has_old)
+        )
+        if rows is not None:
+            assert table_id is not None
+            self.is_lean = True
+            self.table = table_id, name_of(table_id, catalogue)
+        return rows
 
     def old_of(self, change: Change) -> bytes | None:
         """
@@ -265,19 +412,66 @@ class LogPage:
                 found = self._found
                 if found is None:
                     found = self._found = self._read_before(snapshot.connection)
-                    self._prevs = ()
+                    self._prevs = tuple
             self._engine.readers.pages.discard(self)
         return found
 
     def _read_before(self, connection: Connection) -> dict[int, tuple[bytes | None, int]]:
         found: dict[int, tuple[bytes | None, int]] = {}
-        wanted = [prev for prev in self._prevs if prev is not None]
+        wanted = [prev for prev in self._prevs() if prev]
         for place in range(0, len(wanted), PICKED):
             some = wanted[place : place + PICKED]
             seqs = chain(some, repeat(None, PICKED - len(some)))
             for seq, body, seal in connection.execute(PICK_OLD, tuple(seqs)):
                 found[seq] = body, seal
         return found
+
+
+def log_changes(
+    engine: Engine,
+    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    since: int,
+    until: int,
+    table: TableInfo | None,
+) -> Iterator[Change]:
+    """The log entries with since < seq <= until, oldest first. A page at a time: a reader that dawdles must not keep the
+    write-ahead log from being emptied.
+
+    Raises:
+        HistoryLost, CorruptDatabase: While it is asked for them.
+    """
+    # A chain asks in C, and these are many.
+    return chain.from_iterable(_pages(engine, snapshot, since, until, table))
+
+
+def _pages(
+    engine: Engine,
+    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    since: int,
+    until: int,
+    table: TableInfo | None,
+) -> Iterator[Iterator[Change]]:
+    # Who asked for a document before, or decoded, asks for others, too; and who looked at one change looks at the next.
+    is_asked = is_decoded = is_looked_at = False
+    lean_from = since
+    while since < until:
+        with snapshot() as now:
+            # What a transaction superseded may be gone tomorrow.
+            has_old = is_asked or engine.current_transaction() is not None
+            page = LogPage(engine, since, has_old=has_old)
+            may_be_lean = (
+                table is None and since >= lean_from and (is_decoded if has_old else not is_looked_at)
+            )
+            changes, last = page.read(now.connection, now.catalogue, until, table, may_be_lean=may_be_lean)
+        if last is None:
+            return
+        yield changes
+        if may_be_lean and not page.is_lean:
+            lean_from = since + FULL_CHANGES
+        since = last
+        is_asked = is_asked or page.is_asked
+        is_looked_at = is_looked_at or page.is_looked_at
+        is_decoded = is_decoded or (page.is_old_read and page.is_new_read)
 
 
 class KnownPages:

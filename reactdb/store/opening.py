@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from reactdb.errors import DatabaseBusy, ReactDBError
-from reactdb.store import files, forking, guards, schema, sqlite
+from reactdb.errors import DatabaseBusy, ReactDBError, StorageError
+from reactdb.store import files, forking, guards, reflush, schema, sqlite
 from reactdb.store.sqlite import Connection, file_bytes
 from reactdb.store.stray import check_log_belongs
 
@@ -20,6 +20,12 @@ def prepare(connect: Callable[[str], Connection], path: str, read_only: bool, al
     files.check_path(path, read_only=read_only)
     if not allow_network:
         guards.refuse_network(path)
+    try:
+        reflush.close_left(path)
+    except StorageError:
+        # Whoever only reads relies on no flush.
+        if not read_only:
+            raise
     guards.refuse_unfit(path)
     forking.check_path(path)
     if read_only:
