@@ -12,9 +12,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from reactdb.change import Change, Commit
+from reactdb.change import Change, Commit, InHand
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.foreign import other_history, unfiled_end
@@ -37,9 +37,7 @@ class CommitListener(Protocol):
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
 
-    def route_one(
-        self, change: Change, documents: tuple[dict[str, Any] | None, dict[str, Any]] | None
-    ) -> bool:
+    def route_one(self, change: Change, documents: InHand | None) -> bool:
         """The same for a commit of nothing but one change, where that runs nobody's predicates. False: it has to be `route`.
 
         Args:

@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import codec
-from reactdb.change import DELETE, INSERT, Change
+from reactdb.change import DELETE, INSERT, Change, InHand
 from reactdb.store.bulk import append_many, heads_of_inserts
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.damage import damaged_document
@@ -90,8 +90,7 @@ class WriteTransaction:
         part: The innermost of them, which hears of each document before it is written; None outside of them.
         ruin: Why SQLite has taken all of it back already; None while it has not.
         is_committing: COMMIT was begun.
-        documents: Before and after its first change, which somebody wants to hear of, where the one who writes has them decoded;
-            nobody changes them any more.
+        documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
     __slots__ = (
@@ -139,7 +138,7 @@ class WriteTransaction:
         self.pending: Pending | None = None
         self.ruin: BaseException | None = None
         self.is_committing = False
-        self.documents: tuple[dict[str, Any] | None, dict[str, Any]] | None = None
+        self.documents: InHand | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -282,7 +281,8 @@ class WriteTransaction:
         meta: bytes | None,
     ) -> int:
         step = self.count
-        seq = self.first + step
+        # The same object where it can be: it is kept, as seq and commit, with each change that waits.
+        seq = self.first + step if step else self.first
         table_id, time, origin = table.id, self.time, self.origin
         seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
         if origin is None and meta is None:

@@ -387,7 +387,7 @@ MUTANTS = [
     ),
     Mutant(
         "a feed that joins misses what is committed meanwhile",
-        "feeds/hub.py",
+        "feeds/routing.py",
         "                if node.seq >= seq:",
         "                if node.seq + 1 >= seq:",
         (
@@ -397,10 +397,24 @@ MUTANTS = [
     ),
     Mutant(
         "a feed is told once more what its snapshot had",
-        "feeds/hub.py",
+        "feeds/routing.py",
         "                if node.seq >= seq:",
         "                if False:",
         ("tests/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
+    ),
+    Mutant(
+        "a list that the caller holds is told",
+        "change.py",
+        "            and _is_flat(map(type, new.values()))",
+        "            and True",
+        ("tests/test_feeds_short_way.py::test_what_is_told_at_once_is_what_was_stored",),
+    ),
+    Mutant(
+        "the documents of a change that was taken back are told",
+        "change.py",
+        "            body is self.new_bytes",
+        "            True",
+        ("tests/test_feeds_short_way.py::test_what_a_transaction_writes_is_told_as_it_is_stored",),
     ),
     Mutant(
         "a queue forgets to count what it dropped",
@@ -412,8 +426,8 @@ MUTANTS = [
     Mutant(
         "a queue takes one more than it may",
         "feeds/queue.py",
-        "        while len(queue) > self._limit:",
-        "        while len(queue) > self._limit + 1:",
+        "        while len(queue) > self.limit:",
+        "        while len(queue) > self.limit + 1:",
         ("tests/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
     ),
     Mutant(
@@ -467,9 +481,9 @@ MUTANTS = [
     ),
     Mutant(
         "a subscriber that raises stops those after it",
-        "feeds/consumer.py",
-        "        except Exception as error:\n            return self._broken(error, is_observers=not member.path)",
-        "        except GeneratorExit as error:\n            return self._broken(error, is_observers=not member.path)",
+        "feeds/direct.py",
+        "            except Exception as error:\n                consumer.broken(error)",
+        "            except GeneratorExit as error:\n                consumer.broken(error)",
         (
             "tests/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
         ),
