@@ -32,7 +32,7 @@ from reactdb.store.damage import damaged_document
 from reactdb.store.moved import FileGuard
 from reactdb.store.opening import Witness, look, not_opened, prepare
 from reactdb.store.pending import settle
-from reactdb.store.publisher import CommitListener, Publisher
+from reactdb.store.publisher import CommitListener, Lender, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.seals import is_whole
@@ -257,7 +257,7 @@ class Engine:
             try:
                 reader = readers.idle.pop()
             except IndexError:
-                reader = readers.open(self._new_reader)
+                reader = readers.open(self.new_reader)
             try:
                 row = reader.execute(GET_LIVE, (key, table_id)).fetchone()
                 if row is not None:
@@ -304,6 +304,21 @@ class Engine:
             self._give_back(reader)
 
     @contextmanager
+    def snapshot_by(self, reader: Reader) -> Iterator[Snapshot]:
+        """The same with a reader that the caller has for itself: what is committed, whatever this thread is inside of."""
+        connection = reader.connection
+        self.readers.reading[reader] = time.monotonic()
+        try:
+            connection.execute("BEGIN")
+            yield Snapshot(connection, self._catalogue_of(reader))
+        except SQLiteError as error:
+            raise self.translated(error, "read") from error
+        finally:
+            del self.readers.reading[reader]
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:
         """What is committed, also inside a write transaction of this thread."""
         writer, transaction = self._writer, self.current_transaction()
@@ -344,9 +359,10 @@ class Engine:
         try:
             return self.readers.idle.pop()
         except IndexError:
-            return self.readers.open(self._new_reader)
+            return self.readers.open(self.new_reader)
 
-    def _new_reader(self) -> Reader:
+    def new_reader(self) -> Reader:
+        """Another one, of nobody's: the caller closes its connection."""
         connection = self.connect("ro" if self.read_only else "rw")
         try:
             # The last that was given back is lent again: who reads alone always has the first, which holds more pages.
@@ -501,6 +517,6 @@ class Engine:
     def begin_listening(self, seq: int) -> None:
         self.publisher.begin_listening(seq)
 
-    def catch_up(self) -> bool:
-        """Tell the listener what other processes have committed. Whether there was anything."""
-        return self.unusable is None and self.publisher.catch_up()
+    def catch_up(self, lender: Lender | None = None) -> bool:
+        """Tell the listener what other processes have committed. Whether there was anything. `lender`: reads it."""
+        return self.unusable is None and self.publisher.catch_up(lender)
