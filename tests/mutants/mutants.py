@@ -560,4 +560,56 @@ MUTANTS = [
         "        if not (is_right and",
         ("tests/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",),
     ),
+    # ----- Spark
+    Mutant(
+        "of a column of strings, only strings are looked up, and not what is shown as one",
+        "spark/lookup.py",
+        "return [(FIRST, STRINGS), strings]",
+        "return [strings]",
+        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
+    ),
+    Mutant(
+        "a filter of Spark's does not find NaN and the infinities by an index",
+        "store/document_pages.py",
+        "for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):",
+        "for index_id, low in ((index.id, start),):",
+        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
+    ),
+    Mutant(
+        "documents as of a seq are looked up by the index of today",
+        "spark/lookup.py",
+        "{*found, *changed}",
+        "{*found}",
+        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
+    ),
+    Mutant(
+        "a filter takes rows from other queries of the same DataFrame, because it is pushed down unasked",
+        "spark/options.py",
+        '_flag(values, "pushdown", False)',
+        '_flag(values, "pushdown", True)',
+        ("tests/spark/test_spark_pieces.py::test_a_reader_takes_no_filter_unless_it_is_asked_to",),
+    ),
+    Mutant(
+        "a file that NOT rules out is read alone",
+        "spark/pushdown.py",
+        "return None if inner is None else lambda text: not inner(text)",
+        "return inner",
+        ("tests/spark/test_pushdown.py::test_a_filter_on_the_file_takes_whole_files_out_of_the_plan",),
+    ),
+    Mutant(
+        "of a name that is twice in a document of JSON, the last is stored without a word",
+        "spark/whole_documents.py",
+        "if len(found) != len(pairs):",
+        "if not found and pairs:",
+        ("tests/spark/test_whole_documents.py::test_what_is_no_document_is_refused_in_one_sentence",),
+    ),
+    Mutant(
+        "a field that an inferred schema does not have vanishes without a word",
+        "spark/documents.py",
+        "forbid_unknown_fields=is_complete",
+        "forbid_unknown_fields=False",
+        (
+            "tests/spark/test_spark_columns.py::test_columns_straight_from_bytes_are_those_by_way_of_documents",
+        ),
+    ),
 ]
