@@ -21,6 +21,10 @@ _is_flat = frozenset({str, int, float, bool, type(None), bytes}).issuperset
 _is_text = frozenset({str}).issuperset
 
 
+InHand = tuple[bytes, dict[str, Any] | None, dict[str, Any]]
+"""(bytes of the document after a change, the document before, the one after), of a writer who changes them no more."""
+
+
 class Change:
     """One entry of the change log.
 
@@ -93,11 +97,12 @@ class Change:
         self.old: codec.FrozenDict | None = None
         self.new: codec.FrozenDict | None = None
 
-    def show(self, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
-        """What the bytes say, from who has it in hand anyway, and changes it no more. Taken where a copy costs less than to
-        decode: from plain values that hold no others."""
+    def show(self, body: bytes, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
+        """What the bytes say, from who has it in hand: see `InHand`. Taken where a copy costs less than to decode: from plain
+        values that hold no others."""
         if (
-            _is_flat(map(type, new.values()))
+            body is self.new_bytes
+            and _is_flat(map(type, new.values()))
             and _is_text(map(type, new))
             and (old is None or _is_flat(map(type, old.values())))
         ):

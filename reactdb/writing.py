@@ -231,7 +231,7 @@ def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prep
         if len(documents) == 1:
             transaction.insert(table, documents.keys[0], documents.bodies[0])
             if transaction.changes is not None and transaction.count == 1 and documents.document is not None:
-                transaction.documents = None, documents.document
+                transaction.documents = documents.bodies[0], None, documents.document
         elif len(documents):
             transaction.insert_many(table, documents.keys, documents.bodies)
     except KeyTaken:
@@ -331,7 +331,7 @@ def update_one(
             return "unchanged", body, body
         transaction.write(table, key, UPDATE, old, new)
         if before is not None:
-            transaction.documents = before, document
+            transaction.documents = new, before, document
         return "replaced", body, new
     if not isinstance(given, Mapping):
         raise QueryError(not_an_object(given))

@@ -248,12 +248,12 @@ def test_a_token_says_what_this_one_has_been_told(db, games):
     begun = seen[0][0][0]
 
     assert len(handles) == 4
-    # The first feed is told both before the others hear of any.
+    # All of them are told the one before any hears of the other.
     assert [[seq for _, seq in one] for one in seen] == [
-        [begun - 1] * 3,
         [begun - 1] * 3,
         [begun, begun - 1, begun - 1],
         [begun, begun, begun - 1],
+        [begun, begun, begun],
         [begun, begun, begun],
         [begun + 1, begun, begun],
         [begun + 1, begun + 1, begun],

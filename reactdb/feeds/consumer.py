@@ -20,12 +20,13 @@ from typing import Any
 
 from reactdb.errors import FeedAborted
 from reactdb.feeds.claim import Claim
+from reactdb.feeds.direct import EVENTS_IN_A_TURN
 from reactdb.feeds.fan import OnEvent, nobody
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
-from reactdb.feeds.subscription import EVENTS_IN_A_TURN, Subscription
+from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.terms import Chain, Term
 from reactdb.feeds.timers import timers
 

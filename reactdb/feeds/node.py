@@ -1,7 +1,7 @@
 """Node: one view, shared by all who subscribed to equal queries: it is advanced once for a change, however many they are.
 
     the first      has a queue of its own: most views have one subscriber, who needs no more
-    the others     share a queue with those who are told the same: see `fan` and `chain`
+    from two on    those who are told the same share a queue: see `fan` and `chain`
     others alone   have a queue each: who is told net differences, or must not lose a change, or has not begun yet
 
 Rule of this file: not thread safe; the hub holds the publish lock.

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan
 
 
+NO_PACE = (0, 0.0)
+
+
 class Standing:
     """See the head of this file.
 
@@ -37,7 +40,7 @@ class Standing:
         "_fan",
         "_fan_from",
         "_final",
-        "_floor",
+        "_pace",
         "_taken",
         "_told",
         "queue",
@@ -57,8 +60,9 @@ class Standing:
         self._dropped_told = 0
         # Everything up to here is told or in the queue; None while that is whatever was published.
         self._base: int | None = None
-        # Everything up to here was told before the batch was begun; a batch is told whole or not at all.
-        self._floor = 0
+        # Of who is told net differences: everything up to here was told before the batch was begun, which is told whole or not at
+        # all; and when the next one is due, on the consumer's clock. One field, because most have no need of it.
+        self._pace = NO_PACE
         # The newest change that was taken from the queue: while it is being published, it is told already.
         self._taken = 0
         self._final: int | None = None
@@ -78,7 +82,7 @@ class Standing:
         if base is None:
             base = max(self._routed(), self.since)
         if self._batch:
-            return min(base, self._floor)
+            return min(base, self._pace[0])
         base = max(base, taken)
         if fan is not None:
             waiting = fan.first(self)

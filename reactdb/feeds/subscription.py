@@ -16,18 +16,18 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
+from reactdb.feeds.direct import SPILLED, Direct
 from reactdb.feeds.events import Event, Render, overflow, state
-from reactdb.feeds.hearing import ENDED, NOTHING, Called, Consumer
+from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
-from reactdb.feeds.standing import Standing
 from reactdb.feeds.union_queue import squash_queue
 from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
 from reactdb.store.walk import Walk
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
 
-# Events told to one subscriber before the next one gets its turn.
-EVENTS_IN_A_TURN = 1_000
-TURN = range(EVENTS_IN_A_TURN)
-
 logger = logging.getLogger("reactdb")
 
 
@@ -55,47 +51,22 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
     return deltas
 
 
-class Subscription(Standing):
+class Subscription(Direct):
     """See the head of this file.
 
     Attributes:
         node: The shared view that offers; None while it reads on from the log, and after its end.
-        end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
-        is_woken: The consumer has been told that there is something.
     """
 
-    __slots__ = (
-        "_due_at",
-        "_is_prepared",
-        "_is_spilled",
-        "_opening",
-        "_render",
-        "_walk",
-        "consumer",
-        "end",
-        "is_closed",
-        "is_woken",
-        "node",
-        "path",
-        "reader",
-    )
+    __slots__ = ("_walk", "node", "path")
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
-        super().__init__(request)
-        self.consumer = consumer
+        super().__init__(request, consumer)
         self.path = path
         self.node: Node | None = None
-        self.reader: LogReader | None = None
-        self.end: Any = None
-        self.is_closed = False
-        self.is_woken = False
-        self._opening: Iterator[Event] | None = None
         # What its initial values are read from while they are told.
         self._walk: Walk | None = None
-        self._is_prepared = True
-        self._is_spilled = False
-        self._due_at = 0.0
 
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
@@ -133,7 +104,7 @@ class Subscription(Standing):
             self.queue = FeedQueue(options.queue_size)
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
-            self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
+            self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
     def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
@@ -174,7 +145,7 @@ class Subscription(Standing):
             # What is queued is told first: it is all there up to here, and can be gone on from.
             self._base = seq - 1
             if on_overflow == "spill":
-                self._is_spilled = True
+                self.reader = SPILLED
                 self.wake()
                 return False
             self.end = FeedOverflow(len(deltas))
@@ -190,11 +161,6 @@ class Subscription(Standing):
             return self.offer(changes, changes[-1].seq)
         # Where not all have room it matters which of them comes when. Who has left is not told of the rest.
         return all(self.offer((change,), change.seq) for change in changes)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a function is called with each of its events as it is, where the commit is told."""
-        return self.consumer.way == "called" and cast("Called", self.consumer).is_plain(self)
 
     @property
     def may_share(self) -> bool:
@@ -264,11 +230,6 @@ class Subscription(Standing):
             logger.exception("a feed that ends could not be told so")
         return False
 
-    def wake(self) -> None:
-        if not self.is_woken:
-            self.is_woken = True
-            self.consumer.wake(self)
-
     def finish(self, end: Any) -> None:
         """Nothing more will come; what is queued is still told. `end` is COMPLETED or the error."""
         if self.end is None:
@@ -291,59 +252,6 @@ class Subscription(Standing):
             # A filter or a map failed for an initial value.
             self.end = error
             return ENDED
-
-    def run(self) -> None:
-        """Tell what is queued to a function that gets it as it is: `poll` again and again, written out for speed. Most feeds have
-        one listener, who is called with one event. How it begins and ends, and what else there is, its consumer knows.
-        """
-        consumer: Any = self.consumer
-        queue = self.queue
-        if (
-            type(queue) is FeedQueue
-            and self._opening is None
-            and self._is_prepared
-            and not self.is_closed
-            and not self._is_spilled
-            and self.reader is None
-            and consumer.error is None
-        ):
-            # Whoever adds from now on wakes.
-            self.is_woken = False
-            try:
-                held, render, tell = queue.held, self._render, consumer.on_next
-                for _ in TURN:
-                    if not held or queue.dropped != self._dropped_told:
-                        break
-                    try:
-                        delta = held.popleft()
-                    except IndexError:
-                        # Dropped just now.
-                        break
-                    self._taken = delta.seq
-                    try:
-                        event = render(delta)
-                    except Exception:
-                        # It cannot be decoded, and so the feed ends.
-                        held.appendleft(delta)
-                        break
-                    if event is not None:
-                        self._told += 1
-                        tell(event)
-                        if self.is_closed:
-                            return
-                else:
-                    # The others first.
-                    self.wake()
-                    return
-            except Exception as error:
-                consumer.broken(error)
-                return
-            except BaseException:
-                consumer.interrupted()
-                raise
-            if not held and self.end is None and queue.dropped == self._dropped_told and not self._is_spilled:
-                return
-        consumer.run()
 
     def _next_event(self) -> Any:
         if not self._is_prepared:
@@ -417,13 +325,13 @@ class Subscription(Standing):
         return delta
 
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
-        self._floor = self.position
+        self._pace = (self.position, self._pace[1])
         batch = self._batch = queue.take()
         if batch:
             self._taken = max(delta.seq for delta in batch)
             if self.request.options.squash_s:
                 # A net difference of nothing is not told, and nobody need wait after it.
-                self._due_at = self.consumer.now() + self.request.options.squash_s
+                self._pace = (self._pace[0], self.consumer.now() + self.request.options.squash_s)
         return batch
 
     def _is_due(self, queue: Queue) -> bool:
@@ -435,7 +343,7 @@ class Subscription(Standing):
         if self.is_behind:
             # The net difference is of all that was missed.
             return False
-        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._due_at
+        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._pace[1]
 
     @property
     def wait_s(self) -> float | None:
@@ -454,7 +362,7 @@ class Subscription(Standing):
         return (
             0.0
             if not queue.is_squashed or self._is_due(queue)
-            else max(0.0, self._due_at - self.consumer.now())
+            else max(0.0, self._pace[1] - self.consumer.now())
         )
 
     @property
@@ -475,17 +383,16 @@ class Subscription(Standing):
     @property
     def is_behind(self) -> bool:
         """It reads on from the log, or will when its queue is empty."""
-        return self._is_spilled or self.reader is not None
+        return self.reader is not None
 
     def _read_on(self, queue: Queue) -> None:
         """The next page of the log into the queue; at its end, back among the living."""
         hub, options = self.request.hub, self.request.options
         try:
             reader = self.reader
-            if reader is None:
+            if reader is None or reader == SPILLED:
                 assert self._base is not None
                 self.reader = hub.reader_at(self, self._base)
-                self._is_spilled = False
                 if options.include_states:
                     self._opening = iter([state("catching_up", options)])
                 return
@@ -525,7 +432,6 @@ class Subscription(Standing):
 
     def _give_up(self, error: ReactDBError) -> None:
         self.reader = None
-        self._is_spilled = False
         if self.end is None:
             self.end = error
 

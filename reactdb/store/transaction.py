@@ -9,11 +9,12 @@ Rule of this file: it is called under the write lock with a transaction open, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import codec
-from reactdb.change import DELETE, INSERT, Change
-from reactdb.store.bulk import append_inserts, heads_of_inserts
+from reactdb.change import DELETE, INSERT, Change, InHand
+from reactdb.store.bulk import append_many, heads_of_inserts
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.damage import damaged_document
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
@@ -89,8 +90,7 @@ class WriteTransaction:
         part: The innermost of them, which hears of each document before it is written; None outside of them.
         ruin: Why SQLite has taken all of it back already; None while it has not.
         is_committing: COMMIT was begun.
-        documents: Before and after its first change, which somebody wants to hear of, where the one who writes has them decoded;
-            nobody changes them any more.
+        documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
     __slots__ = (
@@ -138,7 +138,7 @@ class WriteTransaction:
         self.pending: Pending | None = None
         self.ruin: BaseException | None = None
         self.is_committing = False
-        self.documents: tuple[dict[str, Any] | None, dict[str, Any]] | None = None
+        self.documents: InHand | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -228,14 +228,9 @@ class WriteTransaction:
         self.secure()
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
         first = self.first + start
-        rows = zip(
-            range(first, first + len(keys)),
-            keys,
-            bodies,
-            seals_of_inserts(first, table_id, start, time, keys, bodies, origin),
-            strict=False,
-        )
-        append_inserts(self.connection, rows, len(keys), table_id, self.first, time, origin)
+        seals = seals_of_inserts(first, table_id, start, time, keys, bodies, origin)
+        columns = (repeat(table_id), keys, bodies, seals)
+        append_many(self.connection, INSERT, len(keys), first, start, time, origin, columns)
         try:
             self.execute(heads_of_inserts(keys), (first,))
         except IntegrityError:
@@ -286,7 +281,8 @@ class WriteTransaction:
         meta: bytes | None,
     ) -> int:
         step = self.count
-        seq = self.first + step
+        # The same object where it can be: it is kept, as seq and commit, with each change that waits.
+        seq = self.first + step if step else self.first
         table_id, time, origin = table.id, self.time, self.origin
         seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
         if origin is None and meta is None:
