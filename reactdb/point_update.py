@@ -38,7 +38,6 @@ def update_inside(database: Database, name: str, key: bytes, patch: dict[str, An
     if (
         transaction is None
         or transaction.part is not None
-        or transaction.origin is not None
         or transaction.ruin is not None
         or database._is_closed
     ):

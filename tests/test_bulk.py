@@ -16,9 +16,9 @@ import reactdb
 from reactdb import codec, collation
 from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, ReactDBError
 from reactdb.store import doctor
-from reactdb.store.bulk import MANY, ROWS
+from reactdb.store.bulk import ENTRIES
 
-COUNTS = [2, ROWS, MANY - 1, MANY, MANY + 1, MANY + ROWS + 5]
+COUNTS = [2, ENTRIES - 1, ENTRIES, ENTRIES + 1, 5 * ENTRIES, 33 * ENTRIES + 5]
 
 
 def rows_of(path: Path) -> list[Any]:
@@ -61,7 +61,7 @@ def test_many_are_stored_as_one_by_one(
     assert rows_of(tmp_path / "many") == rows_of(tmp_path / "each")
 
 
-@pytest.mark.parametrize("count", [2, MANY, MANY + ROWS])
+@pytest.mark.parametrize("count", [2, ENTRIES, 5 * ENTRIES + 1])
 @pytest.mark.parametrize("is_twice", [True, False], ids=["twice in it", "there already"])
 def test_a_taken_key_among_many_leaves_nothing(count: int, is_twice: bool) -> None:
     with reactdb.connect(":memory:") as db:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import point_selection, point_update, row
-from reactdb.errors import ReactDBError, StorageError
+from reactdb.errors import ForkedDatabase, ReactDBError, StorageError
 from reactdb.store import doctor, pending
 
 KEYS = st.sampled_from("abcd")
@@ -90,7 +91,7 @@ def attempt(db: reactdb.Database, one: Any) -> Any:
         return type(error), str(error)
 
 
-def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
+def carried_out(program: Any, path: str, *, is_kept: bool, origin: str | None) -> tuple[Any, ...]:
     """What the callers saw, what was told, and what the file has in the end: all but times and checksums."""
     told: list[Any] = []
     seen: list[Any] = []
@@ -100,7 +101,7 @@ def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
         db.table("indexed").index_create("value")
         db.changes(include_seq=True).subscribe(told.append)
         try:
-            with db.transaction():
+            with db.transaction(origin=origin):
                 seen += [attempt(db, one) for one in program]
                 if not is_kept:
                     raise Abandoned
@@ -110,7 +111,7 @@ def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
     found = [
         connection.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2, 3").fetchall()
         for table, columns in (
-            ("log", "seq, table_id, kind, step, prev, key, body"),
+            ("log", "seq, table_id, kind, step, prev, key, body, origin, meta"),
             ("heads", "*"),
             ("graves", "*"),
             ("entries", "*"),
@@ -122,17 +123,17 @@ def carried_out(program: Any, path: str, *, is_kept: bool) -> tuple[Any, ...]:
     return seen, told, found, marks
 
 
-@settings(max_examples=120, deadline=None)
-@given(PROGRAMS, st.booleans(), st.sampled_from([1, 2, 3, 1_024]))
+@settings(max_examples=80, deadline=None)
+@given(PROGRAMS, st.booleans(), st.sampled_from([None, "elsewhere"]), st.sampled_from([1, 2, 3, 1_024]))
 def test_a_transaction_whose_updates_wait_is_as_one_whose_updates_do_not(
-    tmp_path_factory: pytest.TempPathFactory, program: Any, is_kept: bool, most: int
+    tmp_path_factory: pytest.TempPathFactory, program: Any, is_kept: bool, origin: str | None, most: int
 ) -> None:
     folder = tmp_path_factory.mktemp("pending")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(point_update, "MOST", most)
-        waiting = carried_out(program, str(folder / "waiting.db"), is_kept=is_kept)
+        waiting = carried_out(program, str(folder / "waiting.db"), is_kept=is_kept, origin=origin)
         patch.setattr(point_selection, "update_inside", lambda *given: None)
-        assert carried_out(program, str(folder / "direct.db"), is_kept=is_kept) == waiting
+        assert carried_out(program, str(folder / "direct.db"), is_kept=is_kept, origin=origin) == waiting
 
 
 def test_updates_wait_for_the_end_of_the_transaction(db: reactdb.Database) -> None:
@@ -174,6 +175,17 @@ def test_a_failed_update_leaves_those_before_it_waiting_right(db: reactdb.Databa
                 games.get("a").update(patch)
         games.get("b").update({"n": 11})
     assert [(event["seq"], event["new_val"]["n"]) for event in told] == [(first, 10), (first + 1, 11)]
+
+
+def test_what_is_told_after_a_part_was_taken_back_is_what_was_written(db: reactdb.Database) -> None:
+    told: list[Any] = []
+    db.table("games").changes().subscribe(told.append)
+    with db.transaction():
+        with pytest.raises(Abandoned), db.transaction():
+            db.table("games").insert({"id": "x"})
+            raise Abandoned
+        db.table("games").get("a").update({"n": 5})
+    assert told == [{"old_val": {"id": "a", "n": 0}, "new_val": {"id": "a", "n": 5}}]
 
 
 class Struck(BaseException):
@@ -315,14 +327,32 @@ def strikes(work: Callable[[], object], at: int) -> bool:
     return False
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[reactdb.Database]:
-    with made(str(tmp_path / "games.db")) as found:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_what_waits_is_the_parents_to_write_after_fork(db: reactdb.Database) -> None:
+    child = -1
+    try:
+        with db.transaction():
+            add_to_all(db)
+            child = os.fork()
+    except ForkedDatabase:
+        if not child:
+            os._exit(7)
+        raise
+    finally:
+        if not child:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert [document["n"] for document in db.table("games")] == [1, 2, 3]
+
+
+@pytest.fixture(params=[False, True], ids=["shared", "exclusive"])
+def db(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[reactdb.Database]:
+    with made(str(tmp_path / "games.db"), exclusive=request.param) as found:
         yield found
 
 
-def made(path: str = ":memory:") -> reactdb.Database:
-    db = reactdb.connect(path)
+def made(path: str = ":memory:", *, exclusive: bool = False) -> reactdb.Database:
+    db = reactdb.connect(path, exclusive=exclusive)
     db.table_create("games").insert([{"id": key, "n": number} for number, key in enumerate("abc")])
     db.table_create("plain")
     return db

@@ -330,6 +330,13 @@ class TestIndexes:
         assert [1, 3, 5] == [d["id"] for d in games.between([1, minval], [1, maxval], index="ab")]
         assert [3] == [d["id"] for d in games.get_all([1, 3], index="ab")]
 
+    @pytest.mark.parametrize(
+        "expression", [r.now(), row["a"] + r.random(), [row["a"], r.uuid()], lambda it: r.now()]
+    )
+    def test_an_index_of_what_is_never_the_same_twice_is_refused(self, games, expression):
+        with pytest.raises(reactdb.QueryError, match="Index functions must be deterministic"):
+            games.index_create("a", expression)
+
     def test_a_compound_index_of_nothing_is_refused(self, games):
         with pytest.raises(reactdb.QueryError, match="a compound index takes at least one expression"):
             games.index_create("ab", [])

@@ -1,54 +1,72 @@
-"""Bulk inserts: the statements by which many new documents come into the log, and the heads from there.
+"""Bulk: the statements by which many entries of one transaction come into the log together, and heads from there.
 
-What a row costs is not what is stored but that it is a statement's: to begin one, bind and end it. So there are many rows to a
-statement, and what is the same in all of them is written into it instead of being bound again and again.
+What an entry costs is not so much what is stored as that it is a statement's: to begin one, to bind and to end it. So there are
+many to a statement, and what they have in common is bound once with it; their seqs follow each other.
 
-Rule of this file: the statements and nothing else. `WriteTransaction.insert_many` says what they are about.
+Rule of this file: the statements and nothing else. `WriteTransaction.insert_many` and `Pending` say what they are about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
 from operator import add, le
+from typing import Any
 
-from reactdb.change import INSERT
+from reactdb.change import INSERT, UPDATE
 from reactdb.store.sqlite import Connection
 
-Row = tuple[int, bytes, bytes, int]
-"""Seq, key, body and seal."""
-
-# Rows to a statement: of 32 each costs a fifth less than alone, of more not less than that.
-ROWS = 32
-# Rows for which it pays to prepare a statement of their own.
-MANY = 1_000
-COLUMNS = "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal, origin) VALUES "
-BOUND = f"{COLUMNS}(?1, ?5, {INSERT}, ?1 - ?6, ?7, ?2, ?3, ?4, ?8)"
+# Entries to a statement: of 32 each costs a fifth less than alone, of more not less than that.
+ENTRIES = 32
+# What each entry has for itself.
+COLUMNS = {
+    INSERT: ("table_id", "key", "body", "seal"),
+    UPDATE: ("table_id", "prev", "key", "body", "seal"),
+}
 ADD_HEADS = (
     "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY "
 )
 
 
-def append_inserts(
+def statement(kind: int, entries: int) -> str:
+    """It binds seq and step of the first entry, time, origin, and then the entries' own columns."""
+    names = COLUMNS[kind]
+    rows = []
+    for place in range(entries):
+        own = [f"?{5 + place * len(names) + column}" for column in range(len(names))]
+        rows.append(f"(?1 + {place}, ?2 + {place}, {kind}, ?3, ?4, {', '.join(own)})")
+    return f"INSERT INTO log (seq, step, kind, time, origin, {', '.join(names)}) VALUES {', '.join(rows)}"
+
+
+APPEND_ONE = {kind: statement(kind, 1) for kind in COLUMNS}
+APPEND_SOME = {kind: statement(kind, ENTRIES) for kind in COLUMNS}
+
+
+def append_many(
     connection: Connection,
-    rows: Iterator[Row],
+    kind: int,
     count: int,
-    table_id: int,
-    commit: int,
+    seq: int,
+    step: int,
     time: int,
     origin: str | None,
+    columns: Sequence[Iterable[Any]],
 ) -> None:
-    """Append so many rows, of the transaction whose first seq is `commit`, to the log."""
-    if count >= MANY and origin is None:
-        texts = [
-            f"(?{place}, {table_id}, {INSERT}, ?{place} - {commit}, {time}, ?{place + 1}, ?{place + 2}, ?{place + 3}, NULL)"
-            for place in range(1, 4 * ROWS, 4)
-        ]
-        even = count - count % ROWS
+    """Append so many entries, the first with the given seq and step, of these `COLUMNS`."""
+    rows = zip(*columns, strict=False)
+    even = count - count % ENTRIES
+    seqs, steps = range(seq, seq + count), range(step, step + count)
+    if even:
+        # The same iterator in the place of each column: one after the other they take their values from it.
         values = chain.from_iterable(islice(rows, even))
-        connection.executemany(COLUMNS + ", ".join(texts), zip(*[values] * (4 * ROWS), strict=True))
-    # The rest, or all.
-    connection.executemany(BOUND, map(add, rows, repeat((table_id, commit, time, origin))))
+        own = repeat(values, len(columns) * ENTRIES)
+        firsts = seqs[:even:ENTRIES], steps[:even:ENTRIES]
+        connection.executemany(
+            APPEND_SOME[kind], zip(*firsts, repeat(time), repeat(origin), *own, strict=False)
+        )
+    if even < count:
+        common = zip(seqs[even:], steps[even:], repeat(time), repeat(origin), strict=False)
+        connection.executemany(APPEND_ONE[kind], map(add, common, rows))
 
 
 def heads_of_inserts(keys: Sequence[bytes]) -> str:

@@ -22,7 +22,8 @@ from reactdb.errors import DatabaseBusy, DatabaseClosed, TableNotFound
 from reactdb.store import guards, sqlite
 from reactdb.store.damage import damaged_document
 from reactdb.store.engine import Engine
-from reactdb.store.opening import look, not_opened
+from reactdb.store.opening import Witness, look, not_opened
+from reactdb.store.publisher import Lender
 from reactdb.store.readers import GET_LIVE
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot
@@ -72,11 +73,13 @@ class ExclusiveEngine(Engine):
     turns_class = ExclusiveTurns
     turns: ExclusiveTurns
 
-    def _first_connection(self) -> tuple[Connection, bool]:
+    def _first_connection(self) -> tuple[Connection, Witness | None]:
         """Looked at with an ordinary connection; the one that has the lock must not be, or its lock would become another."""
-        connection, is_wal = super()._first_connection()
+        connection, witness = super()._first_connection()
         try:
-            if not is_wal:
+            if witness is not None:
+                witness.connection.close()
+            else:
                 look(connection, self.path)
                 use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
         except sqlite.READ_ERRORS as error:
@@ -89,7 +92,7 @@ class ExclusiveEngine(Engine):
         except BaseException:
             connection.close()
             raise
-        return connection, True
+        return connection, None
 
     def _writer_of(self, connection: Connection) -> Writer:
         # Kept here, too: when the engine is closed, it is forgotten there, and a read may be going on.
@@ -225,6 +228,6 @@ class ExclusiveEngine(Engine):
             raise DatabaseClosed(self.path)
         return self._lender.connection
 
-    def catch_up(self) -> bool:
+    def catch_up(self, lender: Lender | None = None) -> bool:
         """There is nobody else to tell of."""
         return False

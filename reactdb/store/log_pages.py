@@ -82,14 +82,21 @@ def read_columns(
     limit: int,
     *,
     has_old: bool = True,
+    oldest: int | None = None,
 ) -> Columns:
     """Log entries with since < seq <= top, oldest first, at most `limit`, by their columns; none for none.
+
+    Args:
+        oldest: The position that the log can be read from, if that was asked already.
 
     Raises:
         HistoryLost: Some of them were compacted away.
         CorruptDatabase: Some are missing: another program has been at the file.
     """
-    check_kept(connection, since)
+    if oldest is None:
+        check_kept(connection, since)
+    elif since < oldest:
+        raise HistoryLost(since, oldest + 1)
     wanted = (ENTRY + OLD, JOIN_OLD) if has_old else (ENTRY, "")
     if table is None:
         rows = connection.execute(CHANGES.format(*wanted), (since, top, limit)).fetchall()

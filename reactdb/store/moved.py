@@ -15,14 +15,18 @@ Identity = tuple[int, int]
 
 
 class FileGuard:
-    """The file and its write-ahead log, as they were when the database was opened."""
+    """The file and its write-ahead log, as they were when the database was opened.
 
-    __slots__ = ("_file", "_path", "_wal", "_wal_path")
+    Attributes:
+        identity: The file.
+    """
+
+    __slots__ = ("_path", "_wal", "_wal_path", "identity")
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._wal_path = path + "-wal"
-        self._file = _identity(os.stat(path))
+        self.identity = identity_of(path)
         # It is there from the first read in WAL mode on, as long as a connection is open.
         try:
             self._wal: Identity | None = _identity(os.stat(self._wal_path))
@@ -38,7 +42,7 @@ class FileGuard:
                 # It has not been there yet.
                 return 0, ""
             return 0, f"{error.filename} is gone"
-        if _identity(file) != self._file:
+        if _identity(file) != self.identity:
             return 0, f"{self._path} is another file now"
         if _identity(wal) != self._wal:
             if self._wal is not None:
@@ -54,7 +58,12 @@ class FileGuard:
             file = _identity(os.stat(self._path))
         except OSError:
             return False
-        return file == self._file and self.look()[1] != ""
+        return file == self.identity and self.look()[1] != ""
+
+
+def identity_of(path: str) -> Identity:
+    """Which file has this name now."""
+    return _identity(os.stat(path))
 
 
 def _identity(status: os.stat_result) -> Identity:

@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 from reactdb.errors import DatabaseBusy, ReactDBError, StorageError
 from reactdb.store import files, forking, guards, reflush, schema, sqlite
+from reactdb.store.moved import Identity, identity_of
 from reactdb.store.sqlite import Connection, file_bytes
 from reactdb.store.stray import check_log_belongs
 
 
-def prepare(connect: Callable[[str], Connection], path: str, read_only: bool, allow_network: bool) -> bool:
-    """Everything that can be wrong with a file before a connection may write to it. Whether it was looked at and is in WAL
-    mode. `connect` makes a connection in one of SQLite's modes."""
+class Witness(NamedTuple):
+    """A connection that has looked at a file in WAL mode, and may only read; and which file that was."""
+
+    connection: Connection
+    identity: Identity
+
+
+def prepare(
+    connect: Callable[[str], Connection], path: str, read_only: bool, allow_network: bool
+) -> Witness | None:
+    """Everything that can be wrong with a file before a connection may write to it. Gives who has looked at it; None where
+    nobody could, or it is not in WAL mode. `connect` makes a connection in one of SQLite's modes."""
     files.check_path(path, read_only=read_only)
     if not allow_network:
         guards.refuse_network(path)
@@ -29,7 +40,7 @@ def prepare(connect: Callable[[str], Connection], path: str, read_only: bool, al
     guards.refuse_unfit(path)
     forking.check_path(path)
     if read_only:
-        return False
+        return None
     is_new = files.make(path)
     try:
         return _look_before_writing(connect, path)
@@ -39,21 +50,23 @@ def prepare(connect: Callable[[str], Connection], path: str, read_only: bool, al
         raise
 
 
-def _look_before_writing(connect: Callable[[str], Connection], path: str) -> bool:
+def _look_before_writing(connect: Callable[[str], Connection], path: str) -> Witness | None:
     """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
     another program's database into it."""
-    witness = connect("ro")
+    identity = identity_of(path)
+    witness, is_wal = connect("ro"), False
     try:
         look(witness, path)
         (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
-        return bool(mode == "wal")
+        is_wal = mode == "wal"
     except sqlite.READ_ERRORS as error:
         # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
         if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
             raise not_opened(error, path) from error
-        return False
     finally:
-        witness.close()
+        if not is_wal:
+            witness.close()
+    return Witness(witness, identity) if is_wal else None
 
 
 def look(connection: Connection, path: str) -> int:

@@ -9,14 +9,14 @@ connection, or ends it, calls `settle` first. Only a get looks here by itself.
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from reactdb.change import UPDATE, Change
+from reactdb.store.bulk import append_many
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import seals_of_updates
-from reactdb.store.transaction import ADD_MARK, APPEND_PLAIN, MOVE_HEAD, WriteTransaction
+from reactdb.store.transaction import ADD_MARK, MOVE_HEAD, WriteTransaction
 
 if TYPE_CHECKING:
     from reactdb.store.savepoints import Keeper
@@ -31,7 +31,7 @@ class Pending:
 
     Attributes:
         step: Of the first of them.
-        rows: Table, key, seq of the entry before, and document of each, in order. They are counted in the transaction.
+        rows: Table, seq of the entry before, key and document of each, in order. They are counted in the transaction.
         latest: (table, key) -> seq and document of the last of them to that key.
         is_torn: Ctrl-C has struck while they were being written.
     """
@@ -40,7 +40,7 @@ class Pending:
 
     def __init__(self, step: int) -> None:
         self.step = step
-        self.rows: list[tuple[int, bytes, int, bytes]] = []
+        self.rows: list[tuple[int, int, bytes, bytes]] = []
         self.latest: dict[tuple[int, bytes], tuple[int, bytes]] = {}
         self.is_torn = False
 
@@ -55,35 +55,28 @@ class Pending:
             first = transaction.first + self.step
             self.latest = {
                 (table_id, key): (first + place, body)
-                for place, (table_id, key, _, body) in enumerate(self.rows)
+                for place, (table_id, _, key, body) in enumerate(self.rows)
             }
 
     def write(self, transaction: WriteTransaction) -> None:
         """Give all of them to SQLite."""
-        step, end, many = self.step, transaction.count, transaction.connection.executemany
-        first = transaction.first + step
+        step, time, origin = self.step, transaction.time, transaction.origin
+        first, count = transaction.first + step, len(self.rows)
+        connection = transaction.connection
         if self.is_torn:
             transaction.execute("DELETE FROM log WHERE seq >= ?", (first,))
         self.is_torn = True
-        seqs = range(first, first + end - step)
-        table_ids, keys, prevs, bodies = zip(*self.rows, strict=True)
-        seals = seals_of_updates(first, step, transaction.time, table_ids, prevs, keys, bodies)
-        columns = (
-            seqs,
-            table_ids,
-            repeat(UPDATE),
-            range(step, end),
-            prevs,
-            repeat(transaction.time),
-            keys,
-            bodies,
-            seals,
+        table_ids, prevs, keys, bodies = zip(*self.rows, strict=True)
+        seals = seals_of_updates(first, step, time, table_ids, prevs, keys, bodies, origin)
+        columns = (table_ids, prevs, keys, bodies, seals)
+        append_many(connection, UPDATE, count, first, step, time, origin, columns)
+        connection.executemany(
+            MOVE_HEAD, [(seq, table_id, key) for (table_id, key), (seq, _) in self.latest.items()]
         )
-        many(APPEND_PLAIN, zip(*columns, strict=False))
-        many(MOVE_HEAD, [(seq, table_id, key) for (table_id, key), (seq, _) in self.latest.items()])
         marked = transaction.memory.marked
+        seqs = range(first, first + count)
         marks = {(table_id, seq >> BLOCK_BITS) for table_id, seq in zip(table_ids, seqs, strict=True)}
-        many(ADD_MARK, [mark for mark in marks if marked.get(mark[0]) != mark[1]])
+        connection.executemany(ADD_MARK, [mark for mark in marks if marked.get(mark[0]) != mark[1]])
         # In order, so that it ends with the newest block of each.
         marked.update(sorted(marks))
 
@@ -100,7 +93,7 @@ def pend(
     prev, old_body = old
     count = transaction.count
     seq = transaction.first + count
-    pending.rows.append((table.id, key, prev, body))
+    pending.rows.append((table.id, prev, key, body))
     pending.latest[table.id, key] = seq, body
     if transaction.changes is not None:
         transaction.changes.append(
@@ -115,6 +108,7 @@ def pend(
                 body,
                 transaction.first,
                 transaction.time,
+                transaction.origin,
             )
         )
     transaction.count = count + 1

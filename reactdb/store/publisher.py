@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,6 +63,13 @@ class CommitListener(Protocol):
 
     def abandon(self) -> None:
         """In a forked child: threads that did not come along may hold the locks."""
+
+
+class Lender(Protocol):
+    """Who has a connection that is there to see what others have committed."""
+
+    def snapshot(self, engine: Engine) -> AbstractContextManager[Snapshot]:
+        """What is committed. Raises: DatabaseClosed."""
 
 
 class Publisher:
@@ -143,8 +151,8 @@ class Publisher:
                 if last > self.published:
                     self.published = last
 
-    def catch_up(self) -> bool:
-        """Tell what other processes have committed. Whether there was anything."""
+    def catch_up(self, lender: Lender | None = None) -> bool:
+        """Tell what other processes have committed. Whether there was anything. `lender`: reads it, instead of any reader."""
         if self.is_routing:
             # From a predicate, which has no business here: this thread holds `committing` already.
             return False
@@ -152,14 +160,23 @@ class Publisher:
             listener = self.listener
             if listener is None or not listener.is_active:
                 return False
-            with self._engine.fresh_snapshot() as snapshot:
-                head, catalogue = snapshot.seq, snapshot.catalogue
-                trouble = self._what_is_wrong(snapshot, head)
+            # All in one snapshot: to begin another takes as long as to read one change.
+            engine = self._engine
+            with engine.fresh_snapshot() if lender is None else lender.snapshot(engine) as snapshot:
+                (head, oldest, is_filed), catalogue = snapshot.end(), snapshot.catalogue
+                trouble = self._what_is_wrong(snapshot, head, is_filed)
+                changes = None
+                if trouble is None and head > self.published:
+                    try:
+                        changes = self._read_log(snapshot, head, oldest)
+                    except (HistoryLost, CorruptDatabase) as error:
+                        trouble = error
             if trouble is not None:
                 listener.abort(trouble)
                 self.published = max(self.published, head)
-            found = trouble is not None or head > self.published
-            if found:
+            found = trouble is not None or changes is not None
+            if changes is not None:
+                self._route_log(listener, changes, head)
                 self._publish_log(listener, head)
             tables, indexes = self._what_was_dropped(catalogue)
             if tables or indexes:
@@ -171,12 +188,12 @@ class Publisher:
             listener.tidy()
         return found
 
-    def _what_is_wrong(self, snapshot: Snapshot, head: int) -> ReactDBError | None:
+    def _what_is_wrong(self, snapshot: Snapshot, head: int, is_filed: bool) -> ReactDBError | None:
         """What another program may have done to the log, as far as a look at its end shows it."""
         trouble = other_history(snapshot.connection, head, self.published)
         if trouble:
             return self._engine.moved(f"{self._engine.path}: {trouble}")
-        return unfiled_end(snapshot.connection)
+        return None if is_filed else unfiled_end(snapshot.connection)
 
     def end_feeds(self, error: ReactDBError) -> None:
         """No commit can be told any more, for a reason that no commit tells."""
@@ -196,17 +213,26 @@ class Publisher:
         while self.published < until:
             try:
                 with self._engine.fresh_snapshot() as snapshot:
-                    changes = snapshot.changes(self.published, until)
-                    if changes and changes[-1].seq < until:
-                        changes = whole_commits(changes, snapshot)
+                    changes = self._read_log(snapshot, until)
             except (HistoryLost, CorruptDatabase) as error:
                 # Nobody may take silence for news that there is none.
                 listener.abort(error)
                 self.published = until
                 return
-            for group in by_commit(changes):
-                self._route(listener, Commit(group, group[-1].seq))
-            self.published = changes[-1].seq if changes else until
+            self._route_log(listener, changes, until)
+
+    def _read_log(self, snapshot: Snapshot, until: int, oldest: int | None = None) -> list[Change]:
+        """A page of what has not been told yet, to the end of a commit."""
+        changes = snapshot.changes(self.published, until, oldest=oldest)
+        if changes and changes[-1].seq < until:
+            changes = whole_commits(changes, snapshot)
+        return changes
+
+    def _route_log(self, listener: CommitListener, changes: list[Change], until: int) -> None:
+        """Tell of a page of the log. `until`: where it ends, should there be none."""
+        for group in by_commit(changes):
+            self._route(listener, Commit(group, group[-1].seq))
+        self.published = changes[-1].seq if changes else until
 
     def _route(self, listener: CommitListener, commit: Commit) -> None:
         self._routing = get_ident()

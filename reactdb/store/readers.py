@@ -86,6 +86,10 @@ class Readers:
             self._open.add(reader)
             return reader
 
+    def lend(self, reader: Reader) -> None:
+        """Take another one, for whoever reads first."""
+        self.idle.append(self.open(lambda: reader))
+
     def close(self, reader: Reader) -> None:
         """Close one that is not idle."""
         with self._gate:

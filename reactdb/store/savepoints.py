@@ -143,6 +143,7 @@ class Part:
                 return True
         transaction.memory.forget()
         transaction.count, transaction.catalogue, transaction.is_catalogue_changed = self._kept
+        transaction.documents = None
         if transaction.changes is not None:
             del transaction.changes[transaction.count :]
         if self._first is not None:

@@ -85,10 +85,11 @@ def seals_of_updates(
     prevs: Sequence[int],
     keys: Sequence[bytes],
     bodies: Sequence[bytes],
+    origin: str | None,
 ) -> list[int]:
-    """The seals of updates that follow each other in one commit, the first with the given seq and step; without labels."""
+    """The seals of updates that follow each other in one commit, the first with the given seq and step."""
     low = map(adler32, bodies, map(adler32, keys, table_ids))
-    rest = first * SEQ + step * STEP + UPDATE * KIND + time
+    rest = first * SEQ + step * STEP + UPDATE * KIND + time + _labels(origin, None)
     rests = range(rest, rest + (SEQ + STEP) * len(keys), SEQ + STEP)
     return [
         one + (rest + prev * PREV) % MODULUS * ONE_HIGH

@@ -16,6 +16,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,7 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
     return connection
 
 
+@lru_cache(maxsize=16)
 def quoted(path: str) -> str:
     """A path as SQLite's URIs have it."""
     return "".join([chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in os.fsencode(path)])

@@ -9,11 +9,12 @@ Rule of this file: it is called under the write lock with a transaction open, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import codec
 from reactdb.change import DELETE, INSERT, Change, InHand
-from reactdb.store.bulk import append_inserts, heads_of_inserts
+from reactdb.store.bulk import append_many, heads_of_inserts
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.damage import damaged_document
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
@@ -227,14 +228,9 @@ class WriteTransaction:
         self.secure()
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
         first = self.first + start
-        rows = zip(
-            range(first, first + len(keys)),
-            keys,
-            bodies,
-            seals_of_inserts(first, table_id, start, time, keys, bodies, origin),
-            strict=False,
-        )
-        append_inserts(self.connection, rows, len(keys), table_id, self.first, time, origin)
+        seals = seals_of_inserts(first, table_id, start, time, keys, bodies, origin)
+        columns = (repeat(table_id), keys, bodies, seals)
+        append_many(self.connection, INSERT, len(keys), first, start, time, origin, columns)
         try:
             self.execute(heads_of_inserts(keys), (first,))
         except IntegrityError:

@@ -96,6 +96,16 @@ def transaction(db: Database, path: Path) -> None:
         db.table("empty").insert({"id": "x", "text": "y" * 9_000})
 
 
+def updates(db: Database, path: Path) -> None:
+    """Some that are written when something else is read, and some that are when the transaction ends."""
+    with db.transaction():
+        for n in range(12):
+            db.table("more").get(n).update({"n": row["n"] + 100})
+        assert db.table("more").count().run() == 20
+        for n in range(6, 18):
+            db.table("more").get(n).update({"n": n, "turn": 7})
+
+
 def create(db: Database, path: Path) -> None:
     with reactdb.connect(path, busy_timeout=0.02) as made:
         made.table_create("games").insert(document(1))
@@ -181,6 +191,7 @@ OPERATIONS = [
     Operation("replace", ("replace",), lambda db, path: db.table("games").get(1).replace({"id": 1})),
     Operation("delete", ("delete",), lambda db, path: db.table("games").filter(row["n"] < 3).delete()),
     Operation("transaction", ("transaction", "insert", "update", "delete"), transaction),
+    Operation("updates in a transaction", ("transaction", "update", "read"), updates),
     Operation("table create", ("table_create",), lambda db, path: db.table_create("new")),
     Operation("table drop", ("table_drop",), lambda db, path: db.table_drop("more")),
     Operation("index build", ("index_create",), lambda db, path: db.table("more").index_create("text")),

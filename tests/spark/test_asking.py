@@ -17,7 +17,7 @@ import reactdb
 from reactdb.errors import InvalidOption
 from reactdb.spark.options import parse
 from reactdb.spark.source import ReactdbSource
-from reactdb.spark.write import WriteOptions
+from reactdb.spark.write_options import WriteOptions
 
 
 @pytest.fixture(scope="module")
