@@ -190,8 +190,9 @@ class FeedHub(Routing):
         return node
 
     def _join(self, subscription: Subscription, node: Node) -> None:
-        node.add(subscription, self.engine.published)
+        # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
+        node.add(subscription, self.engine.published)
 
     def _leave(self, subscription: Subscription) -> None:
         """Out of the node; a node without subscribers goes. Called with the lock held."""

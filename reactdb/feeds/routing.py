@@ -236,6 +236,7 @@ class Routing:
         for subscription in node.subscriptions:
             self._finish(subscription, end)
             self._leave(subscription)
+            node.remove(subscription)
         # Also where nobody was left, and Ctrl-C struck before it could go.
         self._remove_unused(node)
 
