@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import row
 from reactdb.codec import FrozenDict, decode_frozen
+from reactdb.feeds.hub import FeedHub, hub_of
+from reactdb.feeds.node import Node
 from reactdb.feeds.routing import Routing
 
 
@@ -319,3 +321,38 @@ def test_filters_of_a_table_tell_who_enters_and_who_leaves(games: Any) -> None:
     assert ["add", "change", "change", "remove"] == [event["type"] for event in heard["range"]]
     assert ["add", "change", "change", "change", "remove"] == [event["type"] for event in heard["both"]]
     assert ["add", "remove"] == [event["type"] for event in heard["broken"]]
+
+
+@pytest.mark.parametrize(
+    "function", [Node.add, Node.remove, Node._look, Node._share, FeedHub._join, FeedHub._leave]
+)
+def test_ctrl_c_while_a_subscriber_comes_or_goes_harms_nobody_else(function: Any) -> None:
+    """Those who are there hear every change once, or that their feed has ended; and nothing is left of it."""
+    code = function.__code__
+    for line in sorted({line for _, _, line in code.co_lines() if line is not None}):
+        for others in range(3):
+            db = reactdb.connect(":memory:")
+            games = db.table_create("games")
+            hub = hub_of(db._open_engine())
+            there = [Listener(games.changes()) for _ in range(others)]
+
+            struck_at(code, line, lambda games=games: Listener(games.changes()).handle.dispose())
+            games.insert({"id": 1})
+            struck_at(code, line, lambda games=games: games.changes().cursor().close())
+            games.insert({"id": 2})
+
+            for one in there:
+                assert one.heard == [1, 2] or (one.ended and one.heard == [1, 2][: len(one.heard)]), (
+                    f"line {line}"
+                )
+            db.close()
+            assert not hub._nodes, f"line {line}"
+
+
+class Listener:
+    def __init__(self, feed: Any) -> None:
+        self.heard: list[Any] = []
+        self.ended: list[Any] = []
+        self.handle = feed.subscribe(
+            lambda event: self.heard.append(event["new_val"]["id"]), self.ended.append
+        )

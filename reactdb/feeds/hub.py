@@ -190,18 +190,20 @@ class FeedHub(Routing):
         return node
 
     def _join(self, subscription: Subscription, node: Node) -> None:
-        node.add(subscription, self.engine.published)
+        # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
+        node.add(subscription, self.engine.published)
 
     def _leave(self, subscription: Subscription) -> None:
         """Out of the node; a node without subscribers goes. Called with the lock held."""
         node = subscription.node
-        subscription.node = None
         self._behind.pop(subscription, None)
-        if node is None:
-            return
-        node.remove(subscription)
-        self._remove_unused(node)
+        if node is not None:
+            try:
+                node.remove(subscription)
+            finally:
+                self._remove_unused(node)
+        subscription.node = None
 
     def _remove_unused(self, node: Node) -> None:
         if node.is_empty and self._nodes.get(node.key) is node:
@@ -279,7 +281,7 @@ class FeedHub(Routing):
         from reactdb.store import tailing
 
         with self._tail_lock:
-            wanted = self.is_active
+            wanted = bool(self._nodes)
             if wanted is self._is_tailing:
                 return
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.

@@ -149,10 +149,11 @@ class Node:
         """Those that were alone to begin with, and have begun."""
         assert self._others is not None
         settled = [one for one in self._others if one.may_share and one.is_settled(seq - 1)]
-        for subscription in settled:
-            del self._others[subscription]
-            self._share(subscription)
         if settled:
+            self._take_the_long_way()
+            for subscription in settled:
+                self._share(subscription)
+                del self._others[subscription]
             self._look()
 
     def _share(self, subscription: Subscription) -> None:
@@ -175,14 +176,18 @@ class Node:
         return count + sum(len(shared.members) for shared in (self._shared or {}).values())
 
     def add(self, subscription: Subscription, seq: int) -> None:
-        """`seq` is the newest that was published."""
+        """`seq` is the newest that was published.
+
+        Ctrl-C may strike in any line: then somebody may be in two places, and is told so when he hears of it, but never in none.
+        """
+        self._take_the_long_way()
         one = self._one
         if one is None and not self._shared:
             self._one = subscription
         elif subscription.may_share and subscription.is_settled(seq):
             if one is not None and one.may_share and one.is_settled(seq) and one.kind == subscription.kind:
-                self._one = None
                 self._share(one)
+                self._one = None
             # Who looks before it sleeps need not be woken before that.
             subscription.is_woken = subscription.consumer.way == "looking"
             self._share(subscription)
@@ -196,20 +201,26 @@ class Node:
         """For those who go the shortest way."""
         one, shared = self._one, self._shared
         is_direct = one is not None and not self._others and not shared and one.may_share
-        self.direct = one if is_direct else None
         self.is_called = is_direct and one is not None and one.is_plain
-        self.sole = None
-        if one is None and not self._others and shared and len(shared) == 1:
+        if is_direct:
+            self.direct = one
+        elif one is None and not self._others and shared and len(shared) == 1:
             (self.sole,) = shared.values()
 
+    def _take_the_long_way(self) -> None:
+        """Until it has been looked again who is there."""
+        self.direct = self.sole = None
+
     def remove(self, subscription: Subscription) -> None:
+        self._take_the_long_way()
         if self._one is subscription:
             self._one = None
-        elif self._others is not None and subscription in self._others:
-            del self._others[subscription]
-        elif self._shared is not None:
+        if self._others is not None:
+            self._others.pop(subscription, None)
+        if self._shared is not None:
             for kind, shared in list(self._shared.items()):
-                shared.remove(subscription)
+                if subscription in shared.members:
+                    shared.remove(subscription)
                 if shared.is_empty:
                     del self._shared[kind]
         self._look()

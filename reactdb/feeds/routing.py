@@ -54,6 +54,10 @@ class Routing:
         """Out of its node."""
         raise NotImplementedError
 
+    def _remove_unused(self, node: Node) -> None:
+        """Forget a node that has no subscribers."""
+        raise NotImplementedError
+
     def _sweep(self) -> None:
         """Let go of those who were forgotten meanwhile."""
         raise NotImplementedError
@@ -232,6 +236,9 @@ class Routing:
         for subscription in node.subscriptions:
             self._finish(subscription, end)
             self._leave(subscription)
+            node.remove(subscription)
+        # Also where nobody was left, and Ctrl-C struck before it could go.
+        self._remove_unused(node)
 
     @staticmethod
     def _finish(subscription: Subscription, end: Any) -> None:
