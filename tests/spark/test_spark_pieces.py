@@ -26,7 +26,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceReader
 
-from reactdb.spark import fleet
+from reactdb.spark import changes, fleet
 from reactdb.spark.change_plan import ChangePlan
 from reactdb.spark.changes import ChangeRows
 from reactdb.spark.inference import Inference
@@ -221,6 +221,22 @@ def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
                     snapshot, table, seq, b"", [key_bytes(each) for each in range(5, 15)]
                 )
                 assert [key_bytes(each) for each in wanted if 5 <= each < 15] == list(picked.keys)
+
+
+@pytest.mark.parametrize("has_arange", [True, False])
+def test_seqs_and_commits_are_those_of_the_log(path, monkeypatch, has_arange):
+    """Also with a pyarrow that has no `arange`."""
+    if not has_arange:
+        monkeypatch.setattr(changes, "_arange", None)
+    names = ["seq", "commit"]
+    schema = t.StructType([t.StructField(name, t.LongType()) for name in names])
+    reader = ReactdbSource({"path": path, "read": "changes"}).reader(schema)
+
+    batches = [batch for split in reader.partitions() for batch in reader.read(split)]
+
+    with reactdb.connect(path, read_only=True) as db:
+        wanted = [(change.seq, change.commit) for change in db.log()]
+    assert wanted == [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
 def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
