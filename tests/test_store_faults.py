@@ -78,16 +78,22 @@ class Listener:
     def route(self, commit: reactdb.Commit) -> None:
         self.commits.append(commit)
 
+    def route_one(self, change: reactdb.Change, documents: Any) -> bool:
+        return False
+
     def abort(self, error: reactdb.FeedError) -> None:
         raise AssertionError(error)
 
     def tidy(self) -> None:
         pass
 
-    def drain(self) -> None:
+    def drain(self, *, is_outside: bool = False) -> None:
         pass
 
     def close(self) -> None:
+        pass
+
+    def abandon(self) -> None:
         pass
 
 
