@@ -17,6 +17,7 @@ from reactdb.database import Database
 from reactdb.store import doorbell, tailing
 from reactdb.store.doorbell import Doorbell
 from reactdb.store.engine import Engine
+from reactdb.store.readers import connect_reader
 from tests.hearing import PATIENCE_S
 
 WRITER = """
@@ -204,7 +205,7 @@ class TestWhatIsWatched:
             Database(Engine(path, read_only=False, busy_timeout_s=5.0), "soft") as other,
         ):
             db.table_create("games")
-            watched = tailing.Watched(db._engine, db._engine.new_reader())
+            watched = tailing.Watched(db._engine, connect_reader(db._engine))
             try:
                 assert watched.has_news()
                 other.table("games").insert({"id": 1})
@@ -222,7 +223,7 @@ class TestWhatIsWatched:
 
     def test_what_was_closed_cannot_be_read_any_more(self, path):
         with reactdb.connect(path, durability="soft") as db:
-            watched = tailing.Watched(db._engine, db._engine.new_reader())
+            watched = tailing.Watched(db._engine, connect_reader(db._engine))
             watched.close()
 
             assert not watched.has_news()

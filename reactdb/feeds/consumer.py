@@ -350,6 +350,18 @@ class PushConsumer(BaseConsumer):
         for member in self.members:
             if member.is_woken:
                 member.rest()
+            if member.is_opening:
+                more = member.tell_opening(self._pass_on, EVENTS_IN_A_TURN)
+                if more is ENDED:
+                    if self._member_ended(member):
+                        self._tell_error()
+                        return True
+                    continue
+                if not more:
+                    return True
+                if member.is_opening:
+                    # The rest in another turn.
+                    continue
             for _ in range(EVENTS_IN_A_TURN):
                 event = member.poll()
                 if event is NOTHING:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from reactdb.change import Change
@@ -252,6 +252,30 @@ class Subscription(Direct):
             # A filter or a map failed for an initial value.
             self.end = error
             return ENDED
+
+    @property
+    def is_opening(self) -> bool:
+        """How it begins is what is told next."""
+        return self._opening is not None and not self.is_closed
+
+    def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> Any:
+        """As `poll` and `pass_on` for up to `most` events of how it begins: initial values may be very many. ENDED, or whether
+        `pass_on` wants more."""
+        before = self._told
+        try:
+            for event in islice(self._opening or (), most):
+                self._told += 1
+                if not pass_on(self, event):
+                    return False
+                if self.is_closed:
+                    return True
+        except Exception as error:
+            # A filter or a map failed for an initial value.
+            self.end = error
+            return ENDED
+        if self._told - before < most:
+            self._opening = None
+        return True
 
     def _next_event(self) -> Any:
         if not self._is_prepared:

@@ -24,7 +24,7 @@ from reactdb.errors import DatabaseClosed, ReactDBError
 from reactdb.store import forking, guards, sqlite
 from reactdb.store.doorbell import Doorbell, doorbell
 from reactdb.store.engine import Engine
-from reactdb.store.readers import Reader
+from reactdb.store.readers import Reader, connect_reader
 from reactdb.store.snapshot import Snapshot
 
 QUICK_S = 0.001
@@ -182,7 +182,7 @@ class Tailer:
         """Begin to follow the file of `engine`. Nothing to do where nobody else can write."""
         if engine.is_alone:
             return
-        reader = engine.new_reader()
+        reader = connect_reader(engine)
         with self._lock:
             known = self._watched.get(id(engine))
             if known is not None and known.engine() is engine:

@@ -337,7 +337,7 @@ MUTANTS = [
     Mutant(
         "nobody looks whether the file is still the file",
         "store/moved.py",
-        "        if _identity(file) != self._file:",
+        "        if _identity(file) != self.identity:",
         "        if False:",
         ("tests/test_storage_moved.py::test_a_write_is_refused",),
     ),
