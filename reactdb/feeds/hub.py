@@ -281,7 +281,8 @@ class FeedHub(Routing):
         from reactdb.store import tailing
 
         with self._tail_lock:
-            wanted = bool(self._nodes)
+            # In a forked child, whatever is open here is the parent's.
+            wanted = bool(self._nodes) and self.engine.is_usable
             if wanted is self._is_tailing:
                 return
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
