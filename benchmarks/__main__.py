@@ -3,7 +3,7 @@
 python -m benchmarks                            everything, about a quarter of an hour
 python -m benchmarks --workload W1 W10-get      these (W1 is every W1-something too)
 python -m benchmarks --quick                    a hundredth of the size, once: does it run?
-python -m benchmarks --from FILE ...            what --json kept; later files replace workloads of earlier ones
+python -m benchmarks --from FILE ...            what --json kept; of a peer in a workload, the last file's counts
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from benchmarks import feed_workloads, machine, marks, peers, report, workloads
 from benchmarks.harness import BASE, Outcome, Workload, measure
 
 QUICK_SCALE = 0.01
+STDOUT = "-"
 feed_workloads.register()
 
 
@@ -26,10 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workload", nargs="+", default=[], metavar="NAME", help="default: all")
+    parser.add_argument(
+        "--workload", nargs="+", action="extend", default=[], metavar="NAME", help="default: all"
+    )
     parser.add_argument(
         "--peer",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME",
         help=f"beside {BASE}; default: all that are installed",
@@ -38,7 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--others", type=int, metavar="N", help="repeat the other databases N times only; default: as often"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample here")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const=STDOUT,
+        metavar="FILE",
+        help="write every sample here; without FILE, or with -, to standard output in place of the table",
+    )
     parser.add_argument(
         "--from", type=Path, nargs="+", metavar="FILE", dest="sources", help="measure nothing, take these"
     )
@@ -47,8 +57,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="name the workloads and peers, and run nothing")
     given = parser.parse_args(arguments)
 
+    if given.json not in (None, STDOUT):
+        # Before an hour of measuring, not after it.
+        folder = Path(given.json).absolute().parent
+        if not folder.is_dir() or Path(given.json).is_dir():
+            parser.error(f"--json cannot write {given.json}: it is a folder, or its folder does not exist")
     if given.sources:
-        kept = report.read(given.sources)
+        try:
+            kept = report.read(given.sources)
+        except OSError as error:
+            parser.error(f"--from cannot read {error.filename}: {error.strerror}")
+        except (ValueError, KeyError, TypeError):
+            parser.error("--from takes files that --json wrote")
         keep(given, *kept)
         show(given, *kept)
         return 0
@@ -57,8 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = workloads.chosen(given.workload)
     except KeyError as error:
         parser.error(f"there is no workload {error}; --list names them")
+    asked = {name.lower() for name in given.peer}
     for name in given.peer:
-        if name not in {peer.name for peer in known}:
+        if name.lower() not in {peer.name for peer in known}:
             parser.error(f"there is no peer {name!r}, or it is not installed; --list names them")
     if given.list:
         print_lists(chosen, known, missing)
@@ -66,10 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repeat = given.repeat if given.repeat is not None else 1 if given.quick else 5
     if repeat < 1:
         parser.error("--repeat is a number from 1")
+    if given.others is not None and given.others < 1:
+        parser.error("--others is a number from 1")
 
     for reason in missing:
         print("left out:", reason, file=sys.stderr)
-    taking_part = [peer for peer in known if not given.peer or peer.name == BASE or peer.name in given.peer]
+    taking_part = [peer for peer in known if not asked or peer.name == BASE or peer.name in asked]
     scale = QUICK_SCALE if given.quick else 1.0
     what, how = machine.describe(), {"repeat": repeat, "scale": scale}
     outcomes: list[Outcome] = []
@@ -84,16 +107,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def keep(
     given: argparse.Namespace, what: machine.Machine, how: dict[str, Any], outcomes: Sequence[Outcome]
 ) -> None:
-    if given.json is not None:
+    if given.json not in (None, STDOUT):
         found = report.data(what, how, outcomes, marks.verdicts(outcomes))
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        Path(given.json).write_text(json.dumps(found, indent=1) + "\n")
 
 
 def show(
     given: argparse.Namespace, what: machine.Machine, how: dict[str, Any], outcomes: Sequence[Outcome]
 ) -> None:
     found = marks.verdicts(outcomes)
-    if given.markdown:
+    if given.json == STDOUT:
+        print(json.dumps(report.data(what, how, outcomes, found), indent=1))
+    elif given.markdown:
         print(report.markdown(outcomes, found))
     else:
         print(report.text(what, how, outcomes, found))

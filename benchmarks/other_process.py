@@ -42,8 +42,10 @@ def listen(path: str) -> None:
             if word.strip() == "cpu":
                 print(time.process_time(), flush=True)
             else:
-                print(json.dumps(heard), flush=True)
+                # Emptied first: whoever has the answer goes on writing.
+                answer = json.dumps(heard)
                 heard.clear()
+                print(answer, flush=True)
 
 
 def percentile(values: list[float], part: float) -> float:

@@ -184,12 +184,18 @@ def data(
 
 
 def read(files: Sequence[Path]) -> tuple[Machine, dict[str, Any], list[Outcome]]:
-    """What `data` wrote: machine and options of the last file, the outcomes of all. A workload of a later file replaces that of
-    an earlier one."""
+    """What `data` wrote: machine and options of the last file, the outcomes of all. What a later file has of a peer in a
+    workload replaces what an earlier one has of it."""
     kept = [json.loads(file.read_text()) for file in files]
-    by_name = {one["name"]: outcome(one) for found in kept for one in found["workloads"]}
+    by_name: dict[str, dict[str, Any]] = {}
+    for found in kept:
+        for one in found["workloads"]:
+            before = by_name.get(one["name"], one)
+            by_name[one["name"]] = one | {
+                field: before[field] | one[field] for field in ("peers", "left_out")
+            }
     known = [workload.name for workload in WORKLOADS if workload.name in by_name]
-    return kept[-1]["machine"], kept[-1]["options"], [by_name[name] for name in known]
+    return kept[-1]["machine"], kept[-1]["options"], [outcome(by_name[name]) for name in known]
 
 
 def outcome(found: Mapping[str, Any]) -> Outcome:

@@ -228,6 +228,37 @@ class Bench:
         start = self.changes - self.changes // 100 + 1
         return self.export(self.read(startSeq=start).schema(self.schema_of(COLUMNS)).load(str(self.one)))
 
+    def as_of(self) -> Measured:
+        """The documents as of seven eighths of the log, from the source: the others replace what is there by then."""
+        schema = self.schema["new"].dataType
+        reader = self.spark.read.format("reactdb").options(table="players", asOf=self.middle)
+        return self.export(reader.schema(schema).load(str(self.one)))
+
+    def as_of_by_max_by(self) -> Measured:
+        """The same from the change rows, in Spark."""
+        from pyspark.sql.functions import max_by
+
+        rows = self.read(endSeq=self.middle).schema(self.schema_of(("seq", "key", "new"))).load(str(self.one))
+        newest = rows.groupBy("key").agg(max_by("new", "seq").alias("new"))
+        return self.export(newest.where("new IS NOT NULL").select("new.*"))
+
+    @property
+    def middle(self) -> int:
+        return self.changes * 7 // 8
+
+    def check_as_of(self) -> None:
+        """Both ways to the state as of a seq give the same documents."""
+        found = []
+        for way in (self.as_of, self.as_of_by_max_by):
+            way()
+            found.append(
+                self.spark.read.parquet(str(self.folder / "out"))
+                .selectExpr("bit_xor(xxhash64(*))", "count(*)")
+                .first()
+            )
+        if found[0] != found[1]:
+            raise SystemExit(f"as of {self.middle}: {found[0]} from the source, {found[1]} from max_by")
+
     def form(self, document: str) -> Measured:
         frame = self.read(document=document).load(str(self.one)).select(*COLUMNS)
         return self.export(frame)
@@ -375,6 +406,8 @@ def main() -> None:
             "both images": bench.both_images,
             "without documents": bench.without_documents,
             "last hundredth": bench.last_hundredth,
+            "as of": bench.as_of,
+            "as of by max_by": bench.as_of_by_max_by,
             "tuples": bench.tuples,
             "pandas": bench.pandas,
             "json": bench.json,
@@ -390,6 +423,8 @@ def main() -> None:
             ways = {name: way for name, way in ways.items() if name in options.only}
         # Once for nothing: the JVM compiles what it meets, and Python workers import.
         bench.source()
+        if "as of" in ways and "as of by max_by" in ways:
+            bench.check_as_of()
         samples: dict[str, list[Measured]] = {name: [] for name in ways}
         for turn in range(options.repeat):
             names = list(ways)

@@ -459,7 +459,7 @@ def bytes_on_disk(bench: Bench) -> Figures:
 
 
 def chosen(names: Sequence[str]) -> list[Workload]:
-    """The workloads of these names; W2 also stands for every W2-something. All, where none is named.
+    """The workloads of these names in any capitalisation; W2 also stands for every W2-something. All, where none is named.
 
     Raises:
         KeyError: There is no such workload.
@@ -473,4 +473,5 @@ def chosen(names: Sequence[str]) -> list[Workload]:
 
 
 def is_called(workload: Workload, name: str) -> bool:
-    return workload.name == name or workload.name.startswith(f"{name}-")
+    known, name = workload.name.lower(), name.lower()
+    return known == name or known.startswith(f"{name}-")

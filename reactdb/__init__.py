@@ -183,9 +183,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        # A package of its own, not a name of it: `reactdb.testing.Recorder` after `import reactdb`.
-        return import_module("reactdb.testing")
+    if name in ("spark", "testing"):
+        # Packages of their own, not names of it: `reactdb.testing.Recorder` after `import reactdb`.
+        return import_module(f"reactdb.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'reactdb' has no attribute {name!r}")

@@ -16,6 +16,14 @@ from reactdb import codec, collation
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")
 
+# Not bytearray, which is bytes when it comes back.
+_is_flat = frozenset({str, int, float, bool, type(None), bytes}).issuperset
+_is_text = frozenset({str}).issuperset
+
+
+InHand = tuple[bytes, dict[str, Any] | None, dict[str, Any]]
+"""(bytes of the document after a change, the document before, the one after), of a writer who changes them no more."""
+
 
 class Change:
     """One entry of the change log.
@@ -33,6 +41,7 @@ class Change:
         prev: Seq of the entry that this one supersedes, None for a key that was never there (or whose history is gone).
         old_bytes, new_bytes: The documents before and after, encoded; None where there is none. Of `db.log()`, the one before is
             looked up when it, or `old_val`, is asked for; if another process has compacted the log since, that is `HistoryLost`.
+        old, new: The same decoded, to be shared; None also where nobody has asked for them yet, by `old_val` and `new_val`.
         origin: What the writer called itself, or None.
         meta: A dialect's own small metadata, or None.
         places: For indexes of the table, by their number: the values under which the document is in it before or after. The
@@ -40,13 +49,13 @@ class Change:
     """
 
     __slots__ = (
-        "_new",
-        "_old",
         "commit",
         "key_bytes",
         "kind_code",
         "meta",
+        "new",
         "new_bytes",
+        "old",
         "old_bytes",
         "origin",
         "places",
@@ -85,8 +94,21 @@ class Change:
         self.origin = origin
         self.meta = meta
         self.places: dict[int, Sequence[bytes]] | None = None
-        self._old: codec.FrozenDict | None = None
-        self._new: codec.FrozenDict | None = None
+        self.old: codec.FrozenDict | None = None
+        self.new: codec.FrozenDict | None = None
+
+    def show(self, body: bytes, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
+        """What the bytes say, from who has it in hand: see `InHand`. Taken where a copy costs less than to decode: from plain
+        values that hold no others."""
+        if (
+            body is self.new_bytes
+            and _is_flat(map(type, new.values()))
+            and _is_text(map(type, new))
+            and (old is None or _is_flat(map(type, old.values())))
+        ):
+            self.new = codec.FrozenDict(new)
+            if old is not None:
+                self.old = codec.FrozenDict(old)
 
     @property
     def key(self) -> Any:
@@ -101,16 +123,18 @@ class Change:
     @property
     def old_val(self) -> codec.FrozenDict | None:
         """The document before, or None. Decoded once and shared by all who ask: it refuses to be changed."""
-        if self._old is None and self.old_bytes is not None:
-            self._old = codec.decode_frozen(self.old_bytes)
-        return self._old
+        found = self.old
+        if found is None and self.old_bytes is not None:
+            found = self.old = codec.decode_frozen(self.old_bytes)
+        return found
 
     @property
     def new_val(self) -> codec.FrozenDict | None:
         """The document after, or None. Shared, like `old_val`."""
-        if self._new is None and self.new_bytes is not None:
-            self._new = codec.decode_frozen(self.new_bytes)
-        return self._new
+        found = self.new
+        if found is None and self.new_bytes is not None:
+            found = self.new = codec.decode_frozen(self.new_bytes)
+        return found
 
     def __repr__(self) -> str:
         return f"Change(seq={self.seq}, table={self.table!r}, key={self.key!r}, kind={self.kind!r})"

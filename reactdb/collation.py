@@ -23,7 +23,7 @@ from uuid import UUID
 from reactdb.bounds import Bound, maxval, minval
 from reactdb.errors import InvalidKey
 from reactdb.frozen import FrozenDict, FrozenList
-from reactdb.key_format import key_bytes, key_value
+from reactdb.key_format import key_bytes, key_value, many_key_bytes
 from reactdb.printing import pretty
 from reactdb.scalars import EPOCH
 
@@ -38,6 +38,7 @@ __all__ = [
     "maxval",
     "minval",
     "primary_key_bytes",
+    "primary_keys_bytes",
     "type_name",
 ]
 
@@ -135,6 +136,18 @@ def primary_key_bytes(value: Any) -> bytes:
         shown = shown if len(shown) <= 100 else shown[:100] + "..."
         raise InvalidKey(f"Primary key too long (max {MAX_KEY_BYTES} bytes): {shown}")
     return data
+
+
+def primary_keys_bytes(values: list[Any]) -> list[bytes]:
+    """`primary_key_bytes` of each."""
+    if set(map(type, values)) <= _ALWAYS_KEYS_TYPES:
+        found = many_key_bytes(values)
+        if max(map(len, found), default=0) <= MAX_KEY_BYTES:
+            return found
+    return list(map(primary_key_bytes, values))
+
+
+_ALWAYS_KEYS_TYPES: Final = frozenset({str, int, bool, bytes})
 
 
 # Tags of the types of which every value can be a key, by an example of each.

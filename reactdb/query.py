@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from reactdb.errors import QueryError
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.records import record
 
@@ -154,8 +155,28 @@ class Query:
         _set(self, "steps", steps)
 
     def then(self, step: Step) -> Query:
-        """This query with one more step."""
+        """This query with one more step.
+
+        Raises:
+            QueryError: What is there has no use for it. Nobody who reads or watches a query has to look for that again.
+        """
+        if self.steps:
+            self.check_is_sequence()
+        if isinstance(step, Union):
+            for query in (self, *step.others):
+                if query.is_point:
+                    raise QueryError("Expected type SEQUENCE but found SINGLE_SELECTION.")
+                query.check_is_sequence()
+        elif isinstance(step, Group) and any(isinstance(before, Group) for before in self.steps):
+            raise QueryError("Cannot call `group` on the output of `group`.")
         return Query(self.table, (*self.steps, step))
+
+    def check_is_sequence(self) -> None:
+        """Raises: QueryError: An aggregate has made one value of it."""
+        last = self.steps[-1] if self.steps else None
+        if isinstance(last, Aggregate):
+            kind = "OBJECT" if last.kind in ("min", "max") else "NUMBER"
+            raise QueryError(f"Cannot convert {kind} to SEQUENCE")
 
     @property
     def is_point(self) -> bool:

@@ -22,7 +22,7 @@ from reactdb.errors import (
     shown,
     word,
 )
-from reactdb.expression import Expression, compile_value, expr, row, to_data
+from reactdb.expression import Expression, compile_value, expr, is_deterministic, row, to_data
 from reactdb.point_selection import PointSelection
 from reactdb.query import GetAll
 from reactdb.selection import Selection, check_given, check_index, live_table
@@ -138,6 +138,11 @@ class Table(Selection):
             raise InvalidOption(f"multi is True or False, not {shown(multi)}")
         tree = row[name] if expression is None else index_expression(expression)
         compile_value(tree)
+        if not is_deterministic(tree):
+            # The entry of a document is worked out again when the document goes, and has to be the same then.
+            raise QueryError(
+                "Could not prove function deterministic.  Index functions must be deterministic."
+            )
         data = codec.encode_value(to_data(tree))
 
         def one(transaction: WriteTransaction) -> None:
@@ -207,6 +212,8 @@ def index_key_of(key: Any) -> bytes:
 def index_expression(expression: Any) -> Expression:
     """The expression of an index. A callable is called once, with `row`: an index is stored in the file, code is not."""
     if isinstance(expression, (list, tuple)):
+        if not expression:
+            raise QueryError("a compound index takes at least one expression")
         return expr([index_expression(part) for part in expression])
     if isinstance(expression, Expression):
         return expression

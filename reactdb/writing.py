@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import is_
 from typing import Any, Literal
 
 from reactdb import codec, collation
@@ -48,9 +47,11 @@ class Prepared:
     it look through everything again and again.
     """
 
-    __slots__ = ("bodies", "generated", "keys")
+    __slots__ = ("bodies", "document", "generated", "keys")
 
     def __init__(self) -> None:
+        # Of one: a copy of ours.
+        self.document: dict[str, Any] | None = None
         self.keys: list[bytes] = []
         self.bodies: list[bytes] = []
         self.generated: list[str] = []
@@ -66,7 +67,7 @@ def check_return_changes(return_changes: object) -> None:
     """Raises: InvalidOption."""
     if not isinstance(return_changes, bool) and not is_one_of(return_changes, ("always",)):
         raise InvalidOption(
-            f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`)."
+            f"Invalid return_changes value `{word(return_changes)}` (options are `true`, `false`, and `'always'`.)"
         )
 
 
@@ -118,28 +119,21 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
     prepared = Prepared()
     key_of = collation.primary_key_bytes
     if type(documents) is list and len(documents) == 1 and type(documents[0]) is dict:
-        (document,) = documents
+        # A copy: the bytes must have the key that they are filed under, and another thread may change what is the caller's.
+        document = documents[0].copy()
         key = document.get(primary_key)
         if type(key) in PLAIN_KEYS:
-            body = codec.encode(document)
-            # The bytes must have the key that they are filed under: it may have changed meanwhile, by another thread.
-            if document.get(primary_key) is key:
-                prepared.keys = [key_of(key)]
-                prepared.bodies = [body]
-                return prepared
-    elif type(documents) is list and set(map(type, documents)) <= {dict}:
-        # The usual bulk: plain dicts that have their keys. A twentieth of the cost of the insert is the loop below.
-        try:
-            found = [document[primary_key] for document in documents]
-        except KeyError:
-            pass
-        else:
-            prepared.bodies = codec.encode_many(documents)
-            prepared.keys = list(map(key_of, found))
-            # As for one.
-            if set(map(type, found)) <= PLAIN_KEYS and all(
-                map(is_, found, [document.get(primary_key) for document in documents])
-            ):
+            prepared.bodies = [codec.encode(document)]
+            prepared.keys = [key_of(key)]
+            prepared.document = document
+            return prepared
+    elif type(documents) is list:
+        # The usual bulk: plain dicts that have their keys.
+        encoded = codec.encode_many(documents, primary_key)
+        if encoded is not None:
+            prepared.bodies, keys = encoded
+            if PLAIN_KEYS.issuperset(map(type, keys)):
+                prepared.keys = collation.primary_keys_bytes(keys)
                 return prepared
             prepared = Prepared()
     for document in documents:
@@ -176,7 +170,7 @@ def as_dict(document: Any) -> dict[str, Any]:
         elif isinstance(document, Mapping):
             found = dict(document)
         else:
-            raise InvalidDocument(f"Inserted value must be an OBJECT (got {type(document).__name__})")
+            raise InvalidDocument(not_an_object(document))
     except ReactDBError:
         raise
     except Exception as error:
@@ -236,6 +230,8 @@ def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prep
     try:
         if len(documents) == 1:
             transaction.insert(table, documents.keys[0], documents.bodies[0])
+            if transaction.changes is not None and transaction.count == 1 and documents.document is not None:
+                transaction.documents = documents.bodies[0], None, documents.document
         elif len(documents):
             transaction.insert_many(table, documents.keys, documents.bodies)
     except KeyTaken:
@@ -327,12 +323,15 @@ def update_one(
         given = patch(document)
     if codec.is_flat(given) and table.primary_key not in given:
         count = len(document)
+        before = None if transaction.changes is None or transaction.count else document.copy()
         document.update(given)
         new = codec.encode_again(document)
         # Where no field was added, they are where they were: equal documents have equal bytes then.
         if new == body or (len(document) != count and codec.same_bytes(body, new)):
             return "unchanged", body, body
         transaction.write(table, key, UPDATE, old, new)
+        if before is not None:
+            transaction.documents = new, before, document
         return "replaced", body, new
     if not isinstance(given, Mapping):
         raise QueryError(not_an_object(given))

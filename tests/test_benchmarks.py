@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import report
 from benchmarks.__main__ import main
 from benchmarks.readme import README, placed
 
@@ -77,6 +78,24 @@ def test_what_was_kept_is_reported_as_it_was(
 
     assert 0 == main(["--from", str(file)])
     assert text == capsys.readouterr().out
+
+
+def test_what_another_run_has_of_other_peers_is_put_beside_and_of_the_same_peer_replaces(
+    quick: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    _, found = quick
+    [workload] = found["workloads"]
+    peers = workload["peers"]
+    earlier, later = tmp_path / "earlier.json", tmp_path / "later.json"
+    kept = {**peers, "another": peers["raw"], "reactdb": peers["raw"]}
+    earlier.write_text(json.dumps({**found, "workloads": [{**workload, "peers": kept}]}))
+    later.write_text(json.dumps(found))
+
+    _, _, [outcome] = report.read([earlier, later])
+
+    assert {*peers, "another"} == outcome.peers.keys()
+    assert peers["raw"]["cpu"]["samples"] == outcome.peers["another"].samples["cpu"]
+    assert peers["reactdb"]["cpu"]["samples"] == outcome.peers["reactdb"].samples["cpu"]
 
 
 def test_a_table_takes_its_place_in_a_page_and_replaces_the_old_one() -> None:
@@ -208,3 +227,49 @@ def test_an_unknown_workload_is_refused_in_one_line() -> None:
 
     assert ended.returncode == 2
     assert "there is no workload 'W99'" in ended.stderr
+
+
+def test_workloads_and_peers_may_be_named_one_by_one_and_in_any_capitalisation() -> None:
+    listed = run("--list", "--workload", "w10", "--workload", "Scan", "W12-Open").stdout
+
+    assert ["W10-get", "W10-range", "W12-open", "W12-open-million", "scan"] == [
+        line.split()[0] for line in listed.split("\n\n")[0].splitlines()
+    ]
+    assert 0 == run("--list", "--peer", "Raw", "--peer", "REACTDB").returncode
+
+
+def test_json_without_a_file_is_standard_output(
+    quick: tuple[str, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = quick
+    file = tmp_path / "figures.json"
+    file.write_text(json.dumps(found))
+
+    for options in (["--json"], ["--json", "-"]):
+        assert 0 == main(["--from", str(file), *options])
+        assert found["workloads"] == json.loads(capsys.readouterr().out)["workloads"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--json", "nowhere/figures.json"], "--json cannot write nowhere/figures.json"),
+        (["--from", "nothing.json"], "--from cannot read nothing.json: No such file or directory"),
+        (["--from", "README.md"], "--from takes files that --json wrote"),
+        (["--others", "0"], "--others is a number from 1"),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_is_measured(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("# not figures")
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert 2 == ended.value.code
+    assert words in capsys.readouterr().err

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.database import Database
 from reactdb.store import doorbell, tailing
 from reactdb.store.doorbell import Doorbell
+from reactdb.store.engine import Engine
+from reactdb.store.readers import connect_reader
 from tests.hearing import PATIENCE_S
 
 WRITER = """
@@ -189,3 +192,40 @@ def test_without_a_bell_polls_are_enough(tmp_path, monkeypatch):
                     assert number == feed.next(timeout=PATIENCE_S)["new_val"]["id"]
         finally:
             other.end()
+
+
+class TestWhatIsWatched:
+    @pytest.fixture
+    def path(self, tmp_path):
+        return str(tmp_path / "a.db")
+
+    def test_what_a_snapshot_has_seen_is_no_news_and_what_comes_later_is(self, path):
+        with (
+            reactdb.connect(path, durability="soft") as db,
+            Database(Engine(path, read_only=False, busy_timeout_s=5.0), "soft") as other,
+        ):
+            db.table_create("games")
+            watched = tailing.Watched(db._engine, connect_reader(db._engine))
+            try:
+                assert watched.has_news()
+                other.table("games").insert({"id": 1})
+                with watched.snapshot(db._engine) as snapshot:
+                    # Not what the snapshot shows.
+                    other.table("games").insert({"id": 2})
+                    assert 1 == snapshot.seq
+                assert watched.has_news()
+                other.table("games").insert({"id": 3})
+                with watched.snapshot(db._engine) as snapshot:
+                    assert 3 == snapshot.seq
+                assert not watched.has_news()
+            finally:
+                watched.close()
+
+    def test_what_was_closed_cannot_be_read_any_more(self, path):
+        with reactdb.connect(path, durability="soft") as db:
+            watched = tailing.Watched(db._engine, connect_reader(db._engine))
+            watched.close()
+
+            assert not watched.has_news()
+            with pytest.raises(reactdb.DatabaseClosed), watched.snapshot(db._engine):
+                pass

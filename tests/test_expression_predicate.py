@@ -59,6 +59,14 @@ def test_the_default_may_be_an_error() -> None:
     assert compile_predicate(row["a"] > 5, default=r.error("no a"))({"a": 6}) is True
 
 
+@pytest.mark.parametrize("second", [row["b"] < 2, ~row["b"], {"b": 1}, lambda document: document["b"] == 1])
+def test_a_second_condition_is_not_taken_for_the_default(second: object) -> None:
+    with pytest.raises(QueryError, match="filter takes one condition"):
+        as_predicate(row["a"] > 5, second)
+    with pytest.raises(QueryError, match="filter takes one condition"):
+        as_predicate(lambda document: True, second)
+
+
 def test_the_default_may_be_an_expression_of_the_document() -> None:
     predicate = compile_predicate(row["a"] > 5, default=row["b"])
 

@@ -20,6 +20,7 @@ from crash.recorder import NoRecorder
 from crash.recording import Event, Operation, Recording
 from hypothesis import given
 from hypothesis import strategies as st
+from wal import HEADER_BYTES, used_bytes
 
 import reactdb
 from reactdb.database import Database
@@ -164,22 +165,22 @@ class TestFlushes:
         with reactdb.connect(path) as database:
             games = database.table_create("games")
             games.insert({"id": 1})
-            sizes = [wal_bytes(path)]
+            sizes = [used_bytes(path)]
             for durability in ("hard", "soft", "soft", "hard", "hard"):
                 games.insert({"id": 2}, conflict="replace", durability=durability)
-                sizes.append(wal_bytes(path))
+                sizes.append(used_bytes(path))
 
             # The document; then, it being there: flushed already.
             assert sizes[0] < sizes[1] == sizes[2] == sizes[3] == sizes[4] == sizes[5]
             games.insert({"id": 3}, durability="soft")
-            before = wal_bytes(path)
+            before = used_bytes(path)
             games.get(3).update({}, durability="soft")
-            assert before == wal_bytes(path)
+            assert before == used_bytes(path)
             games.get(3).update({}, durability="hard")
-            after = wal_bytes(path)
+            after = used_bytes(path)
             assert before < after
             games.get(3).update({}, durability="hard")
-            assert after == wal_bytes(path)
+            assert after == used_bytes(path)
             assert 3 == database.seq
 
     def test_what_another_process_has_written_counts_as_not_flushed(self, path):
@@ -187,15 +188,15 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             games.get(1).update({})
-            before = wal_bytes(path)
+            before = used_bytes(path)
             # An engine that knows nothing of the first: to SQLite, another process.
             with Database(Engine(path, read_only=False, busy_timeout_s=5.0), "soft") as other:
                 other.table("games").insert({"id": 2})
-            written = wal_bytes(path)
+            written = used_bytes(path)
             assert before < written
 
             games.get(2).update({})
-            assert written < wal_bytes(path)
+            assert written < used_bytes(path)
 
     def test_after_a_failed_flush_the_log_is_written_again_before_the_next_transaction(
         self, path, monkeypatch
@@ -241,9 +242,51 @@ class TestFlushes:
         with caplog.at_level(logging.WARNING, logger="reactdb"):
             database.close()
         assert "its write-ahead log is left as it is" in caplog.text
-        assert wal_bytes(path) > 0
+        assert used_bytes(path) > HEADER_BYTES
         with reactdb.connect(path, read_only=True) as after:
             assert 2 == after.table("games").count().run()
+
+    @pytest.mark.parametrize("is_exclusive", [False, True])
+    def test_what_was_closed_in_doubt_is_made_sure_of_by_whoever_opens_it_next(
+        self, path, monkeypatch, is_exclusive
+    ):
+        def fail(file: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        database = reactdb.connect(path, durability="soft", exclusive=is_exclusive)
+        database.table_create("games").insert({"id": 1})
+        engine_writer = database._engine._writer
+        assert engine_writer is not None
+        engine_writer.doubt(flush_error())
+        written = []
+        with monkeypatch.context() as patch:
+            patch.setattr(reflush, "write_again", fail)
+            database.close()
+            with pytest.raises(reactdb.StorageError, match=r"^open: .* an earlier flush has failed"):
+                reactdb.connect(path, busy_timeout=0)
+        real = reflush.write_again
+        monkeypatch.setattr(reflush, "write_again", lambda file: (written.append(file), real(file)))
+
+        with reactdb.connect(path, busy_timeout=0, exclusive=is_exclusive) as again:
+            assert 1 == again.table("games").count().run()
+        reactdb.connect(path).close()
+        assert 1 == len(written)
+
+    def test_what_was_closed_in_doubt_is_no_concern_of_another_file_at_its_place(self, path, monkeypatch):
+        def fail(file: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(reflush, "write_again", fail)
+        database = reactdb.connect(path, durability="soft", exclusive=True)
+        engine_writer = database._engine._writer
+        assert engine_writer is not None
+        engine_writer.doubt(flush_error())
+        database.close()
+        for suffix in ("", "-wal"):
+            os.rename(path + suffix, path + "-kept" + suffix)
+
+        with reactdb.connect(path, busy_timeout=0) as new:
+            assert [] == new.table_list()
 
     def test_after_a_commit_that_may_be_there_or_not_another_epoch_begins(self, path, monkeypatch):
         """Should a power cut bring it back, its position is not the one that is given out next."""
@@ -331,10 +374,6 @@ def half_made(run: Run) -> images.Image:
         if made.get("a.db") and made.get("a.db-journal"):
             return made
     raise AssertionError("the file was made without a journal")
-
-
-def wal_bytes(path: str) -> int:
-    return os.path.getsize(path + "-wal")
 
 
 def flush_error() -> Exception:

@@ -96,6 +96,16 @@ class TestInsert:
         with pytest.raises(reactdb.UsageError):
             games.insert(document)
 
+    @pytest.mark.parametrize(
+        ("value", "shown"), [(5, "NUMBER):\n5"), (None, "NULL):\nnull"), ("a", 'STRING):\n"a"')]
+    )
+    def test_what_is_no_document_in_a_list_of_them_is_shown_as_reql_shows_it(self, games, value, shown):
+        with pytest.raises(reactdb.InvalidDocument) as caught:
+            games.insert([{"id": 1}, value])
+
+        assert f"document: Inserted value must be an OBJECT (got {shown}" == str(caught.value)
+        assert [] == games.run()
+
     @pytest.mark.parametrize("key", [None, {"a": 1}, float("nan"), float("inf"), [None]])
     def test_what_cannot_be_a_key_is_refused(self, games, key):
         with pytest.raises(reactdb.InvalidKey):
@@ -319,6 +329,17 @@ class TestIndexes:
 
         assert [1, 3, 5] == [d["id"] for d in games.between([1, minval], [1, maxval], index="ab")]
         assert [3] == [d["id"] for d in games.get_all([1, 3], index="ab")]
+
+    @pytest.mark.parametrize(
+        "expression", [r.now(), row["a"] + r.random(), [row["a"], r.uuid()], lambda it: r.now()]
+    )
+    def test_an_index_of_what_is_never_the_same_twice_is_refused(self, games, expression):
+        with pytest.raises(reactdb.QueryError, match="Index functions must be deterministic"):
+            games.index_create("a", expression)
+
+    def test_a_compound_index_of_nothing_is_refused(self, games):
+        with pytest.raises(reactdb.QueryError, match="a compound index takes at least one expression"):
+            games.index_create("ab", [])
 
     def test_a_multi_index_finds_a_document_under_each_element(self, games):
         games.index_create("tags", multi=True)

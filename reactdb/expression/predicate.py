@@ -17,9 +17,11 @@ from typing import Any
 from reactdb.errors import QueryError
 from reactdb.expression.build import Expression, call_node, expr, is_pattern
 from reactdb.expression.compile import truth_function, with_fixed_now
-from reactdb.expression.tree import Constant, Node, Row
+from reactdb.expression.tree import Call, Constant, Node, Row
 
 Document = dict[str, Any]
+# Operations that are either true or false.
+CONDITIONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "has_fields", "contains"})
 
 
 class Predicate:
@@ -102,11 +104,16 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
         default: What counts where something is missing: False, True, or an expression, such as `r.error()`.
 
     Raises:
-        QueryError: It is none of these, or makes no sense for any document.
+        QueryError: It is none of these, or makes no sense for any document; or `default` is one more condition.
         InvalidDocument: The dict holds what no document can hold.
     """
     if isinstance(value, Predicate):
         return value
+    if is_second_condition(default):
+        raise QueryError(
+            "filter takes one condition, and then what counts where a field is missing: "
+            "join conditions with &, each in parentheses"
+        )
     if callable(value) and not isinstance(value, Expression):
         return Predicate(None, value)
     if not isinstance(value, (Expression, dict, bool)):
@@ -115,6 +122,15 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
         )
     node = _condition(expr(value).node)
     return Predicate(Expression(with_fixed_now(node)), default=_default(default))
+
+
+def is_second_condition(default: Any) -> bool:
+    """Whether what stands in the place of a default was surely meant as one more condition: `filter(row["a"] > 1, row["b"] < 2)`.
+    It would be asked for where `a` is missing, and nowhere else."""
+    if isinstance(default, Expression):
+        node = default.node
+        return isinstance(node, Call) and node.operation in CONDITIONS and node.uses_row
+    return callable(default) or isinstance(default, dict)
 
 
 def _condition(node: Node) -> Node:

@@ -15,9 +15,9 @@ Read them in this order; imports go down the list and never up, but for the view
     position        tokens
     request         what all subscriptions of one feed share
     seeding         views made ready beside the writers
-    subscription    one query as one subscriber hears it
+    direct, subscription    one query as one subscriber hears it
     terms           what may stand after `changes()`
-    node, hub       the feeds of one database
+    node, routing, hub    the feeds of one database
     timers, consumer, cursors    who is told, where and when
     inspect         what a feed is, for people
     feed            the Observable; the one module that imports reactivex

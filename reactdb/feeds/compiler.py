@@ -118,6 +118,9 @@ def _members(query: Query) -> list[Query]:
         if isinstance(step, Union):
             for other in step.others:
                 found.extend(_members(other))
+            # What is made of all documents stands at the end of a whole query only: its view is over the view of the union.
+            if any(isinstance(each, (Distinct, Group)) for member in found for each in member.steps):
+                raise UnsupportedFeed(EAGER)
         else:
             if len(found) > 1:
                 _check_after_union(step)
@@ -128,6 +131,8 @@ def _members(query: Query) -> list[Query]:
 def _check_after_union(step: Step) -> None:
     if isinstance(step, (Limit, Skip)):
         raise UnsupportedFeed(SLICE_OF_UNION)
+    if isinstance(step, Between):
+        raise QueryError("Expected type TABLE_SLICE but found SELECTION.")
     if isinstance(step, OrderBy):
         raise UnsupportedFeed(EAGER)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from reactdb.errors import FeedAborted
 from reactdb.feeds.claim import Claim
+from reactdb.feeds.direct import EVENTS_IN_A_TURN
 from reactdb.feeds.fan import OnEvent, nobody
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import FeedHub
@@ -30,9 +31,6 @@ from reactdb.feeds.terms import Chain, Term
 from reactdb.feeds.timers import timers
 
 logger = logging.getLogger("reactdb")
-
-# Events told to one subscriber before the next one gets its turn.
-EVENTS_IN_A_TURN = 1_000
 
 _making_turns = threading.Lock()
 
@@ -173,7 +171,11 @@ class BaseConsumer:
 
 
 class PushConsumer(BaseConsumer):
-    """An observer that is called: by the committing thread, or where its scheduler says."""
+    """An observer that is called: by the committing thread, or where its scheduler says.
+
+    Attributes:
+        on_next: What is called with each event.
+    """
 
     __slots__ = (
         "_is_done",
@@ -181,10 +183,10 @@ class PushConsumer(BaseConsumer):
         "_is_told_by_one_hub",
         "_on_completed",
         "_on_error",
-        "_on_next",
         "_scheduler",
         "_timer",
         "_turn",
+        "on_next",
     )
 
     def __init__(
@@ -195,7 +197,7 @@ class PushConsumer(BaseConsumer):
         scheduler: Any = None,
     ) -> None:
         super().__init__()
-        self._on_next = on_next
+        self.on_next = on_next
         self._on_error = on_error
         self._on_completed = on_completed
         self._scheduler = scheduler
@@ -222,7 +224,16 @@ class PushConsumer(BaseConsumer):
         return float(self._scheduler.to_seconds(self._scheduler.now))
 
     def wake(self, subscription: Subscription) -> None:
-        subscription.request.hub.is_ready(self)
+        subscription.request.hub.is_ready(subscription if self.is_plain(subscription) else self)
+
+    def is_plain(self, subscription: Subscription) -> bool:
+        """Whether each of its events goes straight to `on_next`."""
+        return (
+            self._is_told_by_one_hub
+            and len(self.members) == 1
+            and not subscription.path
+            and self.on_next is not None
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # Where
@@ -372,7 +383,7 @@ class PushConsumer(BaseConsumer):
     def on_event(self, subscription: Subscription) -> OnEvent:
         if subscription.path:
             return partial(self._pass_through, subscription)
-        return self._on_next or nobody
+        return self.on_next or nobody
 
     def _pass_through(self, member: Subscription, event: Any) -> None:
         """One event to the observer, through its terms."""
@@ -392,16 +403,16 @@ class PushConsumer(BaseConsumer):
         """One event to the observer. False: the feed has ended."""
         try:
             if not member.path:
-                if self._on_next is not None:
-                    self._on_next(event)
+                if self.on_next is not None:
+                    self.on_next(event)
                 return not self.is_closed
             events = self._through_terms(member, event)
         except Exception as error:
             return self._broken(error, is_observers=not member.path)
         for one in events:
             try:
-                if self._on_next is not None:
-                    self._on_next(one)
+                if self.on_next is not None:
+                    self.on_next(one)
             except Exception as error:
                 return self._broken(error, is_observers=True)
             if self.is_closed:

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 from reactdb.change import Change
+from reactdb.decoding import decode_frozen
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.view import AnyDelta, Delta, Initial
 
@@ -78,6 +79,14 @@ def _plain(delta: AnyDelta) -> Event | None:
             return None
         if delta.group is not None:
             return {"group": delta.group[0], "old_val": delta.old_val, "new_val": delta.new_val}
+    elif type(delta) is Change:
+        # As `old_val` and `new_val` do it.
+        old, new = delta.old, delta.new
+        if old is None and delta.old_bytes is not None:
+            old = delta.old = decode_frozen(delta.old_bytes)
+        if new is None and delta.new_bytes is not None:
+            new = delta.new = decode_frozen(delta.new_bytes)
+        return {"old_val": old, "new_val": new}
     return {"old_val": delta.old_val, "new_val": delta.new_val}
 
 

@@ -99,12 +99,12 @@ class Fan:
         members: In the order in which they came.
         added: Changes that were queued, ever.
         dropped: Changes that were dropped, ever, because there were too many.
+        is_awake: It is in line, or telling.
         notes: How often that was told.
         taken: The newest seq that was told, or is being told.
     """
 
     __slots__ = (
-        "_is_awake",
         "_limit",
         "_lock",
         "_mark",
@@ -117,6 +117,7 @@ class Fan:
         "_telling",
         "added",
         "dropped",
+        "is_awake",
         "members",
         "notes",
         "taken",
@@ -136,7 +137,7 @@ class Fan:
         # How many were dropped that were to be told by that roll.
         self._skipped: list[tuple[int, Roll]] = []
         self._telling: Telling | None = None
-        self._is_awake = False
+        self.is_awake = False
         # Shared by all who came at the same time.
         self._mark = (0, 0, 0, 0)
         self.added = 0
@@ -173,11 +174,11 @@ class Fan:
         self.added += len(deltas)
         if len(queue) > self._limit:
             self._drop()
-        if not self._is_awake:
+        if not self.is_awake:
             self.wake()
 
     def wake(self) -> None:
-        self._is_awake = True
+        self.is_awake = True
         self._teller.is_ready(self)
 
     def _new_roll(self) -> Roll:
@@ -214,7 +215,7 @@ class Fan:
     # By the teller
 
     def run(self) -> None:
-        self._is_awake = False
+        self.is_awake = False
         for _ in range(CHANGES_IN_A_TURN):
             telling = self._telling
             if telling is None:
@@ -227,6 +228,8 @@ class Fan:
                     del self._queue[0]
             self._tell(telling)
             self._telling = None
+            if not self._queue and not self._skipped:
+                return
         self.wake()
 
     def _next(self) -> Telling | None:

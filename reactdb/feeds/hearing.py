@@ -46,7 +46,23 @@ class Consumer(Protocol):
 
 
 class Called(Consumer, Protocol):
-    """Who is called by a fan."""
+    """Who is called where the commit is told.
+
+    Attributes:
+        error: Why it has ended.
+    """
+
+    error: BaseException | None
+
+    @property
+    def on_next(self) -> OnEvent | None:
+        """What is called in the end."""
+
+    def is_plain(self, subscription: Subscription) -> bool:
+        """Whether `on_next` gets each event of this subscription as it is."""
+
+    def run(self) -> None:
+        """Poll, and tell, whatever there is."""
 
     def on_event(self, subscription: Subscription) -> OnEvent:
         """What is called with each event. What that raises is for `broken`."""

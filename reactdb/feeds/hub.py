@@ -2,7 +2,7 @@
 report to whoever is subscribed.
 
     Node         one view, and its subscribers: equal queries have one node, however many subscribe
-    route        under the publish lock, within a commit: advance, append to queues
+    route        under the publish lock, within a commit: advance, append to queues; see `routing`
     drain        after it, without any lock: tell, by one thread at a time
 
 Thread safety: nodes, router and registrations belong to whoever holds the publish lock.
@@ -15,23 +15,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from reactdb.change import Commit
-from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError, UsageError
+from reactdb.errors import UsageError
 from reactdb.feeds.beginning import Later, initial_events, provide_result
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
 from reactdb.feeds.position import KnownEpochs
-from reactdb.feeds.router import Router
-from reactdb.feeds.seeding import Seeded, Seeding, index_gone, table_gone, why_gone
+from reactdb.feeds.routing import Routing
+from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
-from reactdb.feeds.teller import Teller
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch
@@ -56,140 +52,19 @@ def hub_of(engine: Engine) -> FeedHub:
         return hub
 
 
-class FeedHub:
+class FeedHub(Routing):
     """See the head of this file. It is the engine's CommitListener."""
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__(StateAt(engine))
         self.engine = engine
         self._lock = engine.publish_lock
-        self._nodes: dict[Hashable, Node] = {}
-        self._router: Router[Node] = Router()
-        # Subscriptions that read on from the log, and have no node.
-        self._behind: dict[Subscription, None] = {}
-        self._forgotten: deque[Subscription] = deque()
-        # Whoever holds the lock is in the middle of something that must not be swept under its feet.
-        self._is_busy = False
-        # The node that is being advanced.
-        self._current: Node | None = None
-        self.teller = Teller()
-        # Somebody has something to tell, at the next drain.
-        self.is_ready = self.teller.is_ready
+        # Anybody listens: commits are not put together for nobody.
+        self.is_active = False
         self._tail_lock = threading.Lock()
         self._is_tailing: bool | None = False
-        self._state = StateAt(engine)
         self._seeding = Seeding(engine)
         self._epochs = KnownEpochs(engine)
-
-    # -----------------------------------------------------------------------------------------------------------
-    # The engine's listener
-
-    @property
-    def is_active(self) -> bool:
-        """Whether anybody listens."""
-        return bool(self._nodes)
-
-    def route(self, commit: Commit) -> None:
-        """Advance the views that the commit concerns, change by change.
-
-        Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
-        thread (KeyboardInterrupt) is raised after that.
-        """
-        self._is_busy = True
-        state = self._state
-        interrupt: BaseException | None = None
-        try:
-            while True:
-                self._current = None
-                try:
-                    self._advance(commit, state)
-                    break
-                except Exception as error:
-                    if not self._broke_off(commit, error):
-                        break
-                except BaseException as error:
-                    interrupt = error
-                    self._broke_off(commit, error)
-        finally:
-            state.close()
-            self._is_busy = False
-            if self._forgotten:
-                self._sweep()
-        if interrupt is not None:
-            raise interrupt
-
-    def _advance(self, commit: Commit, state: StateAt) -> None:
-        """May be called again after it broke off: a view that has taken a change in does not hear of it again."""
-        find = self._router.find
-        for change in commit.changes:
-            seq = change.seq
-            for node in find(change):
-                # Found twice, or seeded with this change.
-                if node.seq >= seq:
-                    continue
-                self._current = node
-                node.seq = seq
-                deltas = node.view.advance(change, state)
-                if deltas and not node.offer(deltas, seq):
-                    self._spill(node)
-                self._current = None
-        if commit.dropped_tables or commit.dropped_indexes:
-            self._abort_dropped(commit)
-
-    def _broke_off(self, commit: Commit, error: BaseException) -> bool:
-        """End the feeds of the view that was being advanced: it is in an unknown state, and must not go on as if it were not.
-        Whether there is somebody left to go on with."""
-        node, self._current = self._current, None
-        end = error if isinstance(error, Exception) else None
-        if node is not None:
-            logger.error("a feed ends, because its view failed", exc_info=error)
-            self._end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
-        elif end is not None:
-            # Not in a view: which ones it would have concerned, nobody knows.
-            logger.error(
-                "passing commit %d to the feeds broke off: all of them end", commit.seq, exc_info=error
-            )
-            self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
-            return False
-        return True
-
-    def _spill(self, node: Node) -> None:
-        """Let those go that had no room: they read on from the log. And those that could not take it."""
-        for subscription in node.subscriptions:
-            if subscription.is_behind:
-                self._leave(subscription)
-                self._behind[subscription] = None
-            elif subscription.end is not None and not isinstance(subscription.end, FeedOverflow):
-                logger.error("a feed ends, because its queue failed", exc_info=subscription.error)
-                self._leave(subscription)
-
-    def _end(self, node: Node, end: Any) -> None:
-        for subscription in node.subscriptions:
-            self._finish(subscription, end)
-            self._leave(subscription)
-
-    @staticmethod
-    def _finish(subscription: Subscription, end: Any) -> None:
-        try:
-            subscription.finish(end)
-        except Exception:
-            # Its consumer could not be woken: it will look when somebody asks it.
-            logger.exception("a feed that ends could not be told so")
-
-    def _abort_dropped(self, commit: Commit) -> None:
-        tables, indexes = set(commit.dropped_tables), set(commit.dropped_indexes)
-        for node in list(self._nodes.values()):
-            if any(info.id in tables for info in node.view.tables()):
-                self._end(node, table_gone())
-                continue
-            for table_id, name in node.view.indexes():
-                if (table_id, name) in indexes:
-                    self._end(node, index_gone(name))
-                    break
-
-    def abort(self, error: ReactDBError) -> None:
-        """Commits were compacted away before they were told, or the file is in trouble: no feed can go on."""
-        for node in list(self._nodes.values()):
-            self._end(node, error)
 
     def close(self) -> None:
         """Every feed completes, when it has told what it has."""
@@ -308,23 +183,27 @@ class FeedHub:
         node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0)
         if not self._nodes:
             self.engine.begin_listening(snapshot.seq)
+        # First: Ctrl-C may strike, and to be told for nobody does no harm.
+        self.is_active = True
         self._nodes[plan.key] = node
         self._router.add(node, view.routes())
         return node
 
     def _join(self, subscription: Subscription, node: Node) -> None:
-        node.add(subscription, self.engine.published)
+        # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
+        node.add(subscription, self.engine.published)
 
     def _leave(self, subscription: Subscription) -> None:
         """Out of the node; a node without subscribers goes. Called with the lock held."""
         node = subscription.node
-        subscription.node = None
         self._behind.pop(subscription, None)
-        if node is None:
-            return
-        node.remove(subscription)
-        self._remove_unused(node)
+        if node is not None:
+            try:
+                node.remove(subscription)
+            finally:
+                self._remove_unused(node)
+        subscription.node = None
 
     def _remove_unused(self, node: Node) -> None:
         if node.is_empty and self._nodes.get(node.key) is node:
@@ -332,6 +211,7 @@ class FeedHub:
             if not self._nodes:
                 # A dict keeps the room that it once had.
                 self._nodes.clear()
+                self.is_active = False
             self._router.remove(node, node.view.routes())
 
     @contextmanager
@@ -401,7 +281,7 @@ class FeedHub:
         from reactdb.store import tailing
 
         with self._tail_lock:
-            wanted = self.is_active
+            wanted = bool(self._nodes)
             if wanted is self._is_tailing:
                 return
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
@@ -447,11 +327,15 @@ class FeedHub:
     # -----------------------------------------------------------------------------------------------------------
     # Telling
 
-    def drain(self) -> None:
-        """Tell all that is ready. Inside a transaction nothing is told: what subscribers write would become a part of it."""
+    def drain(self, *, is_outside: bool = False) -> None:
+        """Tell all that is ready. Inside a transaction nothing is told: what subscribers write would become a part of it.
+
+        Args:
+            is_outside: Of any transaction of this thread: it need not be asked.
+        """
         teller = self.teller
-        if teller.has_work:
-            if self.engine.current_transaction() is not None:
+        if teller.ready:
+            if not is_outside and self.engine.current_transaction() is not None:
                 return
             teller.drain()
         if self._forgotten:

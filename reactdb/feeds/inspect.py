@@ -10,6 +10,7 @@ from typing import Any
 
 from reactdb.errors import ReactDBError
 from reactdb.feeds.consumer import BaseConsumer
+from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.view import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
@@ -71,8 +72,8 @@ def routing_in_words(routes: Sequence[Route]) -> str:
 
 def figures(subscription: Subscription) -> dict[str, Any]:
     """One open subscription in a list of all: what it watches, and whether it keeps up."""
-    request, node = subscription.request, subscription.node
-    view = node.view if node is not None else subscription.reader.plan.view if subscription.reader else None
+    request, node, reader = subscription.request, subscription.node, subscription.reader
+    view = node.view if node is not None else reader.plan.view if isinstance(reader, LogReader) else None
     table = request.query.table
     return {
         "table": None if table == ALL_TABLES else table,
@@ -91,7 +92,7 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
     oldest = min((time for member in members if (time := member.oldest_time) is not None), default=None)
     held = {id(member.node): member.node.view.documents_held for member in members if member.node is not None}
     for member in members:
-        if member.reader is not None:
+        if isinstance(member.reader, LogReader):
             held[id(member.reader)] = member.reader.plan.view.documents_held
     return {
         "is_open": bool(members) and consumer is not None and not consumer.is_closed,

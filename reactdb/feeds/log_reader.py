@@ -29,31 +29,32 @@ class StateAt:
 
     Attributes:
         is_behind: It is of a page of the log: all that follows has to be taken back for each snapshot.
+        stack: Of the snapshot that it has opened itself; None where there is nothing to close.
     """
 
-    __slots__ = ("_engine", "_now", "_stack", "_undo", "is_behind")
+    __slots__ = ("_engine", "_now", "_undo", "is_behind", "stack")
 
     def __init__(self, engine: Engine, now: Snapshot | None = None) -> None:
         self._engine = engine
         self._now = now
         self.is_behind = now is not None
-        self._stack: ExitStack | None = None
+        self.stack: ExitStack | None = None
         self._undo: Undo | None = None
 
     def at(self, seq: int) -> Snapshot:
         """The documents as of `seq`. Asked in rising order, the log is read once."""
         now = self._now
         if now is None:
-            self._stack = ExitStack()
-            now = self._now = self._stack.enter_context(self._engine.fresh_snapshot())
+            self.stack = ExitStack()
+            now = self._now = self.stack.enter_context(self._engine.fresh_snapshot())
         if self._undo is None or self._undo.since > seq:
             self._undo = Undo(seq, all_changes(now, seq))
         return PastSnapshot(now, seq, self._undo) if self._undo.until > seq else now
 
     def close(self) -> None:
-        if self._stack is not None:
-            self._stack.close()
-            self._stack = None
+        if self.stack is not None:
+            self.stack.close()
+            self.stack = None
             self._now = self._undo = None
 
 

@@ -23,12 +23,12 @@ from reactdb.query import Filter, HasFields, Map, OrderBy, Step
 
 # Sorts before every key, and after every key when it is turned round: what lacks the field that is ordered by.
 MISSING = b"\x00"
-_TURNED = bytes(255 - byte for byte in range(256))
+TURNED = bytes(255 - byte for byte in range(256))
 
 
 def turned(place: bytes) -> bytes:
     """Bytes that sort the other way round, among places that were turned round."""
-    return place.translate(_TURNED)
+    return place.translate(TURNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,17 @@ class Pipeline:
         # A document is never null.
         self.drop_null = not keeps_null and not boxed and any(isinstance(step, Map) for step in steps)
 
+    @property
+    def tests(self) -> tuple[Callable[[Any], Any], ...]:
+        """Of a pipeline of nothing else."""
+        tests = self._tests
+        if tests is None:
+            tests = self._tests = _tests(self.steps)
+        return tests
+
     def __call__(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
         if self.only_tests:
-            tests = self._tests
-            if tests is None:
-                tests = self._tests = _tests(self.steps)
-            for test in tests:
+            for test in self.tests:
                 if not test(document):
                     return None
             return document, place

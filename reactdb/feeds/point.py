@@ -19,7 +19,7 @@ from reactdb.store.snapshot import Snapshot
 class PointView:
     """`get(key)`: its result is one value, or None."""
 
-    __slots__ = ("key", "pipeline", "table")
+    __slots__ = ("is_verbatim", "key", "pipeline", "table")
 
     kind = "point"
     is_stateful = False
@@ -29,6 +29,7 @@ class PointView:
         self.table = table
         self.key = key
         self.pipeline = pipeline
+        self.is_verbatim = pipeline.is_identity
 
     def tables(self) -> Sequence[TableInfo]:
         return (self.table,)

@@ -66,34 +66,38 @@ class FeedQueue:
 
     The deque is made when there is something to keep (an empty one takes 750 bytes, and most feeds are idle most of the time).
     A deque's `append` and `popleft` are atomic, so no lock is needed between the one who adds and the one who takes.
+
+    Attributes:
+        held: The deque.
+        limit: As many deltas as it holds.
     """
 
-    __slots__ = ("_deltas", "_limit", "dropped")
+    __slots__ = ("dropped", "held", "limit")
 
     is_squashed = False
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._deltas: deque[AnyDelta] | None = None
+        self.limit = limit
+        self.held: deque[AnyDelta] | None = None
         self.dropped = 0
 
     def __len__(self) -> int:
-        return 0 if self._deltas is None else len(self._deltas)
+        return 0 if self.held is None else len(self.held)
 
     def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
-        return len(self) + len(deltas) <= self._limit
+        return len(self) + len(deltas) <= self.limit
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
-        if self._deltas is None:
-            self._deltas = deque()
-        self._deltas.extend(deltas)
+        if self.held is None:
+            self.held = deque()
+        self.held.extend(deltas)
 
     def add(self, deltas: Sequence[AnyDelta]) -> None:
-        queue = self._deltas
+        queue = self.held
         if queue is None:
-            queue = self._deltas = deque()
+            queue = self.held = deque()
         queue.extend(deltas)
-        while len(queue) > self._limit:
+        while len(queue) > self.limit:
             try:
                 queue.popleft()
             except IndexError:
@@ -101,7 +105,7 @@ class FeedQueue:
             self.dropped += 1
 
     def take(self) -> deque[AnyDelta] | None:
-        return self._deltas or None
+        return self.held or None
 
     @property
     def first_seq(self) -> int | None:
@@ -115,12 +119,12 @@ class FeedQueue:
 
     def _first(self) -> AnyDelta | None:
         try:
-            return None if self._deltas is None else self._deltas[0]
+            return None if self.held is None else self.held[0]
         except IndexError:
             return None
 
     def clear(self) -> None:
-        self._deltas = None
+        self.held = None
 
 
 class SquashQueue:

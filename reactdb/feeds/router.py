@@ -53,14 +53,6 @@ class Bag(Generic[T]):
         elif held is item:
             del self.held[key]
 
-    def find(self, key: Hashable, found: list[T]) -> None:
-        """Add the items of the key to `found`."""
-        held = self.held.get(key)
-        if type(held) is dict:
-            found.extend(held)
-        elif held is not None:
-            found.append(held)  # type: ignore[arg-type]
-
     def everybody(self) -> Iterator[T]:
         for held in self.held.values():
             if type(held) is dict:
@@ -86,78 +78,131 @@ class Lane(Generic[T]):
         """Who waits for any value."""
         return [*self.values.everybody(), *self.ranges.items()]
 
-    def find(self, values: Sequence[bytes], found: list[T]) -> None:
-        """Add to `found` who waits for one of the values. Most changes concern nobody here: that is what has to be quick."""
-        ranges = self.ranges
-        held, lowest, highest = self.values.held, ranges.lowest, ranges.highest
-        for value in values:
-            if held:
-                self.values.find(value, found)
-            if lowest <= value < highest:
-                ranges.find(value, found)
-
 
 class TableRoutes(Generic[T]):
-    """The routes of one table."""
+    """The routes of one table.
 
-    __slots__ = ("all", "lanes")
+    Attributes:
+        looks_inside: To find whom a change concerns, documents have to be decoded, or had to.
+    """
+
+    __slots__ = ("all", "lanes", "listed", "looks_inside")
 
     def __init__(self) -> None:
         self.all: dict[T, None] = {}
+        # The same as a list, which nobody changes; None where it has to be made anew.
+        self.listed: list[T] | None = None
         # None is the axis of the primary key.
         self.lanes: dict[Axis | None, Lane[T]] = {}
+        self.looks_inside = False
 
     @property
     def is_empty(self) -> bool:
         return not self.all and not self.lanes
 
-    def find(self, change: Change) -> list[T]:
-        found = [*self.all]
-        for axis, lane in self.lanes.items():
-            try:
-                values = (change.key_bytes,) if axis is None else axis.values(change)
-            except Exception:
-                # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
-                found += lane.everybody()
-                continue
-            lane.find(values, found)
-        return found
+    def add(self, item: T) -> None:
+        """To those who hear of every change."""
+        self.all[item] = None
+        self.listed = None
+
+    def remove(self, item: T) -> None:
+        """Undo `add`."""
+        self.all.pop(item, None)
+        self.listed = None
+
+    def everybody(self) -> list[T]:
+        """Who hears of every change. Not to be changed."""
+        listed = self.listed
+        if listed is None:
+            listed = self.listed = [*self.all]
+        return listed
 
     def lane(self, axis: Axis | None) -> Lane[T]:
         """The lane of an axis, made when it is first asked for."""
         lane = self.lanes.get(axis)
         if lane is None:
             lane = self.lanes[axis] = Lane()
+            self.looks_inside = self.looks_inside or (axis is not None and axis.looks_inside)
         return lane
 
 
 class Router(Generic[T]):
-    """See the head of this file. `T` is whatever is to be found."""
+    """See the head of this file. `T` is whatever is to be found.
 
-    __slots__ = ("_everything", "_tables", "_tokens")
+    Attributes:
+        everything: Who hears of all tables.
+        tables: Who hears of what is in one, by its id.
+    """
+
+    __slots__ = ("_tokens", "everything", "tables")
 
     def __init__(self) -> None:
-        self._everything: dict[T, None] = {}
-        self._tables: dict[int, TableRoutes[T]] = {}
+        self.everything: dict[T, None] = {}
+        self.tables: dict[int, TableRoutes[T]] = {}
         # (item, route) -> the token of its interval.
         self._tokens: dict[tuple[T, Route], int] = {}
 
     def find(self, change: Change) -> list[T]:
-        """Whom the change may concern; some perhaps twice."""
-        table = self._tables.get(change.table_id)
-        found = [] if table is None else table.find(change)
-        if self._everything:
-            found += self._everything
+        """Whom the change may concern; some perhaps twice. Not to be changed."""
+        # Most changes concern nobody, and there is one for each write: that is what has to be quick.
+        table = self.tables.get(change.table_id)
+        if table is None:
+            return [*self.everything]
+        lanes = table.lanes
+        if not lanes and not self.everything:
+            return table.listed or table.everybody()
+        found = [*table.all] if table.all else []
+        for axis, lane in lanes.items():
+            try:
+                values = (change.key_bytes,) if axis is None else axis.values(change)
+            except Exception:
+                # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
+                found += lane.everybody()
+                continue
+            held = lane.values.held
+            if held:
+                for value in values:
+                    waiting = held.get(value)
+                    if waiting is not None:
+                        if type(waiting) is dict:
+                            found += waiting
+                        else:
+                            found.append(waiting)  # type: ignore[arg-type]
+            ranges = lane.ranges
+            sole = ranges.sole
+            if sole is not None:
+                start, stop, item = sole
+                for value in values:
+                    if start <= value < stop:
+                        found.append(item)
+                        break
+                continue
+            for value in values:
+                if ranges.lowest <= value < ranges.highest:
+                    ranges.find(value, found)
+        if self.everything:
+            found += self.everything
         return found
+
+    def find_whole(self, changes: Sequence[Change]) -> list[T] | None:
+        """Whom all of these concern, where they are of one table and nobody looks at what is in them; None elsewhere."""
+        table_id = changes[0].table_id
+        table = self.tables.get(table_id)
+        if table is None or table.lanes or self.everything:
+            return None
+        for change in changes:
+            if change.table_id != table_id:
+                return None
+        return table.everybody()
 
     def add(self, item: T, routes: Sequence[Route]) -> None:
         for route in routes:
             if isinstance(route, Everywhere):
-                self._everything[item] = None
+                self.everything[item] = None
                 continue
-            table = self._tables.setdefault(route.table_id, TableRoutes())
+            table = self.tables.setdefault(route.table_id, TableRoutes())
             if isinstance(route, WholeTable):
-                table.all[item] = None
+                table.add(item)
             elif isinstance(route, OneKey):
                 table.lane(None).values.add(route.key, item)
             elif isinstance(route, OneValue):
@@ -172,22 +217,22 @@ class Router(Generic[T]):
         """Undo `add` with the same routes."""
         for route in routes:
             if isinstance(route, Everywhere):
-                self._everything.pop(item, None)
+                self.everything.pop(item, None)
                 continue
-            table = self._tables.get(route.table_id)
+            table = self.tables.get(route.table_id)
             if table is None:
                 continue
             if isinstance(route, WholeTable):
-                table.all.pop(item, None)
+                table.remove(item)
             else:
                 self._remove_from_lane(table, item, route)
             if table.is_empty:
-                del self._tables[route.table_id]
+                del self.tables[route.table_id]
 
     @property
     def is_empty(self) -> bool:
         """Nothing is registered, and nothing is left of what was."""
-        return not self._everything and not self._tables and not self._tokens
+        return not self.everything and not self.tables and not self._tokens
 
     def _move(self, lane: Lane[T], item: T, route: Horizon) -> None:
         lane.ranges.remove(self._tokens[item, route])

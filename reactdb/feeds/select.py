@@ -24,7 +24,7 @@ from reactdb.store.walk import Page
 class SelectView:
     """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come."""
 
-    __slots__ = ("is_ordered", "pipeline", "source")
+    __slots__ = ("is_ordered", "is_verbatim", "only_tests", "pipeline", "source")
 
     kind = "range"
     is_stateful = False
@@ -35,6 +35,9 @@ class SelectView:
         self.source = source
         self.pipeline = pipeline
         self.is_ordered = is_ordered
+        # Each change of the table is told as it is.
+        self.is_verbatim = source.is_everything and pipeline.is_identity
+        self.only_tests = source.is_everything and pipeline.only_tests
 
     def tables(self) -> Sequence[TableInfo]:
         return (self.source.table,)
@@ -76,8 +79,10 @@ class SelectView:
         source, pipeline = self.source, self.pipeline
         if change.table_id != source.table.id:
             return ()
-        if source.is_everything and pipeline.is_identity:
+        if self.is_verbatim:
             return (change,)
+        if self.only_tests:
+            return self._tested(change)
         old = self._values(change.key_bytes, change, is_new=False)
         new = self._values(change.key_bytes, change, is_new=True)
         if not old and not new:
@@ -86,6 +91,37 @@ class SelectView:
             # The store logs no change that changes nothing.
             return (change,)
         return self._paired(change, old, new)
+
+    def _tested(self, change: Change) -> Sequence[AnyDelta]:
+        """What tests of the documents of a whole table make of it: the rest of `advance`, in fewer steps."""
+        tests = self.pipeline.tests
+        old, new = change.old or change.old_val, change.new or change.new_val
+        was = old is not None
+        try:
+            for test in tests:
+                if not was:
+                    break
+                was = bool(test(old))
+        except MemoryError:
+            raise
+        except Exception:
+            # A document that cannot be computed is not in the result.
+            was = False
+        is_now = new is not None
+        try:
+            for test in tests:
+                if not is_now:
+                    break
+                is_now = bool(test(new))
+        except MemoryError:
+            raise
+        except Exception:
+            is_now = False
+        if was and is_now:
+            return (change,)
+        if was or is_now:
+            return (Delta(change, old if was else None, new if is_now else None),)
+        return ()
 
     def _values(self, key: bytes, change: Change, *, is_new: bool) -> Sequence[Any]:
         """The result values of one side of the change, one for each place."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from reactdb import collation
 from reactdb.access import WHOLE, Access
@@ -30,7 +30,7 @@ from reactdb.expression import (
     route_of,
     routing_keys,
 )
-from reactdb.feeds.pipeline import turned
+from reactdb.feeds.pipeline import TURNED, turned
 from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
@@ -136,8 +136,14 @@ class Source:
             return None
         values = places.get(index.id, NO_PLACES)
         if len(values) == 2:
+            # As `_known_place` does it: nearly every update of a ranking comes here.
+            start, stop, last = self.start, self.stop, change.key_bytes + _FIRST
             old, new = values
-            return self._known_place(old, change.key_bytes), self._known_place(new, change.key_bytes)
+            place = old + last if start <= old < stop else None
+            new_place = new + last if start <= new < stop else None
+            if self.is_reversed:
+                return place and place.translate(TURNED), new_place and new_place.translate(TURNED)
+            return place, new_place
         if len(values) == 1 and change.old_bytes is None:
             return None, self._known_place(values[0], change.key_bytes)
         if len(values) == 1 and change.new_bytes is None:
@@ -287,9 +293,17 @@ class FieldAxis:
 
     path: tuple[str, ...]
 
+    looks_inside: ClassVar[bool] = True
+
     def values(self, change: Change) -> Sequence[bytes]:
-        before = route_of(change.old_val, self.path)
-        after = route_of(change.new_val, self.path)
+        old, new, path = change.old or change.old_val, change.new or change.new_val, self.path
+        before = route_of(old, path)
+        if old is not None and new is not None and len(path) == 1 and path[0] in old:
+            # Often the very same object, where the one who writes has changed other fields.
+            (name,) = path
+            if old[name] is new.get(name):
+                return () if before is None else (before,)
+        after = route_of(new, path)
         if before is None or before == after:
             return () if after is None else (after,)
         return (before,) if after is None else (before, after)
@@ -302,6 +316,8 @@ class ExpressionAxis:
     """The value of an expression."""
 
     __slots__ = ("_function", "expression")
+
+    looks_inside = True
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
@@ -334,6 +350,8 @@ class IndexAxis:
     """The places of a document in an index."""
 
     __slots__ = ("_id", "index")
+
+    looks_inside = False
 
     def __init__(self, index: IndexInfo) -> None:
         self.index = index

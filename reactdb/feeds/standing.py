@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan
 
 
+NO_PACE = (0, 0.0)
+
+
 class Standing:
     """See the head of this file.
 
     Attributes:
+        queue: What it is still to be told; None where a fan has that.
         request: What it asked for.
         since: Changes up to this seq are in what it began with.
     """
@@ -36,10 +40,10 @@ class Standing:
         "_fan",
         "_fan_from",
         "_final",
-        "_floor",
-        "_queue",
+        "_pace",
         "_taken",
         "_told",
+        "queue",
         "request",
         "since",
     )
@@ -47,7 +51,7 @@ class Standing:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.since = 0
-        self._queue: Queue | None = None
+        self.queue: Queue | None = None
         self._fan: Fan | None = None
         # The fan's figures when it came, and how many changes the fan had when this feed ended.
         self._fan_from = (0, 0, 0, 0)
@@ -56,8 +60,9 @@ class Standing:
         self._dropped_told = 0
         # Everything up to here is told or in the queue; None while that is whatever was published.
         self._base: int | None = None
-        # Everything up to here was told before the batch was begun; a batch is told whole or not at all.
-        self._floor = 0
+        # Of who is told net differences: everything up to here was told before the batch was begun, which is told whole or not at
+        # all; and when the next one is due, on the consumer's clock. One field, because most have no need of it.
+        self._pace = NO_PACE
         # The newest change that was taken from the queue: while it is being published, it is told already.
         self._taken = 0
         self._final: int | None = None
@@ -77,12 +82,12 @@ class Standing:
         if base is None:
             base = max(self._routed(), self.since)
         if self._batch:
-            return min(base, self._floor)
+            return min(base, self._pace[0])
         base = max(base, taken)
         if fan is not None:
             waiting = fan.first(self)
             return base if waiting is None else max(self.since, min(base, waiting.seq - 1))
-        first = None if self._queue is None else self._queue.first_seq
+        first = None if self.queue is None else self.queue.first_seq
         return base if first is None else min(base, first - 1)
 
     @property
@@ -91,12 +96,12 @@ class Standing:
         fan = self._fan
         if fan is not None:
             return fan.waiting(self, self._fan_from[0])
-        return (0 if self._queue is None else len(self._queue)) + len(self._batch or ())
+        return (0 if self.queue is None else len(self.queue)) + len(self._batch or ())
 
     @property
     def dropped(self) -> int:
         """Deltas that were never told."""
-        fan, queue = self._fan, self._queue
+        fan, queue = self._fan, self.queue
         if fan is not None:
             return self._dropped_told + fan.dropped - self._fan_from[1]
         return self._dropped_told if queue is None else queue.dropped
@@ -120,4 +125,4 @@ class Standing:
             return None if first is None or first.seq <= self.since else first.time
         if self._batch:
             return self._batch[0].time
-        return None if self._queue is None else self._queue.first_time
+        return None if self.queue is None else self.queue.first_time

@@ -18,15 +18,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
+from reactdb.feeds.direct import SPILLED, Direct
 from reactdb.feeds.events import Event, Render, overflow, state
 from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
-from reactdb.feeds.standing import Standing
 from reactdb.feeds.union_queue import squash_queue
 from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
 from reactdb.store.walk import Walk
@@ -50,47 +51,22 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
     return deltas
 
 
-class Subscription(Standing):
+class Subscription(Direct):
     """See the head of this file.
 
     Attributes:
         node: The shared view that offers; None while it reads on from the log, and after its end.
-        end: COMPLETED, or the error, once nothing more will be queued.
         path: What is applied to its events after `changes()`.
-        is_woken: The consumer has been told that there is something.
     """
 
-    __slots__ = (
-        "_due_at",
-        "_is_prepared",
-        "_is_spilled",
-        "_opening",
-        "_render",
-        "_walk",
-        "consumer",
-        "end",
-        "is_closed",
-        "is_woken",
-        "node",
-        "path",
-        "reader",
-    )
+    __slots__ = ("_walk", "node", "path")
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
-        super().__init__(request)
-        self.consumer = consumer
+        super().__init__(request, consumer)
         self.path = path
         self.node: Node | None = None
-        self.reader: LogReader | None = None
-        self.end: Any = None
-        self.is_closed = False
-        self.is_woken = False
-        self._opening: Iterator[Event] | None = None
         # What its initial values are read from while they are told.
         self._walk: Walk | None = None
-        self._is_prepared = True
-        self._is_spilled = False
-        self._due_at = 0.0
 
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
@@ -125,11 +101,11 @@ class Subscription(Standing):
         options = self.request.options
         self._render = self.request.render(plan.is_ordered)
         if options.squash_s is None:
-            self._queue = FeedQueue(options.queue_size)
+            self.queue = FeedQueue(options.queue_size)
         else:
             # The first batch is what is told on subscribing; the interval runs from there.
-            self._due_at = self.consumer.now() + options.squash_s if options.squash_s else 0.0
-            self._queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
+            self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
+            self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
     def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
         options = self.request.options
@@ -145,12 +121,20 @@ class Subscription(Standing):
         """Take in what the change `seq` does. False: there was no room, and it will read on from the log."""
         if seq <= self.since:
             return True
-        queue, options = self._queue, self.request.options
+        queue, options = self.queue, self.request.options
         assert queue is not None
         if options.squash_s is None and not options.include_offsets:
-            # What will not be told must neither fill the queue nor be counted.
-            deltas = without_moves(deltas)
-            if not deltas:
+            if type(deltas[0]) is not Change:
+                # What will not be told must neither fill the queue nor be counted.
+                deltas = without_moves(deltas)
+                if not deltas:
+                    return True
+            if options.on_overflow == "drop" and self.end is None:
+                # Most feeds.
+                queue.add(deltas)
+                if not self.is_woken:
+                    self.is_woken = True
+                    self.consumer.wake(self)
                 return True
         if self.end is not None:
             if isinstance(self.end, FeedOverflow):
@@ -161,7 +145,7 @@ class Subscription(Standing):
             # What is queued is told first: it is all there up to here, and can be gone on from.
             self._base = seq - 1
             if on_overflow == "spill":
-                self._is_spilled = True
+                self.reader = SPILLED
                 self.wake()
                 return False
             self.end = FeedOverflow(len(deltas))
@@ -170,15 +154,23 @@ class Subscription(Standing):
         self.wake()
         return True
 
+    def offer_all(self, changes: Sequence[Change]) -> bool:
+        """Take in what these changes of one commit do, each of which is its own delta. False: as `offer`."""
+        assert self.queue is not None
+        if changes[0].seq > self.since and self.queue.has_room(changes):
+            return self.offer(changes, changes[-1].seq)
+        # Where not all have room it matters which of them comes when. Who has left is not told of the rest.
+        return all(self.offer((change,), change.seq) for change in changes)
+
     @property
     def may_share(self) -> bool:
         """Whether what it is told, and how, others may be told alike."""
-        is_simple = type(self._queue) is FeedQueue and self.request.options.on_overflow == "drop"
+        is_simple = type(self.queue) is FeedQueue and self.request.options.on_overflow == "drop"
         return is_simple and self.consumer.way != "alone"
 
     def is_settled(self, seq: int) -> bool:
         """Whether it has nothing but what is published after `seq` to tell: then it may share a queue."""
-        queue = self._queue
+        queue = self.queue
         return (
             self.since <= seq
             and self._is_prepared
@@ -198,28 +190,28 @@ class Subscription(Standing):
         """From now on, what is published is told by the fan."""
         self._fan_from = fan.mark
         self._fan = fan
-        if self._queue is not None:
-            self._dropped_told = self._queue.dropped
-            self._queue = None
+        if self.queue is not None:
+            self._dropped_told = self.queue.dropped
+            self.queue = None
 
     def chained(self, queue: ChainQueue) -> None:
         """From now on, what is published is in that queue, and who sleeps has to say so there."""
-        if self._queue is not None:
-            queue.carry(self._queue.dropped)
-        self._queue = queue
+        if self.queue is not None:
+            queue.carry(self.queue.dropped)
+        self.queue = queue
         if not self.is_woken:
             queue.chain.sleepers[self] = None
 
     def rest(self) -> None:
         """It wants to be woken again. Whoever says so looks once more afterwards."""
         self.is_woken = False
-        queue = self._queue
+        queue = self.queue
         if type(queue) is ChainQueue:
             queue.chain.sleepers[self] = None
 
     def _seal(self) -> None:
         """What is published from now on is not for it. Under the publish lock."""
-        fan, queue = self._fan, self._queue
+        fan, queue = self._fan, self.queue
         if fan is not None:
             self._fan_from = (*self._fan_from[:3], fan.added)
             # Also where it is awake: Ctrl-C may have struck between its saying so and being in line.
@@ -237,11 +229,6 @@ class Subscription(Standing):
             # Its consumer cannot be woken: it will look when somebody asks it.
             logger.exception("a feed that ends could not be told so")
         return False
-
-    def wake(self) -> None:
-        if not self.is_woken:
-            self.is_woken = True
-            self.consumer.wake(self)
 
     def finish(self, end: Any) -> None:
         """Nothing more will come; what is queued is still told. `end` is COMPLETED or the error."""
@@ -304,7 +291,7 @@ class Subscription(Standing):
                     self._told += 1
                     return event
                 self._opening = None
-            queue = self._queue
+            queue = self.queue
             if queue is None:
                 break
             skipped = queue.dropped - self._dropped_told
@@ -362,13 +349,13 @@ class Subscription(Standing):
         return delta
 
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
-        self._floor = self.position
+        self._pace = (self.position, self._pace[1])
         batch = self._batch = queue.take()
         if batch:
             self._taken = max(delta.seq for delta in batch)
             if self.request.options.squash_s:
                 # A net difference of nothing is not told, and nobody need wait after it.
-                self._due_at = self.consumer.now() + self.request.options.squash_s
+                self._pace = (self._pace[0], self.consumer.now() + self.request.options.squash_s)
         return batch
 
     def _is_due(self, queue: Queue) -> bool:
@@ -380,14 +367,14 @@ class Subscription(Standing):
         if self.is_behind:
             # The net difference is of all that was missed.
             return False
-        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._due_at
+        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._pace[1]
 
     @property
     def wait_s(self) -> float | None:
         """Seconds until there is something to tell; None where nothing is known to come."""
         if not self.has_work:
             return None
-        queue = self._queue
+        queue = self.queue
         if (
             self._opening is not None
             or self._batch is not None
@@ -399,13 +386,13 @@ class Subscription(Standing):
         return (
             0.0
             if not queue.is_squashed or self._is_due(queue)
-            else max(0.0, self._due_at - self.consumer.now())
+            else max(0.0, self._pace[1] - self.consumer.now())
         )
 
     @property
     def has_work(self) -> bool:
         """Whether polling would find something, now or when it is due."""
-        queue = self._queue
+        queue = self.queue
         return self._is_prepared and (
             self._opening is not None
             or self._batch is not None
@@ -420,17 +407,16 @@ class Subscription(Standing):
     @property
     def is_behind(self) -> bool:
         """It reads on from the log, or will when its queue is empty."""
-        return self._is_spilled or self.reader is not None
+        return self.reader is not None
 
     def _read_on(self, queue: Queue) -> None:
         """The next page of the log into the queue; at its end, back among the living."""
         hub, options = self.request.hub, self.request.options
         try:
             reader = self.reader
-            if reader is None:
+            if reader is None or reader == SPILLED:
                 assert self._base is not None
                 self.reader = hub.reader_at(self, self._base)
-                self._is_spilled = False
                 if options.include_states:
                     self._opening = iter([state("catching_up", options)])
                 return
@@ -457,8 +443,8 @@ class Subscription(Standing):
 
     def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
         """Called by the hub, under the publish lock: `deltas` were the last from the log, and after `seq` it is told."""
-        assert self._queue is not None
-        self._queue.put(deltas)
+        assert self.queue is not None
+        self.queue.put(deltas)
         self.since = seq
         self._base = None
         self.reader = None
@@ -470,7 +456,6 @@ class Subscription(Standing):
 
     def _give_up(self, error: ReactDBError) -> None:
         self.reader = None
-        self._is_spilled = False
         if self.end is None:
             self.end = error
 
@@ -496,5 +481,5 @@ class Subscription(Standing):
         """Called by the hub when it has let go."""
         self.node = None
         self.reader = None
-        if self._queue is not None:
-            self._queue.clear()
+        if self.queue is not None:
+            self.queue.clear()

@@ -14,8 +14,6 @@ import threading
 from collections import deque
 from typing import Protocol
 
-from reactdb.feeds.claim import Claim
-
 
 class Told(Protocol):
     """Somebody who has something to tell, outside of any lock."""
@@ -24,29 +22,34 @@ class Told(Protocol):
 
 
 class Teller:
-    """See the head of this file. Thread safety: any thread; a deque needs no lock."""
+    """See the head of this file. Thread safety: any thread; a deque needs no lock.
 
-    __slots__ = ("_claim", "_ready", "is_ready")
+    Attributes:
+        ready: The line.
+    """
+
+    __slots__ = ("_held", "_mutex", "is_ready", "ready")
 
     def __init__(self) -> None:
-        self._ready: deque[Told] = deque()
-        self._claim = Claim()
+        self.ready: deque[Told] = deque()
+        self._mutex = threading.Lock()
+        # Held as long as somebody tells: see `claim`.
+        self._held = threading.Lock()
         # It has something to tell, at the next drain.
-        self.is_ready = self._ready.append
-
-    @property
-    def has_work(self) -> bool:
-        return bool(self._ready)
+        self.is_ready = self.ready.append
 
     def drain(self) -> None:
         """Tell all that is ready. Returns at once where somebody is telling already, this thread or another: it will be told
         there."""
-        ready = self._ready
+        ready = self.ready
         while ready:
             mine = threading.Lock()
             with mine:
-                if not self._claim.take(mine):
-                    return
+                # As `Claim.take`.
+                with self._mutex:
+                    if self._held.locked():
+                        return
+                    self._held = mine
                 # Nobody else takes any away. It is taken away last: interrupted, what it had to tell is still to be told.
                 while ready:
                     ready[0].run()
@@ -56,5 +59,6 @@ class Teller:
 
     def abandon(self) -> None:
         """In a forked child: nobody is told."""
-        self._claim = Claim()
-        self._ready.clear()
+        self._mutex = threading.Lock()
+        self._held = threading.Lock()
+        self.ready.clear()

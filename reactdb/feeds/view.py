@@ -137,7 +137,14 @@ class StateReader(Protocol):
 
 
 class Axis(Protocol):
-    """Something that documents can be told apart by: a field, an index. Equal axes are equal as dict keys."""
+    """Something that documents can be told apart by: a field, an index. Equal axes are equal as dict keys.
+
+    Attributes:
+        looks_inside: Its values are in the documents, and nowhere else.
+    """
+
+    @property
+    def looks_inside(self) -> bool: ...
 
     def values(self, change: Change) -> Sequence[bytes]:
         """The key bytes that the document has on this axis before or after the change; one may come twice."""

@@ -35,21 +35,26 @@ MAX_SPARE = 1 << 20
 
 
 class Slot:
-    """One element of the order. The document is decoded when somebody looks."""
+    """One element of the order. The document is decoded when somebody looks.
 
-    __slots__ = ("_body", "_value", "identity")
+    Attributes:
+        identity: The key of its document, and which of the document's places it is.
+        body: The document's bytes; None where the value is what was made of it.
+        shown: The value, once it was looked at.
+    """
+
+    __slots__ = ("body", "identity", "shown")
 
     def __init__(self, identity: tuple[bytes, int], value: Any, body: bytes | None = None) -> None:
-        # The key of its document, and which of the document's places it is.
         self.identity = identity
-        self._value = value
-        self._body = body
+        self.shown = value
+        self.body = body
 
     @property
     def value(self) -> Any:
-        if self._value is None and self._body is not None:
-            self._value = codec.decode_frozen(self._body)
-        return self._value
+        if self.shown is None and self.body is not None:
+            self.shown = codec.decode_frozen(self.body)
+        return self.shown
 
 
 class WindowView:
@@ -268,6 +273,9 @@ class WindowView:
         reader: StateReader,
     ) -> Delta | None:
         """One element goes from one place to another (or comes, or goes): what that is, seen through the window."""
+        start, stop = self.start, self.stop
+        if stop is not None and stop > start:
+            return self._move_in_limit(change, place, new_place, slot, reader, start, stop)
         old_rank = None if place is None else self._rank(place)
         old_offset = self._clamped(old_rank)
         leaving = self._at(old_offset)
@@ -282,6 +290,55 @@ class WindowView:
         if leaving is entering and old_offset == new_offset:
             return None
         return self._delta(change, old_offset, new_offset, leaving, entering)
+
+    def _move_in_limit(
+        self,
+        change: Change,
+        place: bytes | None,
+        new_place: bytes | None,
+        slot: Slot | None,
+        reader: StateReader,
+        start: int,
+        stop: int,
+    ) -> Delta | None:
+        """The same for a window with an end, written out: half of what a change of a ranking costs was calls."""
+        places, slots, bound, last = self.places, self.slots, self.bound, stop - 1
+        old_rank = -1
+        if place is not None:
+            old_rank = bisect_left(places, place)
+            if old_rank == len(places) or places[old_rank] != place:
+                old_rank = -1
+        old_offset = last if old_rank < 0 or old_rank > last else old_rank if old_rank > start else start
+        leaving = slots[old_offset] if old_offset < len(slots) else None
+        if old_rank >= 0:
+            del places[old_rank], slots[old_rank]
+        new_rank: int | None = None
+        if new_place is not None and (bound is None or new_place <= bound):
+            assert slot is not None
+            new_rank = bisect_left(places, new_place)
+            places.insert(new_rank, new_place)
+            slots.insert(new_rank, slot)
+        held = len(slots)
+        if (held < stop and bound is not None) or held > 2 * (stop + self._spare):
+            self._keep_enough(change, reader)
+            places, slots = self.places, self.slots
+            held = len(slots)
+            new_rank = None if new_place is None else self._rank(new_place)
+        new_offset = last if new_rank is None or new_rank > last else new_rank if new_rank > start else start
+        entering = slots[new_offset] if new_offset < held else None
+        if leaving is entering and old_offset == new_offset:
+            return None
+        if leaving is None or entering is None or self._has_copies or not self.pipeline.only_values:
+            return self._delta(change, old_offset, new_offset, leaving, entering)
+        old_val, new_val = leaving.shown, entering.shown
+        if old_val is None:
+            old_val = leaving.value
+        if new_val is None:
+            if entering is slot and change.new is not None:
+                # Somebody has looked at it before.
+                slot.shown = change.new
+            new_val = entering.value
+        return Delta(change, old_val, new_val, old_offset - start, new_offset - start, entering.identity)
 
     def _rank(self, place: bytes) -> int | None:
         rank = bisect_left(self.places, place)

@@ -5,7 +5,7 @@ Rule of this file: a slice that is made smaller never loses a change that the qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import types as spark
@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 from reactdb.errors import HistoryLost, TableNotFound
 from reactdb.spark.changes import ChangeRows
 from reactdb.spark.fleet import range_of, seen
-from reactdb.spark.keys import STRING
+from reactdb.spark.lookup import MOST_KEYS, Condition, Lookup
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
 from reactdb.store import document_pages, exports
@@ -112,6 +112,7 @@ class ChangePlan:
 
     Attributes:
         slices: What is read; filters make them smaller before `splits` is asked for.
+        conditions: Of the keys that are wanted, which filters add, too.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class ChangePlan:
         # The user hears of a wrong schema now, and not from an executor.
         self.rows()
         self.slices = change_slices(options, pins)
+        self.conditions: list[Condition] = []
 
     def rows(self) -> ChangeRows:
         return ChangeRows(self.schema, self.options, is_inferred=self.is_inferred)
@@ -151,39 +153,50 @@ class ChangePlan:
                 found.append(piece)
         self.slices = found
 
-    def narrow_by_keys(self, keys: Sequence[bytes]) -> None:
-        """Read only changes of these keys, which are looked up, where there are not too many."""
-        found = []
-        for part in self.slices:
-            with seen(part.path, self.options) as snapshot:
-                name = self.options.table
-                ids = list(snapshot.catalogue.by_id) if name is None else exports.tables_named(snapshot, name)
-                seqs = None
-                if part.seqs is None and are_told_apart(
-                    keys, document_pages.first_and_last_keys(snapshot, ids)
-                ):
-                    seqs = exports.seqs_of_keys(snapshot, ids, keys, part.since, part.until, MOST_LOOKED_UP)
-            if seqs is None:
-                found.append(part)
-            elif seqs:
-                piece = narrowed(part, seqs[0] - 1, seqs[-1])
-                if piece is not None:
-                    weight = int(len(seqs) * part.weight_bytes / (part.until - part.since)) + 1
-                    found.append(replace(piece, seqs=tuple(seqs), weight_bytes=weight))
-        self.slices = found
+    def keep_files(self, is_wanted: Callable[[str], bool]) -> None:
+        """Read only files whose path passes."""
+        self.slices = [part for part in self.slices if is_wanted(part.path)]
 
     def read_table(self, name: str) -> None:
         """Read only changes of this table."""
         self.options = replace(self.options, table=name)
 
     def splits(self) -> list[Split]:
-        return splits_of(self.options, self.slices)
+        """Partitions of about `partitionBytes`."""
+        slices = self.slices
+        if self.conditions:
+            # A column of strings shows keys of all types.
+            searched = Lookup(self.conditions, self.schema, is_inferred=False, key_column="key")
+            slices = [found for part in slices if (found := self._looked_up(part, searched)) is not None]
+        return splits_of(self.options, slices)
 
-
-def are_told_apart(wanted: Sequence[bytes], ends: Iterable[bytes]) -> bool:
-    """Whether no key of another type could be shown as one of these: numbers always, texts where all keys are texts."""
-    texts = {key[0] == STRING for key in wanted}
-    return texts == {False} or all(key[0] == STRING for key in ends)
+    def _looked_up(self, part: ChangeSlice, searched: Lookup) -> ChangeSlice | None:
+        """The changes of the keys that are wanted, looked up where there are not too many; None where there are none."""
+        ranges = searched.wanted_keys()
+        if part.seqs is not None or ranges is None:
+            return part
+        seqs: list[int] = []
+        with seen(part.path, self.options) as snapshot:
+            name = self.options.table
+            for table_id in (
+                snapshot.catalogue.by_id if name is None else exports.tables_named(snapshot, name)
+            ):
+                keys = document_pages.keys_within(snapshot, table_id, ranges, MOST_KEYS)
+                most = MOST_LOOKED_UP - len(seqs)
+                found = (
+                    None
+                    if keys is None
+                    else exports.seqs_of_keys(snapshot, [table_id], keys, part.since, part.until, most)
+                )
+                if found is None:
+                    return part
+                seqs += found
+        if not seqs:
+            return None
+        seqs.sort()
+        weight = int(len(seqs) * part.weight_bytes / (part.until - part.since)) + 1
+        piece = narrowed(part, seqs[0] - 1, seqs[-1])
+        return None if piece is None else replace(piece, seqs=tuple(seqs), weight_bytes=weight)
 
 
 def narrowed(part: ChangeSlice, since: int, until: int) -> ChangeSlice | None:

@@ -13,6 +13,7 @@ from operator import sub
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from reactdb.change import DELETE, INSERT, KINDS
@@ -20,7 +21,7 @@ from reactdb.errors import InvalidOption
 from reactdb.spark.columns import Column, Struct, arrow_schema, check_type, column_for, moments, words
 from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
 from reactdb.spark.fleet import opened
-from reactdb.spark.keys import key_values
+from reactdb.spark.keys import key_values, texts
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
 from reactdb.spark.schema import CHANGE_COLUMNS, IMAGES, mode_of
@@ -167,9 +168,15 @@ class ChangeRows:
             return lambda page: pa.array(page.columns.keys, pa.binary())
         if name == "key":
             key_column = column_for(type_)
-            return lambda page: value_array(
-                "key", key_column, page.key_values(), self.mode, page.rows, page.describe
-            )
+            is_text = type_ == spark.StringType()
+
+            def fill_keys(page: Page) -> Any:
+                found = texts(page.columns.keys) if is_text else None
+                if found is not None:
+                    return found
+                return value_array("key", key_column, page.key_values(), self.mode, page.rows, page.describe)
+
+            return fill_keys
         if name not in CHANGE_COLUMNS[options.shape]:
             raise InvalidOption(
                 f"changes have no column {name}; there are {', '.join((*CHANGE_COLUMNS[options.shape], 'key', *images))}, "
@@ -266,18 +273,33 @@ def _fixed(field: spark.StructField, shape: str) -> Fill:
         ops = KINDS if shape == "reactdb" else DEBEZIUM_OPS
         return lambda page: words(page.columns.kinds, ops)
     column: Column = column_for(field.dataType)
+    is_long = field.dataType == spark.LongType()
     if name == "seq":
-        return lambda page: column.convert(page.columns.seqs)
+        return lambda page: seqs_of(page) if is_long else column.convert(page.columns.seqs)
     if name == "ts_ms":
         return lambda page: column.convert(page.columns.times)
+    if is_long:
+        return lambda page: pc.subtract(seqs_of(page), pa.array(page.columns.steps, pa.int64()))
     return lambda page: column.convert(list(map(sub, page.columns.seqs, page.columns.steps)))
+
+
+def seqs_of(page: Page) -> Any:
+    """The seqs, whole numbers all of them: their seals have said so."""
+    seqs = page.columns.seqs
+    if isinstance(seqs, range) and _arange is not None:
+        return _arange(seqs.start, seqs.stop)
+    return pa.array(list(seqs), pa.int64())
+
+
+# Of pyarrow 21 and newer.
+_arange = getattr(pa, "arange", None)
 
 
 def _tables(page: Page) -> Any:
     ids = page.columns.table_ids
+    if ids.count(ids[0]) == len(ids):
+        return pa.repeat(page.names.get(ids[0], f"#{ids[0]}"), len(ids))
     known = list(dict.fromkeys(ids))
     names = [page.names.get(number, f"#{number}") for number in known]
-    if len(known) == 1:
-        return pa.repeat(names[0], len(ids))
     place = {number: index for index, number in enumerate(known)}
     return words(list(map(place.__getitem__, ids)), names)

@@ -258,6 +258,10 @@ class Struct(Column):
             if self.is_complete and not self._known.issuperset(set().union(*documents)):
                 raise self._unknown(documents)
             columns = [[document.get(name) for document in documents] for name in self.names]
+        return self.arrays_of(columns)
+
+    def arrays_of(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
+        """The arrays of fields whose values are given, column by column."""
         made = []
         for name, child, column in zip(self.names, self.children, columns, strict=True):
             try:
@@ -441,6 +445,8 @@ def arrow_schema(schema: spark.StructType) -> Any:
 
 def words(numbers: Sequence[int], names: Sequence[str]) -> Any:
     """Texts by their numbers."""
+    if numbers and numbers.count(numbers[0]) == len(numbers):
+        return pa.repeat(names[numbers[0]], len(numbers))
     return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(names, pa.string())).cast(
         pa.string()
     )

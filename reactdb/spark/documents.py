@@ -15,7 +15,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
+from types import GenericAlias
 from typing import Any
 
 import msgpack
@@ -38,13 +39,45 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
         CorruptDatabase: Some are no document's bytes.
     """
     try:
-        found = _decode(b"".join((ARRAY_32, len(bodies).to_bytes(4, "big"), *bodies)))
+        found = _decode(joined(bodies))
         if set(map(type, found)) <= {dict}:
             return found  # type: ignore[no-any-return]
     except Exception:
         pass
     # One of them is wrong: the careful way says so.
     return [decode(body) for body in bodies]
+
+
+def joined(bodies: Sequence[bytes]) -> bytes:
+    """Documents as one array of them."""
+    return b"".join((ARRAY_32, len(bodies).to_bytes(4, "big"), *bodies))
+
+
+def column_decoder(
+    names: Sequence[str], *, is_complete: bool
+) -> Callable[[Sequence[bytes]], list[Sequence[Any]]] | None:
+    """What makes columns of the fields with these names straight from the bytes of documents, with msgspec; None without it.
+
+    It needs three fifths of the time of dicts first, and a third where two of eight fields are wanted. It raises anything at all
+    where a document is not as it should be, or has another field and `is_complete`: then ask the careful way.
+    """
+    try:
+        from msgspec import defstruct, field
+        from msgspec.msgpack import Decoder
+        from msgspec.structs import astuple
+    except ImportError:
+        return None
+    # A missing field and a null are the same. Names of fields are anything, those of attributes are not.
+    fields: Any = [(f"f{place}", Any, field(default=None, name=name)) for place, name in enumerate(names)]
+    kind = defstruct("Fields", fields, forbid_unknown_fields=is_complete, gc=False)
+    decode_rows = Decoder(
+        GenericAlias(list, (kind,)), ext_hook=lambda code, data: read_extension(code, bytes(data))
+    ).decode
+
+    def columns(bodies: Sequence[bytes]) -> list[Sequence[Any]]:
+        return list(zip(*map(astuple, decode_rows(joined(bodies))), strict=True))
+
+    return columns
 
 
 def _decoder() -> Callable[[bytes], Any]:
@@ -108,9 +141,13 @@ class DocumentColumn:
         """One array of the whole column. `describe` says which document a row has, for an error."""
         if self.is_raw:
             return pa.array(bodies, self.column.arrow)
-        present = [body for body in bodies if body is not None]
+        # By identity, in C: most pages have no deletion, and most columns of new documents no null.
+        present: Sequence[Any] = [body for body in bodies if body is not None] if None in bodies else bodies
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
+        quick = self._quick_arrays(present)
+        if quick is not None:
+            return placed(pa.StructArray.from_arrays(quick, fields=list(self.column.arrow)), bodies)
         documents: list[Any] = decode_many(present)
         if self.is_text:
             return placed(pa.array(list(map(json_of, documents)), self.column.arrow), bodies)
@@ -126,11 +163,31 @@ class DocumentColumn:
         assert isinstance(self.column, Struct)
         if not self.column.names:
             return []
+        quick = self._quick_arrays(bodies)
+        if quick is not None:
+            return quick
         documents: list[Any] = decode_many(bodies)
         try:
             return self.column.arrays(documents)
         except Misfit:
             return self.column.arrays(self._patched(documents, bodies, rows, describe))
+
+    @cached_property
+    def _columns(self) -> Callable[[Sequence[bytes]], list[Sequence[Any]]] | None:
+        column = self.column
+        if not isinstance(column, Struct) or not column.names:
+            return None
+        return column_decoder(column.names, is_complete=column.is_complete)
+
+    def _quick_arrays(self, bodies: Sequence[bytes]) -> list[Any] | None:
+        """The fields of documents that are all as they should be; None where the careful way has to look."""
+        if self._columns is None or not bodies:
+            return None
+        assert isinstance(self.column, Struct)
+        try:
+            return self.column.arrays_of(self._columns(bodies))
+        except Exception:
+            return None
 
     def _patched(
         self,

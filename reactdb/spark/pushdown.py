@@ -3,29 +3,35 @@
 Spark hands over a conjunction, filter by filter, and trusts what is taken: a filter that is taken is not tested again, so it
 must be exact for every row. What is not taken is handed back. Some do both: they make the read smaller and are tested again.
 
+    both         `_source`: whole files, exactly
     changes      seq, `ts` and `_commit_timestamp`: a range of the log, exactly
                  `table`: its marks, exactly
-                 `key`, equal to one or some: only their changes, up to 10,000, tested again
+                 `key`: only the changes of the keys that can pass, up to 10,000, tested again
                  `commit`, `_commit_version`: a range of the log from there on, tested again
-    documents    the primary key: a range of keys, tested again
-                 a field with an index: the documents that the index leads to, tested again (see `lookup`)
+    documents    the primary key: ranges of keys, tested again
+                 a field with an index, also one inside of another: the documents that the index leads to, tested again
 
-A null passes no comparison, and none of the first two groups is ever null. `IsNotNull` of those is taken with them.
+What the last two of each go by is in `lookup`. A null passes no comparison, and what is taken exactly is never null.
+`IsNotNull` of those is taken with them.
+
+Spark 4.3 keeps what came of a filter with the DataFrame that was loaded, for whoever reads that next: with another filter in the
+same query, or with none, when it does not even ask. A source cannot notice. So a read takes filters only where option `pushdown`
+says that each `load()` is filtered once.
 
 Rule of this file: it is safe to take nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import contains, eq, ge, gt, le, lt
 from typing import Any
 
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import Filter
 
-from reactdb.collation import key_bytes
 from reactdb.spark.change_plan import ChangePlan
 from reactdb.spark.lookup import Condition
 from reactdb.spark.snapshot import DocumentPlan
@@ -42,15 +48,26 @@ WORDS: dict[type, str] = {
     ds.IsNotNull: "there",
     ds.StringStartsWith: "starts",
 }
-# Keys that are looked up.
-MOST_KEYS = 1_000
+# Strings of Python have the order of their UTF-8, as Spark's have.
+TESTS: dict[type, Callable[[str, str], bool]] = {
+    ds.EqualTo: eq,
+    ds.EqualNullSafe: eq,
+    ds.In: eq,
+    ds.GreaterThan: gt,
+    ds.GreaterThanOrEqual: ge,
+    ds.LessThan: lt,
+    ds.LessThanOrEqual: le,
+    ds.StringStartsWith: str.startswith,
+    ds.StringEndsWith: str.endswith,
+    ds.StringContains: contains,
+}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def push(plan: ChangePlan | DocumentPlan, filters: Sequence[Filter]) -> Iterable[Filter]:
     """Make the plan smaller by these filters, and return those that Spark has to test."""
     take = _of_changes if isinstance(plan, ChangePlan) else _of_documents
-    return [each for each in filters if not take(plan, each)]  # type: ignore[arg-type]
+    return [each for each in filters if not (_by_file(plan, each) or take(plan, each))]  # type: ignore[arg-type]
 
 
 def parts_of(given: Filter) -> tuple[tuple[str, ...], str, Any]:
@@ -59,6 +76,44 @@ def parts_of(given: Filter) -> tuple[tuple[str, ...], str, Any]:
     if not word:
         return (), "", None
     return given.attribute, word, getattr(given, "value", None)  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The file that a row is from
+
+
+def _by_file(plan: ChangePlan | DocumentPlan, given: Filter) -> bool:
+    """A filter on the column of files is the same for all rows of a file."""
+    is_wanted = file_test(given, plan.options.source_column)
+    names = plan.schema.fieldNames()
+    # One with a collation of its own is compared otherwise.
+    if (
+        is_wanted is None
+        or plan.options.source_column not in names
+        or plan.schema[plan.options.source_column].dataType != spark.StringType()
+    ):
+        return False
+    plan.keep_files(is_wanted)
+    return True
+
+
+def file_test(given: Filter, column: str) -> Callable[[str], bool] | None:
+    """What a filter says of a text in this column, which is never null; None where it is another's, or not understood."""
+    if isinstance(given, ds.Not):
+        inner = file_test(given.child, column)
+        return None if inner is None else lambda text: not inner(text)
+    if getattr(given, "attribute", None) != (column,):
+        return None
+    if isinstance(given, (ds.IsNull, ds.IsNotNull)):
+        is_there = isinstance(given, ds.IsNotNull)
+        return lambda text: is_there
+    value = getattr(given, "value", None)
+    wanted: list[Any] = list(value) if isinstance(given, ds.In) and value is not None else [value]
+    # With a null among them, NOT IN passes nothing.
+    if {type(each) for each in wanted} != {str}:
+        return None
+    test = TESTS.get(type(given))
+    return None if test is None else lambda text: any(test(text, each) for each in wanted)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -86,7 +141,7 @@ def _of_changes(plan: ChangePlan, given: Filter) -> bool:
     if name == "table":
         return word == "there" or _by_table(plan, word, value)
     if name == "key":
-        _by_key(plan, word, value)
+        plan.conditions.append(Condition(attribute, word, value))
     return False
 
 
@@ -150,14 +205,6 @@ def _by_table(plan: ChangePlan, word: str, value: Any) -> bool:
     return True
 
 
-def _by_key(plan: ChangePlan, word: str, value: Any) -> None:
-    """Only where the column is of the keys' own type: a number for numbers, a text for texts."""
-    values = list(value) if word == "in" else [value] if word == "=" else []
-    kind = int if isinstance(plan.schema["key"].dataType, spark.LongType) else str
-    if values and len(values) <= MOST_KEYS and {type(each) for each in values} == {kind}:
-        plan.narrow_by_keys([key_bytes(each) for each in dict.fromkeys(values)])
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Documents
 
@@ -165,6 +212,6 @@ def _by_key(plan: ChangePlan, word: str, value: Any) -> None:
 def _of_documents(plan: DocumentPlan, given: Filter) -> bool:
     attribute, word, value = parts_of(given)
     sides = (plan.options.source_column, plan.options.corrupt_column)
-    if plan.options.document == "struct" and attribute and attribute[0] not in sides:
+    if attribute and attribute[0] not in sides:
         plan.conditions.append(Condition(attribute, word, value))
     return False

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -45,6 +47,8 @@ ORDER = {
     "reactdb": ("seq", "table", "key", "op", "ts", "commit", "old", "new", "origin"),
     "debezium": ("seq", "table", "key", "op", "ts_ms", "before", "after"),
 }
+# Columns that only this shape has: whoever names one wants it.
+OWN_NAMES = {"delta": frozenset(CHANGE_COLUMNS["delta"]), "debezium": frozenset({"ts_ms", "before", "after"})}
 FORMS: dict[str, spark.DataType] = {
     "json": spark.StringType(),
     "variant": spark.VariantType(),
@@ -59,6 +63,25 @@ def mode_of(options: Options, schema: spark.StructType) -> str:
     if options.mode is not None:
         return options.mode
     return "PERMISSIVE" if options.corrupt_column in schema.fieldNames() else "FAILFAST"
+
+
+def meant(
+    options: Options, given: AbstractSet[str], names: AbstractSet[str], *, is_stream: bool = False
+) -> Options:
+    """What a schema of the user's says where no option does: names of one shape alone ask for that shape, and a stream whose
+    columns are all those of changes reads changes.
+
+    Args:
+        given: Names of the options that were given, in lower case.
+        names: Of the columns that are wanted.
+    """
+    shapes = [] if given & {"shape", "readchangefeed"} else list(OWN_NAMES)
+    shape = next((shape for shape in shapes if not OWN_NAMES[shape].isdisjoint(names)), options.shape)
+    if is_stream and not options.is_changes and options.as_of is None and "read" not in given:
+        sides = (options.source_column, options.corrupt_column, "key_bytes")
+        if shape == "delta" or names <= {*ORDER[shape], *sides}:
+            options = replace(options, read="changes")
+    return replace(options, shape=shape) if options.is_changes else options
 
 
 def side_columns(options: Options, *, with_source: bool) -> list[spark.StructField]:

@@ -16,9 +16,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from reactdb.errors import InvalidOption
 from reactdb.spark import fleet, schema
 from reactdb.spark.change_plan import ChangePlan
-from reactdb.spark.options import Options, parse
+from reactdb.spark.options import MODES, UPSERT, Options, parse
 from reactdb.spark.partitions import Split
 from reactdb.spark.pushdown import push
 from reactdb.spark.snapshot import DocumentPlan
@@ -54,20 +55,34 @@ class ReactdbSource(DataSource):
 
     def schema(self) -> StructType:
         """Inferred from a sample. Spark asks only where the user gave none."""
+        self.refuse_upsert()
         self.is_inferred = True
         with_source = not fleet.is_one_file(self.parsed.paths)
         return schema.infer(self.parsed, self.pins(), with_source=with_source)
 
+    def refuse_upsert(self) -> None:
+        if self.parsed.mode == UPSERT:
+            raise InvalidOption(f"mode={UPSERT} is of writes; of reads, mode is one of {', '.join(MODES)}")
+
+    def meant(self, wanted: StructType, *, is_stream: bool = False) -> Options:
+        """The options of a read, and what the names of the user's columns add to them."""
+        self.refuse_upsert()
+        if self.is_inferred:
+            return self.parsed
+        given = {name.lower() for name in self.options}
+        return schema.meant(self.parsed, given, set(wanted.fieldNames()), is_stream=is_stream)
+
     def reader(self, schema: StructType) -> DataSourceReader:
-        make: type[ChangePlan] | type[DocumentPlan] = ChangePlan if self.parsed.is_changes else DocumentPlan
+        parsed = self.meant(schema)
+        make: type[ChangePlan] | type[DocumentPlan] = ChangePlan if parsed.is_changes else DocumentPlan
         return BatchReader(
-            make(schema, self.parsed, self.pins(), is_inferred=self.is_inferred or self.parsed.is_strict)
+            make(schema, parsed, self.pins(), is_inferred=self.is_inferred or parsed.is_strict)
         )
 
     def streamReader(self, schema: StructType) -> Any:
         from reactdb.spark.stream import StreamReader
 
-        return StreamReader(schema, self.parsed, is_inferred=self.is_inferred)
+        return StreamReader(schema, self.meant(schema, is_stream=True), is_inferred=self.is_inferred)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         from reactdb.spark.write import BatchWriter
@@ -98,7 +113,7 @@ class BatchReader(DataSourceReader):
 
 
 class Taker:
-    """`pushFilters` for sessions that allow it, in a form that others do not mind.
+    """`pushFilters` for reads that ask for it, in sessions that allow it, in a form that other sessions do not mind.
 
     A reader that defines `pushFilters` cannot be read from at all where `spark.sql.python.filterPushdown.enabled` is false, which
     is the default: Spark looks whether the method's function is the base class's, and refuses. It cannot be asked what the

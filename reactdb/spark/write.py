@@ -14,10 +14,8 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlparse
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -26,13 +24,15 @@ import reactdb
 from reactdb import codec
 from reactdb.change import DELETE, REPLACE
 from reactdb.database import Database
-from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError, shown, word
+from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError
 from reactdb.spark import staging
 from reactdb.spark.handles import lingering
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
+from reactdb.spark.whole_documents import WholeDocumentMaker
+from reactdb.spark.write_options import WriteOptions
 from reactdb.store import files
-from reactdb.store.catalogue import TableInfo, check_name
+from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import EMPTY
 from reactdb.store.receipts import give_receipt, last_receipt
 from reactdb.store.transaction import WriteTransaction
@@ -43,137 +43,6 @@ if TYPE_CHECKING:
 
 # Rows that are deleted at a time by an overwrite.
 ROWS_AT_ONCE = 1_000
-
-NAMES = (
-    "path",
-    "table",
-    "primaryKey",
-    "conflict",
-    "nulls",
-    "uuidFields",
-    "deleteField",
-    "durability",
-    "busyTimeout",
-    "origin",
-    "stagingPath",
-    "inlineBytes",
-    "checkpointLocation",
-    "txnAppId",
-    "txnVersion",
-)
-
-
-@dataclass(frozen=True)
-class WriteOptions:
-    """The options of a write, checked. Their names in Spark are in camelCase.
-
-    Attributes:
-        path: Absolute, of the database file.
-        table: Name of the table, made where it is missing.
-        primary_key: Of the table, if it is made; None: that of the table, or "id".
-        conflict: As of `Table.insert`, where a key is taken.
-        nulls: "drop" or "keep" the null fields of rows and structs.
-        uuid_fields: Columns of text to be stored as UUIDs.
-        delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
-        durability, busy_timeout_s, origin: As of `reactdb.connect`.
-        staging_path: A folder to stage in that all machines see; None: the database's own.
-        inline_bytes: Up to this size, what a task has is carried by its message.
-        checkpoint: Of the stream; empty where Spark does not say.
-        sender, delivery: A name and a number that the caller has given to this write, so that it is not carried out twice.
-    """
-
-    path: str
-    table: str
-    primary_key: str | None
-    conflict: Literal["error", "replace", "update"]
-    nulls: str
-    uuid_fields: tuple[str, ...]
-    delete_field: str | None
-    durability: Literal["hard", "soft"]
-    busy_timeout_s: float
-    origin: str | None
-    staging_path: str | None
-    inline_bytes: int
-    checkpoint: str
-    sender: str | None
-    delivery: int
-
-    @staticmethod
-    def of(options: Mapping[str, str]) -> WriteOptions:
-        """Raises: InvalidOption, InvalidName."""
-        found = {name.lower(): value for name, value in options.items()}
-        unknown = sorted(found.keys() - {name.lower() for name in NAMES})
-        if unknown:
-            raise InvalidOption(
-                f"unknown option {word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
-            )
-        path, table = found.get("path"), found.get("table")
-        if not path:
-            raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
-        if not table:
-            raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
-        check_name("Table", table)
-        sender, delivery = found.get("txnappid"), found.get("txnversion")
-        if (sender is None) != (delivery is None):
-            raise InvalidOption("txnAppId and txnVersion belong together: give both, or neither")
-        return WriteOptions(
-            path=local_path(path),
-            table=table,
-            primary_key=found.get("primarykey") or None,
-            conflict=one_of(found, "conflict", ("error", "replace", "update")),  # type: ignore[arg-type]
-            nulls=one_of(found, "nulls", ("drop", "keep")),
-            uuid_fields=tuple(
-                name.strip() for name in found.get("uuidfields", "").split(",") if name.strip()
-            ),
-            delete_field=found.get("deletefield") or None,
-            durability=one_of(found, "durability", ("hard", "soft")),  # type: ignore[arg-type]
-            busy_timeout_s=number(found, "busyTimeout", 5.0, 86_400),
-            origin=found.get("origin") or None,
-            staging_path=None if not found.get("stagingpath") else local_path(found["stagingpath"]),
-            inline_bytes=int(number(found, "inlineBytes", staging.INLINE_BYTES, 1 << 30)),
-            checkpoint=found.get("checkpointlocation", ""),
-            sender=sender,
-            delivery=0 if delivery is None else whole_number("txnVersion", delivery),
-        )
-
-
-def one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
-    """The option, or the first of the words where it is not given."""
-    given = options.get(name.lower(), words[0])
-    if given.lower() not in words:
-        raise InvalidOption(f"{name} is {' or '.join(words)}, not {word(given)}")
-    return given.lower()
-
-
-def number(options: Mapping[str, str], name: str, default: float, most: float) -> float:
-    try:
-        found = float(options.get(name.lower(), default))
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= most:
-        raise InvalidOption(f"{name} is a number from 0 to {most:g}, not {shown(options[name.lower()])}")
-    return found
-
-
-def whole_number(name: str, text: str) -> int:
-    try:
-        found = int(text)
-    except ValueError:
-        found = -1
-    if not 0 <= found < 1 << 63:
-        raise InvalidOption(f"{name} is a whole number from 0, not {shown(text)}")
-    return found
-
-
-def local_path(path: str) -> str:
-    """The absolute path of a file that this machine sees, also where Spark spells it as a URI."""
-    parts = urlparse(path)
-    if parts.scheme == "file":
-        path = unquote(parts.path)
-    elif parts.scheme and "://" in path:
-        raise InvalidOption(f"{path} is no file of this machine: reactdb writes to local or mounted files")
-    return os.path.abspath(path)
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # What Spark calls
@@ -202,7 +71,8 @@ class BatchWriter(DataSourceArrowWriter):
                 "txnAppId and txnVersion are for batches: those of a stream have the query's id and Spark's number"
             )
         self.primary_key = key_field(self.options)
-        if self.primary_key not in schema.names:
+        is_whole = self.options.document != "struct"
+        if not is_whole and self.primary_key not in schema.names:
             raise InvalidOption(
                 f"the rows have no column {self.primary_key!r}, the primary key of table {self.options.table!r}; they have "
                 f"{', '.join(schema.names)}"
@@ -228,10 +98,17 @@ class BatchWriter(DataSourceArrowWriter):
         self.folder = self.job_folder / secrets.token_hex(4)
         staging.make(self.folder)
 
-    def _maker(self) -> DocumentMaker:
-        return DocumentMaker(
-            self.schema, keeps_nulls=self.options.nulls == "keep", uuid_fields=self.options.uuid_fields
-        )
+    def _maker(self) -> DocumentMaker | WholeDocumentMaker:
+        options = self.options
+        if options.document != "struct":
+            return WholeDocumentMaker(
+                self.schema,
+                options.document,
+                delete_field=options.delete_field,
+                uuid_fields=options.uuid_fields,
+            )
+        keeps_nulls = options.nulls == "keep"
+        return DocumentMaker(self.schema, keeps_nulls=keeps_nulls, uuid_fields=options.uuid_fields)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: stage the documents of its rows."""
@@ -252,9 +129,11 @@ class BatchWriter(DataSourceArrowWriter):
         primary_key, delete_field = self.primary_key, self.options.delete_field
         for document in documents:
             if document.get(primary_key) is None:
+                has_none = (
+                    "a row has null in" if self.options.document == "struct" else "a document has nothing in"
+                )
                 raise InvalidKey(
-                    f"a row has null in {primary_key!r}, the primary key of table {self.options.table!r}: every row needs a "
-                    "key"
+                    f"{has_none} {primary_key!r}, the primary key of table {self.options.table!r}: every row needs a key"
                 )
         if delete_field is None:
             prepared = prepare(documents, primary_key)

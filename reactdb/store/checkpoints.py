@@ -7,7 +7,8 @@ are refused, before the disk is full of it.
 Two steps. First the pages are copied (PASSIVE) by a connection of its own, while the writer's holds the write lock: nobody can
 commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `sqlite`); FULL and TRUNCATE would take the lock themselves, but
 go on without it when they do not get it in time, and make writers wait for readers. Where all was copied, a commit that changes
-nothing begins the log anew.
+nothing begins the log anew. The log keeps the room that it had when the checkpoint was due, for the next to be written into;
+whoever asks for a checkpoint gets the room back.
 
 Thread safety: `figures` from any thread; everything else only by the thread whose turn it is.
 """
@@ -20,7 +21,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
-from reactdb.store.sqlite import Connection, SQLiteError
+from reactdb.store import wal_room
+from reactdb.store.sqlite import PAGE_BYTES, Connection, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
@@ -37,8 +39,9 @@ WAIT_S = 0.1
 MOST_WAIT_S = 0.5
 # Seconds that it waits for the write lock, which others have for milliseconds.
 LOCK_WAIT_S = 1.0
-# A log of this size is as good as empty.
+# A log with this in it is as good as empty.
 SMALL_BYTES = 64 * 1024
+FRAME_BYTES = 24 + PAGE_BYTES
 # A log of this size is warned of.
 WARN_BYTES = 64 * 1024 * 1024
 # Beyond this, writes are refused, unless `connect(wal_limit_bytes=)` says otherwise: 4 GiB.
@@ -61,7 +64,7 @@ class Checkpoints:
     Attributes:
         limit_bytes: Size of the log beyond which writes are refused while checkpoints fail.
         is_over: They are.
-        due_bytes: Size of the log that starts the next one.
+        due_bytes: Size of the log that starts the next one. It is larger than what the log keeps, so that it has grown.
         settle_reads: Called before each: no read of this process then goes on for as long as somebody takes.
     """
 
@@ -72,6 +75,10 @@ class Checkpoints:
         self.settle_reads: Callable[[], object] = int
         self._is_large = False
         self.due_bytes = CHECKPOINT_BYTES
+        # What the log may grow to before anything is to be done.
+        self._room_bytes = min(wal_room.FIRST_BYTES, self.due_bytes)
+        # In the log, when it was last copied.
+        self._frames = 0
         self._wal_bytes = 0
         self._error = ""
         self._failed = 0
@@ -79,18 +86,23 @@ class Checkpoints:
         self._failing_since: float | None = None
         self._tried_at = 0.0
         self._began_at = 0.0
+        self._keep(CHECKPOINT_BYTES)
 
     def after_commit(self, wal_bytes: int) -> None:
         """A checkpoint, where the log has grown enough for one. Raises nothing."""
-        if wal_bytes <= self.due_bytes and (
-            self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S
-        ):
+        if wal_bytes <= self._room_bytes and self._failing_since is None:
             return
+        if wal_bytes <= self.due_bytes:
+            if wal_bytes > self._room_bytes:
+                self._make_room(wal_bytes)
+            if self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S:
+                return
         self._wal_bytes = wal_bytes
-        if self.run():
+        if self.run(keep_bytes=CHECKPOINT_BYTES):
             return
-        self.due_bytes = wal_bytes + RETRY_BYTES
-        if wal_bytes > self.limit_bytes:
+        self.due_bytes = self._room_bytes = wal_bytes + RETRY_BYTES
+        # (What the log has kept says nothing.)
+        if wal_bytes > max(self.limit_bytes, CHECKPOINT_BYTES):
             self.is_over = True
             logger.error(
                 "the write-ahead log of %s has %d bytes, more than its limit of %d: writes are refused until a checkpoint "
@@ -119,11 +131,34 @@ class Checkpoints:
             return
         raise WalTooLarge(operation, self._writer.path, self._wal_bytes, self.limit_bytes, self._error)
 
-    def run(self) -> bool:
-        """Copy the log into the file and empty it. Whether it succeeded."""
+    def _keep(self, keep_bytes: int) -> None:
+        """How much room a log that begins anew keeps."""
+        self._writer.connection.execute(f"PRAGMA journal_size_limit={keep_bytes}")
+
+    def _make_room(self, wal_bytes: int) -> None:
+        """The log has outgrown its room."""
+        writer = self._writer
+        self._room_bytes = min(wal_bytes + min(wal_bytes, wal_room.MOST_BYTES), self.due_bytes)
+        if not writer.flushes.is_complete or writer.guard is None:
+            # Where nothing is flushed, nothing is gained.
+            return
+        try:
+            writer.waiting.at_most(LOCK_WAIT_S, in_one_piece=True)
+            writer.connection.execute("BEGIN IMMEDIATE")
+            try:
+                found_bytes, trouble = writer.guard.look()
+                if not trouble and found_bytes < self._room_bytes:
+                    wal_room.fill(writer.path, found_bytes, self._room_bytes)
+            finally:
+                writer.connection.execute("ROLLBACK")
+        except (SQLiteError, OSError):
+            logger.debug("making room for the log of %s failed", writer.path, exc_info=True)
+
+    def run(self, *, keep_bytes: int = 0) -> bool:
+        """Copy the log into the file and empty it, but for so many bytes of room. Whether it succeeded."""
         if self._writer.guard is None:
             return True
-        reason = self._try()
+        reason = self._try(keep_bytes)
         self._tried_at = time.monotonic()
         if reason:
             self._has_failed(reason)
@@ -134,6 +169,7 @@ class Checkpoints:
         self._failing_since = None
         self._error, self._failed = "", 0
         self.due_bytes, self._is_large, self.is_over = CHECKPOINT_BYTES, False, False
+        self._room_bytes = min(max(wal_room.FIRST_BYTES, keep_bytes), self.due_bytes)
         return True
 
     def _has_failed(self, reason: str) -> None:
@@ -147,7 +183,7 @@ class Checkpoints:
                 reason,
             )
 
-    def _try(self) -> str:
+    def _try(self, keep_bytes: int) -> str:
         """Why it failed; empty where it did not."""
         writer = self._writer
         assert writer.guard is not None
@@ -165,7 +201,7 @@ class Checkpoints:
                 if pause_s:
                     # Whoever begins to read now reads all of it from the file, and is not in the way.
                     time.sleep(pause_s)
-                reason = reason or self._begin_log_anew()
+                reason = reason or self._begin_log_anew(keep_bytes)
                 if not reason:
                     return ""
                 left_s = end - time.monotonic()
@@ -202,6 +238,7 @@ class Checkpoints:
         finally:
             if copier is not None:
                 copier.close()
+        self._frames = pages
         if busy:
             return "another program is copying the write-ahead log"
         return (
@@ -210,13 +247,18 @@ class Checkpoints:
             else ""
         )
 
-    def _begin_log_anew(self) -> str:
+    def _begin_log_anew(self, keep_bytes: int) -> str:
         """Empty the log: the next commit does that, where nobody reads in it; so make one. Why it did not; empty where it did."""
-        writer = self._writer
-        assert writer.guard is not None
-        before = writer.guard.look()[0]
-        self.write_over()
-        is_anew = before <= SMALL_BYTES or writer.guard.look()[0] < before
+        path = self._writer.path
+        before = wal_room.generation(path)
+        try:
+            if keep_bytes != CHECKPOINT_BYTES:
+                self._keep(keep_bytes)
+            self.write_over()
+        finally:
+            if keep_bytes != CHECKPOINT_BYTES:
+                self._keep(CHECKPOINT_BYTES)
+        is_anew = self._frames <= SMALL_BYTES // FRAME_BYTES or wal_room.generation(path) != before
         return "" if is_anew else f"{self._reader()} is still in the write-ahead log"
 
     def write_over(self) -> None:

@@ -6,12 +6,12 @@ Rule of this file: the documents as of a seq are today's with the later changes 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from reactdb.change import INSERT
 from reactdb.errors import HistoryLost
-from reactdb.store.catalogue import TableInfo
+from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, IndexInfo, TableInfo
 from reactdb.store.damage import first_damaged, missing_entry
 from reactdb.store.exports import LOG, PAGE_BYTES, PAGE_ROWS, PICKED_ROWS, fetch, not_whole
 from reactdb.store.seals import are_entries_whole, are_whole
@@ -36,6 +36,12 @@ BACK = (
     " UNION ALL SELECT l.prev FROM back b JOIN log l ON l.seq = b.seq WHERE b.seq > ?4 AND l.prev IS NOT NULL)"
     f" SELECT {LOG} FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
 )
+# Keys that a table has, or had.
+KEYS = (
+    "SELECT key FROM heads WHERE table_id = ?1 AND key >= ?2 AND key < ?3"
+    " UNION ALL SELECT key FROM graves WHERE table_id = ?1 AND key >= ?2 AND key < ?3 LIMIT ?4"
+)
+CANDIDATES = "SELECT key FROM entries WHERE index_id = ? AND value >= ? AND value < ? LIMIT ?"
 SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
 
 
@@ -112,6 +118,34 @@ def changed_keys(snapshot: Snapshot, table: TableInfo, seq: int, most: int) -> s
             "SELECT key FROM log WHERE seq > ? AND +table_id = ?", (seq, table.id)
         )
     }
+
+
+def candidates(
+    snapshot: Snapshot, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]], most: int
+) -> set[bytes] | None:
+    """As `Snapshot.candidates`, the keys of all documents with an entry in one of these ranges; None of more than `most`."""
+    found: set[bytes] = set()
+    for start, stop in ranges:
+        for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):
+            found.update(
+                key for (key,) in snapshot.connection.execute(CANDIDATES, (index_id, low, stop, most + 1))
+            )
+            if len(found) > most:
+                return None
+    return found
+
+
+def keys_within(
+    snapshot: Snapshot, table_id: int, ranges: Iterable[tuple[bytes, bytes]], most: int
+) -> list[bytes] | None:
+    """The keys in these ranges, which are apart, that a table has, or had as far as its log goes; None of more than `most`."""
+    found: list[bytes] = []
+    for start, stop in ranges:
+        left = most + 1 - len(found)
+        found += (key for (key,) in snapshot.connection.execute(KEYS, (table_id, start, stop, left)))
+        if len(found) > most:
+            return None
+    return found
 
 
 def _whole(

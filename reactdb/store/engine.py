@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -31,8 +32,9 @@ from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
 from reactdb.store.moved import FileGuard
 from reactdb.store.opening import Witness, look, not_opened, prepare
-from reactdb.store.publisher import CommitListener, Publisher
-from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers
+from reactdb.store.pending import settle
+from reactdb.store.publisher import CommitListener, Lender, Publisher
+from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
@@ -178,14 +180,12 @@ class Engine:
 
     def __del__(self) -> None:
         """Forgotten by everybody, and so used by nobody: a database in memory, or the program is at its end."""
-        try:
+        # It may be half opened, or half taken down with the program. What is left SQLite closes by itself.
+        with suppress(Exception):
             self.readers.close_idle()
             writer, self._writer = self._writer, None
             if writer is not None:
                 writer.close_unused()
-        except Exception:
-            # Half opened, or half taken down with the program. What is left SQLite closes by itself.
-            pass
 
     @property
     def is_usable(self) -> bool:
@@ -240,6 +240,7 @@ class Engine:
         """
         # This is the commonest read, and a call costs as much as a tenth of it: so what others call methods for stands here.
         writer = self._writer
+        # (As it is: its `head` finds what is pending.)
         transaction = None if writer is None or writer.inside is None else writer.current
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
@@ -255,7 +256,7 @@ class Engine:
             try:
                 reader = readers.idle.pop()
             except IndexError:
-                reader = readers.open(self._new_reader)
+                reader = readers.open(partial(connect_reader, self))
             try:
                 row = reader.execute(GET_LIVE, (key, table_id)).fetchone()
                 if row is not None:
@@ -288,18 +289,34 @@ class Engine:
                 raise self.translated(error, "read") from error
             return
         reader = self._take_reader()
-        connection = reader.connection
-        self.readers.reading[reader] = time.monotonic()
         try:
-            connection.execute("BEGIN")
-            yield Snapshot(connection, self._catalogue_of(reader))
+            yield self._begin(reader)
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
-            del self.readers.reading[reader]
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            self._end(reader)
             self._give_back(reader)
+
+    @contextmanager
+    def snapshot_by(self, reader: Reader) -> Iterator[Snapshot]:
+        """The same with a reader that the caller has for itself: what is committed, whatever this thread is inside of."""
+        try:
+            yield self._begin(reader)
+        except SQLiteError as error:
+            raise self.translated(error, "read") from error
+        finally:
+            self._end(reader)
+
+    def _begin(self, reader: Reader) -> Snapshot:
+        """Begin a read, which `_end` ends, whatever has become of it."""
+        self.readers.reading[reader] = time.monotonic()
+        reader.execute("BEGIN")
+        return Snapshot(reader.connection, self._catalogue_of(reader))
+
+    def _end(self, reader: Reader) -> None:
+        self.readers.reading.pop(reader, None)
+        if reader.connection.in_transaction:
+            reader.execute("ROLLBACK")
 
     @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:
@@ -342,28 +359,7 @@ class Engine:
         try:
             return self.readers.idle.pop()
         except IndexError:
-            return self.readers.open(self._new_reader)
-
-    def _new_reader(self) -> Reader:
-        connection = self.connect("ro" if self.read_only else "rw")
-        try:
-            # The last that was given back is lent again: who reads alone always has the first, which holds more pages.
-            sqlite.configure(connection, reader=True, cache_kib=0 if len(self.readers) else sqlite.CACHE_KIB)
-            if self.read_only:
-                schema.show_as_today(connection, schema.identify(connection, self.path))
-            # Closed in between: in memory, this connection would be the first one to a new and empty database.
-            self.check_usable()
-            trouble = "" if self.guard is None else self.guard.look()[1]
-            if trouble:
-                # It would read another file.
-                raise self.moved(trouble)
-        except SQLiteError as error:
-            connection.close()
-            raise self.translated(error, "read") from error
-        except BaseException:
-            connection.close()
-            raise
-        return Reader(connection, self.catalogue)
+            return self.readers.open(partial(connect_reader, self))
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers
@@ -402,7 +398,15 @@ class Engine:
     # Writing
 
     def current_transaction(self) -> WriteTransaction | None:
-        """The transaction that this thread is inside of, or None."""
+        """The transaction that this thread is inside of, or None. Nothing is pending in it."""
+        transaction = self.transaction_as_it_is()
+        if transaction is not None and transaction.pending is not None:
+            assert self._writer is not None
+            settle(transaction, self._writer)
+        return transaction
+
+    def transaction_as_it_is(self) -> WriteTransaction | None:
+        """The same for who knows what `pending` is."""
         writer = self._writer
         return None if writer is None or writer.inside is None else writer.current
 
@@ -491,6 +495,6 @@ class Engine:
     def begin_listening(self, seq: int) -> None:
         self.publisher.begin_listening(seq)
 
-    def catch_up(self) -> bool:
-        """Tell the listener what other processes have committed. Whether there was anything."""
-        return self.unusable is None and self.publisher.catch_up()
+    def catch_up(self, lender: Lender | None = None) -> bool:
+        """Tell the listener what other processes have committed. Whether there was anything. `lender`: reads it."""
+        return self.unusable is None and self.publisher.catch_up(lender)

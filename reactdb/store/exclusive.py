@@ -23,6 +23,7 @@ from reactdb.store import guards, sqlite
 from reactdb.store.damage import damaged_document
 from reactdb.store.engine import Engine
 from reactdb.store.opening import Witness, look, not_opened
+from reactdb.store.publisher import Lender
 from reactdb.store.readers import GET_LIVE
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot
@@ -139,7 +140,7 @@ class ExclusiveEngine(Engine):
                 self._lender.end_turn(ticket)
 
     def _get(self, name: str, key: bytes) -> bytes | None:
-        if self.current_transaction() is not None:
+        if self.transaction_as_it_is() is not None:
             return super().get(name, key)
         # Nobody else can change it.
         table = self.catalogue.live.get(name)
@@ -227,6 +228,6 @@ class ExclusiveEngine(Engine):
             raise DatabaseClosed(self.path)
         return self._lender.connection
 
-    def catch_up(self) -> bool:
+    def catch_up(self, lender: Lender | None = None) -> bool:
         """There is nobody else to tell of."""
         return False

@@ -27,7 +27,8 @@ from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.frozen import FrozenDict
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
-from reactdb.store.lean_pages import Rows, lean_rows, prevs_of, table_at, taken_apart
+from reactdb.store.lean_pages import Rows, lean_rows, prevs_of, table_at
+from reactdb.store.logged_changes import DecodedChange, LeanChange, LoggedChange
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.sqlite import Connection
@@ -82,14 +83,21 @@ def read_columns(
     limit: int,
     *,
     has_old: bool = True,
+    oldest: int | None = None,
 ) -> Columns:
     """Log entries with since < seq <= top, oldest first, at most `limit`, by their columns; none for none.
+
+    Args:
+        oldest: The position that the log can be read from, if that was asked already.
 
     Raises:
         HistoryLost: Some of them were compacted away.
         CorruptDatabase: Some are missing: another program has been at the file.
     """
-    check_kept(connection, since)
+    if oldest is None:
+        check_kept(connection, since)
+    elif since < oldest:
+        raise HistoryLost(since, oldest + 1)
     wanted = (ENTRY + OLD, JOIN_OLD) if has_old else (ENTRY, "")
     if table is None:
         rows = connection.execute(CHANGES.format(*wanted), (since, top, limit)).fetchall()
@@ -177,102 +185,6 @@ def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, ol
         raise corrupt(trouble, table, key, seq)
 
 
-class LoggedChange(Change):
-    """A change whose document before is looked up when somebody asks for it."""
-
-    __slots__ = ("_page",)
-
-    def __init__(
-        self,
-        page: LogPage,
-        seq: int,
-        table: str,
-        table_id: int,
-        key_bytes: bytes,
-        kind_code: int,
-        prev: int | None,
-        new_bytes: bytes | None,
-        commit: int,
-        time: int,
-        origin: str | None,
-        meta: bytes | None,
-    ) -> None:
-        # As the class above does, but for `old_bytes`, which is not set.
-        self._page = page
-        self.seq = seq
-        self.table = table
-        self.table_id = table_id
-        self.key_bytes = key_bytes
-        self.kind_code = kind_code
-        self.prev = prev
-        self.new_bytes = new_bytes
-        self.commit = commit
-        self.time = time
-        self.origin = origin
-        self.meta = meta
-        self.places = None
-        self._old = None
-        self._new = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "old_bytes":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.old_bytes = old = self._page.old_of(self)
-        return old
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        document = (self.kind_code, self.prev, self.old_bytes, self.new_bytes)
-        place = (self.seq, self.table, self.table_id, self.key_bytes)
-        return Change, (*place, *document, self.commit, self.time, self.origin, self.meta)
-
-
-class LeanChange(LoggedChange):
-    """A change of a lean page: only its seq is there before somebody looks at the rest."""
-
-    __slots__ = ("_row",)
-
-    def __init__(self, page: LogPage, seq: int, row: tuple[Any, ...]) -> None:
-        self._page = page
-        self.seq = seq
-        self._row = row
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_old", "_new"):
-            setattr(self, name, None)
-            return None
-        if name == "old_bytes" or name not in Change.__slots__:
-            return super().__getattr__(name)
-        page, row = self._page, self._row
-        page.is_looked_at = True
-        self.key_bytes, self.new_bytes = row[:2]
-        self.time, self.kind_code, self.prev, step = taken_apart(row)
-        self.commit = self.seq - step
-        self.table_id, self.table = page.table
-        self.origin = self.meta = self.places = None
-        return getattr(self, name)
-
-    @property
-    def old_val(self) -> FrozenDict | None:
-        """As `Change.old_val`."""
-        self._page.is_old_read = True
-        return super().old_val
-
-    @property
-    def new_val(self) -> FrozenDict | None:
-        """As `Change.new_val`."""
-        self._page.is_new_read = True
-        return super().new_val
-
-
-class DecodedChange(LeanChange):
-    """One whose documents have been decoded before somebody asks, with those of its page."""
-
-    __slots__ = ()
-
-    old_val = Change.old_val
-    new_val = Change.new_val
-
-
 class LogPage:
     """One page of the log, and the documents that its changes superseded.
 
@@ -357,8 +269,8 @@ class LogPage:
                 change.seq = seq
                 change._row = row
                 change.old_bytes = old_bytes
-                change._old = old_val
-                change._new = new_val
+                change.old = old_val
+                change.new = new_val
                 yield change
 
     def _read_lean(self, connection: Connection, catalogue: Catalogue, until: int) -> Rows | None:

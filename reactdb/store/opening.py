@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reactdb.errors import DatabaseBusy, ReactDBError
-from reactdb.store import files, forking, guards, schema, sqlite
+from reactdb.errors import DatabaseBusy, ReactDBError, StorageError
+from reactdb.store import files, forking, guards, reflush, schema, sqlite
 from reactdb.store.moved import Identity, identity_of
 from reactdb.store.sqlite import Connection, file_bytes
 from reactdb.store.stray import check_log_belongs
@@ -31,6 +31,12 @@ def prepare(
     files.check_path(path, read_only=read_only)
     if not allow_network:
         guards.refuse_network(path)
+    try:
+        reflush.close_left(path)
+    except StorageError:
+        # Whoever only reads relies on no flush.
+        if not read_only:
+            raise
     guards.refuse_unfit(path)
     forking.check_path(path)
     if read_only:

@@ -14,11 +14,13 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.log_pages import KnownPages
-from reactdb.store.sqlite import Connection
+from reactdb.store.sqlite import Connection, SQLiteError
 
 if TYPE_CHECKING:
+    from reactdb.store.engine import Engine
     from reactdb.store.walk import Walk
 
 # No row: the table was dropped. Nothing in the row: no such key. A head without its entry has a seal that fits nothing.
@@ -145,3 +147,26 @@ class Readers:
         self.idle, self._open, self._resting = deque(), set(), []
         self._gate, self._shut = Lock(), Shut()
         return inherited
+
+
+def connect_reader(engine: Engine) -> Reader:
+    """A new one, of nobody's: the caller closes its connection."""
+    connection = engine.connect("ro" if engine.read_only else "rw")
+    try:
+        # The last that was given back is lent again: who reads alone always has the first, which holds more pages.
+        sqlite.configure(connection, reader=True, cache_kib=0 if len(engine.readers) else sqlite.CACHE_KIB)
+        if engine.read_only:
+            schema.show_as_today(connection, schema.identify(connection, engine.path))
+        # Closed in between: in memory, this connection would be the first one to a new and empty database.
+        engine.check_usable()
+        trouble = "" if engine.guard is None else engine.guard.look()[1]
+        if trouble:
+            # It would read another file.
+            raise engine.moved(trouble)
+    except SQLiteError as error:
+        connection.close()
+        raise engine.translated(error, "read") from error
+    except BaseException:
+        connection.close()
+        raise
+    return Reader(connection, engine.catalogue)

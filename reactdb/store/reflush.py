@@ -7,6 +7,10 @@ Commits after them, flushed in good faith, would stand behind a hole in the log;
 no log on the disk to repair it from.
 
 So after an error nothing relies on the log until all of it has been written once more, byte for byte, and flushed.
+
+A writer that is closed in doubt leaves its connection open, because the last to close copies the log. It is closed by whoever
+opens the file next in this process, when the log can be written again: until then a connection that was exclusive keeps all
+others out, and one that begins anew would rely on a log that it knows nothing of.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import logging
 import os
 
 from reactdb.errors import ReactDBError, StorageError
-from reactdb.store import sqlite
+from reactdb.store import guards, sqlite
 from reactdb.store.moved import FileGuard
 from reactdb.store.sqlite import Connection, SQLiteError
 
@@ -92,8 +96,43 @@ class Flushes:
         except (ReactDBError, SQLiteError) as error:
             logger.warning("%s: its write-ahead log is left as it is: %s", self._path, error)
             sqlite.leave_open(connection)
+            _left.append((os.getpid(), self, connection))
         else:
             connection.close()
+
+    def close_again(self, connection: Connection) -> None:
+        """A connection that `close` has left open. Raises: StorageError: The log cannot be made sure of now either."""
+        assert self._guard is not None
+        if self._guard.look()[1]:
+            # What is at the path now is another file, and it stays open for good.
+            if self._guard.has_lost_its_log:
+                guards.note_lost_log(self._path)
+            return
+        try:
+            self.settle(connection, "open")
+        except SQLiteError as error:
+            raise sqlite.translate(error, "open", self._path) from error
+        connection.close()
+
+    def is_of(self, path: str) -> bool:
+        return self._path == path
+
+
+# Connections that were left open: of which process, and what is to be made sure of before they are closed.
+_left: list[tuple[int, Flushes, Connection]] = []
+
+
+def close_left(path: str) -> None:
+    """Close what earlier writers of this process had to leave open of a file. Nearly always there is none.
+
+    Raises:
+        StorageError: Its log cannot be made sure of now either.
+    """
+    for one in _left.copy():
+        process, flushes, connection = one
+        if flushes.is_of(path) and process == os.getpid():
+            flushes.close_again(connection)
+            _left.remove(one)
 
 
 def write_again(file: int) -> None:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.pending import settle
 from reactdb.store.sqlite import SQLiteError
 from reactdb.store.transaction import WriteTransaction, take_back_document
 
@@ -51,6 +52,8 @@ class Part:
 
     def __enter__(self) -> None:
         transaction = self._transaction
+        if transaction.pending is not None:
+            settle(transaction, self._keeper)
         self._outer = transaction.part
         if self._outer is not None:
             # What is done by this one could not be taken back by hand with that one.
@@ -140,6 +143,7 @@ class Part:
                 return True
         transaction.memory.forget()
         transaction.count, transaction.catalogue, transaction.is_catalogue_changed = self._kept
+        transaction.documents = None
         if transaction.changes is not None:
             del transaction.changes[transaction.count :]
         if self._first is not None:

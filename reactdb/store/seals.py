@@ -28,7 +28,7 @@ from zlib import adler32, crc32
 
 from msgpack import packb
 
-from reactdb.change import INSERT
+from reactdb.change import INSERT, UPDATE
 
 # The weights of the columns; `time` has 1. Of origin and meta, the Adler-32 is weighed.
 SEQ, STEP, KIND, PREV, ORIGIN, META = 31, 37, 41, 43, 47, 53
@@ -77,6 +77,26 @@ def seals_of_inserts(
     return map(add, low, (sum_ % MODULUS * ONE_HIGH for sum_ in range(rest, end, SEQ + STEP)))
 
 
+def seals_of_updates(
+    first: int,
+    step: int,
+    time: int,
+    table_ids: Sequence[int],
+    prevs: Sequence[int],
+    keys: Sequence[bytes],
+    bodies: Sequence[bytes],
+    origin: str | None,
+) -> list[int]:
+    """The seals of updates that follow each other in one commit, the first with the given seq and step."""
+    low = map(adler32, bodies, map(adler32, keys, table_ids))
+    rest = first * SEQ + step * STEP + UPDATE * KIND + time + _labels(origin, None)
+    rests = range(rest, rest + (SEQ + STEP) * len(keys), SEQ + STEP)
+    return [
+        one + (rest + prev * PREV) % MODULUS * ONE_HIGH
+        for one, rest, prev in zip(low, rests, prevs, strict=True)
+    ]
+
+
 def is_whole(table_id: int, key: bytes, body: Any, seal: Any) -> bool:
     """Whether a document is what was stored under this key. Of damaged rows the types can be anything."""
     try:
@@ -116,8 +136,10 @@ def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
         if None in bodies:
             bodies = [b"" if body is None else body for body in bodies]
         low = sum(map(adler32, bodies, seeds))
+        # The sum of a range without walking it.
+        seq_sum = (seqs.start + seqs.stop - 1) * len(seqs) // 2 if type(seqs) is range else sum(seqs)
         rest = (
-            sum(seqs) * SEQ
+            seq_sum * SEQ
             + sum(steps) * STEP
             + sum(kinds) * KIND
             + sum(filter(None, prevs)) * PREV

@@ -165,9 +165,6 @@ def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> No
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
-    else:
-        # The write-ahead log gives its room back when it begins anew.
-        execute("PRAGMA journal_size_limit=0")
 
 
 def is_busy(error: Exception) -> bool:

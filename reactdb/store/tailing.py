@@ -17,12 +17,15 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from reactdb.errors import ReactDBError
+from reactdb.errors import DatabaseClosed, ReactDBError
 from reactdb.store import forking, guards, sqlite
 from reactdb.store.doorbell import Doorbell, doorbell
 from reactdb.store.engine import Engine
-from reactdb.store.sqlite import Connection
+from reactdb.store.readers import Reader, connect_reader
+from reactdb.store.snapshot import Snapshot
 
 QUICK_S = 0.001
 SLOW_S = 0.020
@@ -49,12 +52,12 @@ class Watched:
     """
 
     __slots__ = (
-        "_connection",
         "_descriptor",
         "_guard",
         "_lock",
         "_looked",
         "_own_seq",
+        "_reader",
         "engine",
         "failures",
         "has_others",
@@ -64,10 +67,10 @@ class Watched:
         "version",
     )
 
-    def __init__(self, engine: Engine, connection: Connection) -> None:
+    def __init__(self, engine: Engine, reader: Reader) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
-        self._connection: Connection | None = connection
+        self._reader: Reader | None = reader
         self._lock = threading.Lock()
         self._guard = engine.guard
         self._looked = float("-inf")
@@ -88,13 +91,25 @@ class Watched:
     def has_news(self) -> bool:
         """Whether anybody has written since it was last asked."""
         with self._lock:
-            if self._connection is None:
+            if self._reader is None:
                 return False
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            (version,) = self._reader.execute("PRAGMA data_version").fetchone()
         if version == self.version:
             return False
         self.version = version
         return True
+
+    @contextmanager
+    def snapshot(self, engine: Engine) -> Iterator[Snapshot]:
+        """What is committed now; `has_news` is measured by it afterwards."""
+        with self._lock:
+            reader = self._reader
+            if reader is None:
+                raise DatabaseClosed(self.path)
+            with engine.snapshot_by(reader) as snapshot:
+                assert reader.version is not None
+                self.version = reader.version
+                yield snapshot
 
     def is_writing(self, engine: Engine) -> bool:
         """Whether this process writes to the file, or has since it was last asked."""
@@ -132,9 +147,9 @@ class Watched:
 
     def close(self) -> None:
         with self._lock:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+            reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.connection.close()
 
     def pause(self, timeout_s: float) -> bool:
         """Keep the connection from being used, for a fork."""
@@ -145,9 +160,9 @@ class Watched:
 
     def close_inherited(self) -> None:
         """In the child, where it was paused."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            forking.close_idle(connection)
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            forking.close_idle(reader.connection)
 
 
 class Tailer:
@@ -167,17 +182,14 @@ class Tailer:
         """Begin to follow the file of `engine`. Nothing to do where nobody else can write."""
         if engine.is_alone:
             return
-        connection = sqlite.connect(
-            engine.path, mode="ro" if engine.read_only else "rw", busy_timeout_s=engine.busy_timeout_s
-        )
-        sqlite.configure(connection, reader=True)
+        reader = connect_reader(engine)
         with self._lock:
             known = self._watched.get(id(engine))
             if known is not None and known.engine() is engine:
-                connection.close()
+                reader.connection.close()
                 return
             # One that is known by this number and is not it was forgotten: the number has been given out again.
-            self._watched[id(engine)] = Watched(engine, connection)
+            self._watched[id(engine)] = Watched(engine, reader)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
                 self._thread.start()
@@ -217,8 +229,8 @@ class Tailer:
                             del self._watched[name]
                     watched.close()
                     continue
-                found |= self._poll(watched, engine)
                 is_own |= watched.is_writing(engine)
+                found |= self._poll(watched, engine, is_sure=rang and not is_own and len(files) == 1)
                 del engine
             self._listen([watched for _, watched in files])
             if found:
@@ -277,14 +289,15 @@ class Tailer:
         if bell is not None:
             bell.close()
 
-    def _poll(self, watched: Watched, engine: Engine) -> bool:
+    def _poll(self, watched: Watched, engine: Engine, is_sure: bool) -> bool:
+        """Whether there was anything. `is_sure`: it has rung; to ask first whether there is takes longer than to look."""
         try:
             trouble = watched.trouble()
             if trouble and engine.is_usable:
                 # Nothing will ever come from there; to wait for it would be to wait for ever.
                 engine.publisher.end_feeds(engine.moved(trouble))
                 return False
-            found = watched.has_news() and engine.catch_up()
+            found = (is_sure or watched.has_news()) and engine.catch_up(watched)
             watched.failures = 0
             # Not the version says so, which changes with this process's commits, too.
             watched.has_others |= found

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import codec
-from reactdb.change import DELETE, INSERT, Change
+from reactdb.change import DELETE, INSERT, Change, InHand
+from reactdb.store.bulk import append_many, heads_of_inserts
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.damage import damaged_document
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
@@ -21,20 +22,15 @@ from reactdb.store.seals import is_whole, seal_of, seals_of_inserts
 from reactdb.store.snapshot import GET, Snapshot, head_seq
 from reactdb.store.sqlite import Connection, IntegrityError
 
+if TYPE_CHECKING:
+    from reactdb.store.pending import Pending
+
 APPEND = (
     "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # Without the columns that are empty as a rule, because every value that is bound costs.
 APPEND_PLAIN = "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# Of a bulk insert.
-APPEND_MANY = (
-    "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-APPEND_MANY_WITH_ORIGIN = (
-    "INSERT INTO log (seq, table_id, kind, step, time, key, body, seal, origin)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
@@ -49,10 +45,6 @@ ADD_MARK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
 ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 ADD_ENTRY_AGAIN = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
-# In key order: a head appended at the end of its tree costs half of one put in the middle.
-ADD_HEADS = (
-    "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY key"
-)
 
 
 class Part(Protocol):
@@ -94,9 +86,11 @@ class WriteTransaction:
         first: Seq of its first change.
         changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
         depth: Parts that are open, one inside the other.
+        pending: Updates that SQLite has not been given yet: the last ones. See `pending`.
         part: The innermost of them, which hears of each document before it is written; None outside of them.
         ruin: Why SQLite has taken all of it back already; None while it has not.
         is_committing: COMMIT was begun.
+        documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
     __slots__ = (
@@ -105,6 +99,7 @@ class WriteTransaction:
         "connection",
         "count",
         "depth",
+        "documents",
         "execute",
         "first",
         "is_catalogue_changed",
@@ -112,6 +107,7 @@ class WriteTransaction:
         "memory",
         "origin",
         "part",
+        "pending",
         "ruin",
         "time",
     )
@@ -139,8 +135,10 @@ class WriteTransaction:
         self.is_catalogue_changed = False
         self.depth = 0
         self.part: Part | None = None
+        self.pending: Pending | None = None
         self.ruin: BaseException | None = None
         self.is_committing = False
+        self.documents: InHand | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -159,6 +157,10 @@ class WriteTransaction:
         Raises:
             CorruptDatabase: It is not what was written.
         """
+        if self.pending is not None:
+            found = self.pending.latest.get((table.id, key))
+            if found is not None:
+                return found
         row = self.execute(GET, (table.id, key)).fetchone()
         if row is None:
             return None
@@ -225,24 +227,12 @@ class WriteTransaction:
             return
         self.secure()
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
-        steps = range(start, start + len(keys))
         first = self.first + start
-        columns = [
-            range(first, first + len(keys)),
-            repeat(table_id),
-            repeat(INSERT),
-            steps,
-            repeat(time),
-            keys,
-            bodies,
-            seals_of_inserts(first, table_id, start, time, keys, bodies, origin),
-        ]
-        if origin is None:
-            self.connection.executemany(APPEND_MANY, zip(*columns, strict=False))
-        else:
-            self.connection.executemany(APPEND_MANY_WITH_ORIGIN, zip(*columns, repeat(origin), strict=False))
+        seals = seals_of_inserts(first, table_id, start, time, keys, bodies, origin)
+        columns = (repeat(table_id), keys, bodies, seals)
+        append_many(self.connection, INSERT, len(keys), first, start, time, origin, columns)
         try:
-            self.execute(ADD_HEADS, (first,))
+            self.execute(heads_of_inserts(keys), (first,))
         except IntegrityError:
             raise KeyTaken from None
         self.count += len(keys)
@@ -291,7 +281,8 @@ class WriteTransaction:
         meta: bytes | None,
     ) -> int:
         step = self.count
-        seq = self.first + step
+        # The same object where it can be: it is kept, as seq and commit, with each change that waits.
+        seq = self.first + step if step else self.first
         table_id, time, origin = table.id, self.time, self.origin
         seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
         if origin is None and meta is None:

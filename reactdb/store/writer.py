@@ -26,6 +26,7 @@ from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
 from reactdb.store.epochs import start_epoch
+from reactdb.store.pending import settle
 from reactdb.store.reflush import Flushes
 from reactdb.store.relearn import relearn
 from reactdb.store.savepoints import Part
@@ -197,7 +198,7 @@ class Writer:
                 raise
             finally:
                 self._end_turn(ticket)
-        self._engine.publisher.drain()
+        self._engine.publisher.drain(is_outside=True)
         return result
 
     @contextmanager
@@ -219,13 +220,11 @@ class Writer:
                 self._turns.take(ticket, busy_timeout_s)
                 try:
                     left_s = busy_timeout_s - ticket.waited_s
-                    is_hard = durability == "hard"
-                    transaction = self._begin(left_s, is_hard, origin, False, ticket.operation)
+                    transaction = self._begin(left_s, durability == "hard", origin, False, ticket.operation)
                     self.inside = (get_ident(), transaction, ticket.held)
                     yield transaction
                     self.inside = None
-                    if transaction.ruin is not None:
-                        raise transaction.ruin
+                    settle(transaction, self, ticket.operation)
                     self._commit([transaction], ticket.operation)
                 except BaseException:
                     self.inside = None
@@ -236,7 +235,7 @@ class Writer:
                 raise
             finally:
                 self._end_turn(ticket)
-        self._engine.publisher.drain()
+        self._engine.publisher.drain(is_outside=True)
 
     def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
         """Do something with the connection that is not a write of a user's."""

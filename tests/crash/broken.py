@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from reactdb import point_selection
 from reactdb.change import DELETE
 from reactdb.feeds.feed import Feed
 from reactdb.store import retention, snapshot, transaction
@@ -60,6 +61,8 @@ def transaction_in_two_halves() -> None:
         return result
 
     Writer.write = write_and_commit  # type: ignore[method-assign]
+    # By this way an update would wait for the others.
+    point_selection.update_inside = lambda *given: None
 
 
 def head_moved_later() -> None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import reactdb
 from reactdb import row
 from reactdb.database import Database
+from reactdb.errors import DatabaseBusy
 from reactdb.store import checkpoints, schema
+from reactdb.store.engine import Engine
+from reactdb.store.exclusive import ExclusiveEngine
 
 State = dict[str, Any]
 
@@ -70,6 +73,7 @@ class Operation:
         has_log: The file was left behind by a process that died.
         kept: The file is this one, of an older format, compressed, perhaps with its write-ahead log beside it.
         closes: The database is closed afterwards.
+        is_exclusive: The database was opened with exclusive=True.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Operation:
     has_log: bool = False
     kept: Path | None = None
     closes: bool = False
+    is_exclusive: bool = False
 
 
 def transaction(db: Database, path: Path) -> None:
@@ -91,6 +96,16 @@ def transaction(db: Database, path: Path) -> None:
         db.table("empty").insert({"id": "x", "text": "y" * 9_000})
 
 
+def updates(db: Database, path: Path) -> None:
+    """Some that are written when something else is read, and some that are when the transaction ends."""
+    with db.transaction():
+        for n in range(12):
+            db.table("more").get(n).update({"n": row["n"] + 100})
+        assert db.table("more").count().run() == 20
+        for n in range(6, 18):
+            db.table("more").get(n).update({"n": n, "turn": 7})
+
+
 def create(db: Database, path: Path) -> None:
     with reactdb.connect(path, busy_timeout=0.02) as made:
         made.table_create("games").insert(document(1))
@@ -99,6 +114,27 @@ def create(db: Database, path: Path) -> None:
 def open_and_read(db: Database, path: Path) -> None:
     with reactdb.connect(path, busy_timeout=0.02) as opened:
         opened.table("games").get(1).run()
+
+
+def create_exclusive(db: Database, path: Path) -> None:
+    with reactdb.connect(path, busy_timeout=0.02, exclusive=True) as made:
+        made.table_create("games").insert(document(1))
+
+
+def open_exclusive_and_read(db: Database, path: Path) -> None:
+    with reactdb.connect(path, busy_timeout=0.02, exclusive=True) as opened:
+        opened.table("games").get(1).run()
+
+
+def open_refused(path: Path, *kinds: type[Engine]) -> None:
+    """Others want the file too: by engines that know nothing of the one that has it, as those of another process."""
+    for kind in kinds:
+        try:
+            opened = kind(str(path), read_only=False, busy_timeout_s=0.0)
+        except DatabaseBusy:
+            continue
+        opened.close()
+        raise AssertionError(f"{kind.__name__} opened a file that one of the two has to have alone")
 
 
 def open_and_read_all(db: Database, path: Path) -> None:
@@ -155,6 +191,7 @@ OPERATIONS = [
     Operation("replace", ("replace",), lambda db, path: db.table("games").get(1).replace({"id": 1})),
     Operation("delete", ("delete",), lambda db, path: db.table("games").filter(row["n"] < 3).delete()),
     Operation("transaction", ("transaction", "insert", "update", "delete"), transaction),
+    Operation("updates in a transaction", ("transaction", "update", "read"), updates),
     Operation("table create", ("table_create",), lambda db, path: db.table_create("new")),
     Operation("table drop", ("table_drop",), lambda db, path: db.table_drop("more")),
     Operation("index build", ("index_create",), lambda db, path: db.table("more").index_create("text")),
@@ -173,4 +210,53 @@ OPERATIONS = [
         for file in kept_files()
     ),
     Operation("close", ("close",), lambda db, path: db.close(), before=insert_some, closes=True),
+]
+
+# What is done otherwise, or with other calls, where one process alone has the file.
+SAME_WITH_EXCLUSIVE = (
+    "read",
+    "insert",
+    "soft insert",
+    "bulk insert",
+    "transaction",
+    "index build",
+    "compaction",
+    "vacuum",
+    "checkpoint",
+    "close",
+)
+OPERATIONS += [
+    Operation(
+        "create, exclusive",
+        ("cannot open", "open", "table_create", "insert"),
+        create_exclusive,
+        opens=True,
+        is_new=True,
+    ),
+    Operation("open, exclusive", ("cannot open", "open", "read"), open_exclusive_and_read, opens=True),
+    Operation(
+        "open after a crash, exclusive",
+        ("cannot open", "open", "read"),
+        open_exclusive_and_read,
+        opens=True,
+        has_log=True,
+    ),
+    Operation(
+        "exclusive that others refuse",
+        ("cannot open", "open"),
+        lambda db, path: open_refused(path, ExclusiveEngine),
+        before=insert_some,
+    ),
+    Operation(
+        "others that exclusive refuses",
+        ("cannot open", "open"),
+        lambda db, path: open_refused(path, Engine, ExclusiveEngine),
+        before=insert_some,
+        is_exclusive=True,
+    ),
+    *(
+        replace(one, name=f"{one.name}, exclusive", is_exclusive=True)
+        for one in OPERATIONS
+        if one.name in SAME_WITH_EXCLUSIVE
+    ),
 ]

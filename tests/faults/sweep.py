@@ -114,7 +114,7 @@ class Sweep:
             before = {"seq": 0} if self.operation.is_new else self._state_of_file(path)
             self.operation.act(None, path)  # type: ignore[arg-type]
         else:
-            with reactdb.connect(path, busy_timeout=BUSY_TIMEOUT_S) as db:
+            with self._connect(path) as db:
                 self.operation.before(db)
                 before = state_of(db)
                 self.operation.act(db, path)
@@ -129,6 +129,9 @@ class Sweep:
             if (source := Path(f"{self._template}{suffix}")).exists():
                 shutil.copyfile(source, f"{path}{suffix}")
         return path
+
+    def _connect(self, path: Path) -> Database:
+        return reactdb.connect(path, busy_timeout=BUSY_TIMEOUT_S, exclusive=self.operation.is_exclusive)
 
     @staticmethod
     def _remove(path: Path) -> None:
@@ -206,7 +209,7 @@ class Sweep:
         operation = self.operation
         heard: list[dict[str, Any]] = []
         ends: list[Any] = []
-        db = reactdb.connect(path, busy_timeout=BUSY_TIMEOUT_S)
+        db = self._connect(path)
         try:
             operation.before(db)
             start = self.before["seq"]

@@ -142,6 +142,65 @@ MUTANTS = [
         "                    pass\n            if old",
         ("tests/test_parts.py",),
     ),
+    # ----- updates that wait inside a transaction
+    Mutant(
+        "updates that wait are forgotten when the transaction ends",
+        "store/writer.py",
+        "                    settle(transaction, self, ticket.operation)\n",
+        "",
+        ("tests/test_pending.py::test_no_more_than_so_many_wait",),
+    ),
+    Mutant(
+        "a read inside a transaction does not see the updates that wait",
+        "store/engine.py",
+        "            settle(transaction, self._writer)",
+        "            pass",
+        ("tests/test_pending.py::test_updates_wait_for_the_end_of_the_transaction",),
+    ),
+    Mutant(
+        "a part of a transaction is written before the updates that waited",
+        "store/savepoints.py",
+        "            settle(transaction, self._keeper)",
+        "            pass",
+        ("tests/test_pending.py::test_a_transaction_whose_updates_wait_is_as_one_whose_updates_do_not",),
+    ),
+    Mutant(
+        "the head of an update that waits is not moved",
+        "store/pending.py",
+        "    pending.latest[table.id, key] = seq, body\n",
+        "",
+        ("tests/test_pending.py::test_updates_wait_for_the_end_of_the_transaction",),
+    ),
+    Mutant(
+        "an update that Ctrl-C struck stays among those that wait",
+        "store/pending.py",
+        "            del self.rows[kept:]\n",
+        "",
+        (
+            "tests/test_pending.py::test_an_update_that_ctrl_c_strikes_in_any_line_is_there_whole_or_not_at_all",
+        ),
+    ),
+    Mutant(
+        "updates that were half written are written again beside themselves",
+        "store/pending.py",
+        "        if self.is_torn:",
+        "        if False:",
+        ("tests/test_pending.py::test_what_ctrl_c_tears_is_written_again",),
+    ),
+    Mutant(
+        "a transaction goes on when updates that waited could not be written",
+        "store/pending.py",
+        "            transaction.ruin = translated\n",
+        "            transaction.pending = None\n",
+        ("tests/test_pending.py::test_an_error_of_the_file_fails_the_whole_transaction",),
+    ),
+    Mutant(
+        "the last of many entries are left out",
+        "store/bulk.py",
+        "    if even < count:",
+        "    if False:",
+        ("tests/test_bulk.py::test_many_are_stored_as_one_by_one",),
+    ),
     Mutant(
         "after a rollback the writer believes what it remembered",
         "store/writer.py",
@@ -349,7 +408,7 @@ MUTANTS = [
     ),
     Mutant(
         "a feed that joins misses what is committed meanwhile",
-        "feeds/hub.py",
+        "feeds/routing.py",
         "                if node.seq >= seq:",
         "                if node.seq + 1 >= seq:",
         (
@@ -359,10 +418,24 @@ MUTANTS = [
     ),
     Mutant(
         "a feed is told once more what its snapshot had",
-        "feeds/hub.py",
+        "feeds/routing.py",
         "                if node.seq >= seq:",
         "                if False:",
         ("tests/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
+    ),
+    Mutant(
+        "a list that the caller holds is told",
+        "change.py",
+        "            and _is_flat(map(type, new.values()))",
+        "            and True",
+        ("tests/test_feeds_short_way.py::test_what_is_told_at_once_is_what_was_stored",),
+    ),
+    Mutant(
+        "the documents of a change that was taken back are told",
+        "change.py",
+        "            body is self.new_bytes",
+        "            True",
+        ("tests/test_feeds_short_way.py::test_what_a_transaction_writes_is_told_as_it_is_stored",),
     ),
     Mutant(
         "a queue forgets to count what it dropped",
@@ -374,8 +447,8 @@ MUTANTS = [
     Mutant(
         "a queue takes one more than it may",
         "feeds/queue.py",
-        "        while len(queue) > self._limit:",
-        "        while len(queue) > self._limit + 1:",
+        "        while len(queue) > self.limit:",
+        "        while len(queue) > self.limit + 1:",
         ("tests/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
     ),
     Mutant(
@@ -429,9 +502,9 @@ MUTANTS = [
     ),
     Mutant(
         "a subscriber that raises stops those after it",
-        "feeds/consumer.py",
-        "        except Exception as error:\n            return self._broken(error, is_observers=not member.path)",
-        "        except GeneratorExit as error:\n            return self._broken(error, is_observers=not member.path)",
+        "feeds/direct.py",
+        "            except Exception as error:\n                consumer.broken(error)",
+        "            except GeneratorExit as error:\n                consumer.broken(error)",
         (
             "tests/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
         ),
@@ -507,5 +580,57 @@ MUTANTS = [
         "        if not (is_right and self._is_known and",
         "        if not (is_right and",
         ("tests/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",),
+    ),
+    # ----- Spark
+    Mutant(
+        "of a column of strings, only strings are looked up, and not what is shown as one",
+        "spark/lookup.py",
+        "return [(FIRST, STRINGS), strings]",
+        "return [strings]",
+        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
+    ),
+    Mutant(
+        "a filter of Spark's does not find NaN and the infinities by an index",
+        "store/document_pages.py",
+        "for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):",
+        "for index_id, low in ((index.id, start),):",
+        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
+    ),
+    Mutant(
+        "documents as of a seq are looked up by the index of today",
+        "spark/lookup.py",
+        "{*found, *changed}",
+        "{*found}",
+        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
+    ),
+    Mutant(
+        "a filter takes rows from other queries of the same DataFrame, because it is pushed down unasked",
+        "spark/options.py",
+        '_flag(values, "pushdown", False)',
+        '_flag(values, "pushdown", True)',
+        ("tests/spark/test_spark_pieces.py::test_a_reader_takes_no_filter_unless_it_is_asked_to",),
+    ),
+    Mutant(
+        "a file that NOT rules out is read alone",
+        "spark/pushdown.py",
+        "return None if inner is None else lambda text: not inner(text)",
+        "return inner",
+        ("tests/spark/test_pushdown.py::test_a_filter_on_the_file_takes_whole_files_out_of_the_plan",),
+    ),
+    Mutant(
+        "of a name that is twice in a document of JSON, the last is stored without a word",
+        "spark/whole_documents.py",
+        "if len(found) != len(pairs):",
+        "if not found and pairs:",
+        ("tests/spark/test_whole_documents.py::test_what_is_no_document_is_refused_in_one_sentence",),
+    ),
+    Mutant(
+        "a field that an inferred schema does not have vanishes without a word",
+        "spark/documents.py",
+        "forbid_unknown_fields=is_complete",
+        "forbid_unknown_fields=False",
+        (
+            "tests/spark/test_spark_columns.py::test_columns_straight_from_bytes_are_those_by_way_of_documents",
+        ),
     ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -26,7 +27,7 @@ from reactdb.spark.columns import Misfit, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, decode_many
 from reactdb.spark.inference import Inference
 from reactdb.spark.jsontext import json_of, text_of
-from reactdb.spark.keys import key_values
+from reactdb.spark.keys import key_values, texts
 from reactdb.spark.variant import variant_of
 
 WHEN = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
@@ -389,3 +390,63 @@ def test_documents_are_decoded_together_as_one_by_one():
     found = [{"id": number, "when": WHEN, "b": b"\xff"} for number in range(3)]
 
     assert found == decode_many([encode(document) for document in found])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Straight from bytes to columns
+
+
+NAMES = ["id", "n", "", "a b", "é", "f0", "class"]
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from([*NAMES, "other"]), st.integers(-5, 5) | st.none() | st.text(max_size=2)
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.booleans(),
+    st.lists(st.sampled_from(NAMES), min_size=1, unique=True),
+)
+def test_columns_straight_from_bytes_are_those_by_way_of_documents(documents, is_complete, names):
+    """Also where some do not fit: the same arrays, and the same reasons."""
+    pytest.importorskip("msgspec")
+    schema = t.StructType([t.StructField(name, t.LongType()) for name in names])
+    bodies = [encode(document) for document in documents]
+    found = []
+    for is_quick in (True, False):
+        column = DocumentColumn("", schema, "PERMISSIVE", is_complete=is_complete)
+        if not is_quick:
+            column._columns = None
+        rows = Rows(len(bodies))
+        arrays = column.arrays(bodies, rows, str)
+        whole = DocumentColumn("new", schema, "PERMISSIVE", is_complete=is_complete)
+        if not is_quick:
+            whole._columns = None
+        with_nulls = [None, *bodies]
+        found.append((arrays, rows.reasons, whole.array(with_nulls, Rows(len(with_nulls)), str)))
+
+    assert found[0] == found[1]
+
+
+def test_without_msgspec_columns_are_made_of_documents(monkeypatch):
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    column = DocumentColumn("", t.StructType([t.StructField("n", t.LongType())]), "FAILFAST")
+
+    (found,) = column.arrays([encode({"n": 1})], Rows(1), str)
+
+    assert column._columns is None
+    assert [1] == found.to_pylist()
+
+
+@given(st.lists(st.text(), min_size=1, max_size=5))
+def test_keys_that_are_strings_are_read_together(values):
+    found = texts([key_bytes(value) for value in values])
+
+    assert found is None if any("\0" in value for value in values) else values == found.to_pylist()
+
+
+def test_keys_of_several_types_are_not_read_as_strings():
+    assert texts([key_bytes("a"), key_bytes(1)]) is None

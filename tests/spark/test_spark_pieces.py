@@ -33,7 +33,7 @@ from reactdb.spark.inference import Inference
 from reactdb.spark.partitions import ChangeSlice, cut, packed, piece_bytes
 from reactdb.spark.pushdown import push
 from reactdb.spark.snapshot import DocumentPlan
-from reactdb.spark.source import BatchReader, ReactdbSource
+from reactdb.spark.source import ReactdbSource
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options
@@ -435,9 +435,22 @@ def test_a_text_that_another_key_could_be_shown_as_is_not_looked_up(tmp_path):
 
 def test_a_reader_says_to_spark_that_its_filters_are_the_base_class(path):
     """What Spark looks at before it refuses a reader where pushing down is off."""
-    reader = BatchReader(plans(path)[0])
+    options = {"path": path, "read": "changes", "pushdown": "true"}
+    reader = ReactdbSource(options).reader(t.StructType([t.StructField("seq", t.LongType())]))
 
     assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
+    assert [] == list(reader.pushFilters([ds.EqualTo(("seq",), 5)]))
+    assert 1 == sum(batch.num_rows for split in reader.partitions() for batch in reader.read(split))
+
+
+def test_a_reader_takes_no_filter_unless_it_is_asked_to(path):
+    reader = ReactdbSource({"path": path, "read": "changes"}).reader(
+        t.StructType([t.StructField("seq", t.LongType())])
+    )
+    filters = [ds.EqualTo(("seq",), 5)]
+
+    assert filters == list(reader.pushFilters(filters))
+    assert 112 == sum(batch.num_rows for split in reader.partitions() for batch in reader.read(split))
 
 
 # ---------------------------------------------------------------------------------------------------------------

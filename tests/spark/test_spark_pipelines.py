@@ -228,6 +228,14 @@ class TestStateAndHistory:
         assert 3 == history.rows
         assert [1] == pq.read_table(rates.path)["changes"].to_pylist()
 
+    def test_rates_are_by_names_in_a_list_or_in_one_text(self, spark, file, tmp_path):
+        with reactdb.connect(file) as db:
+            db.table_create("games").insert([{"id": 1}, {"id": 2}])
+        listed = pipelines.write_rates(spark, str(file), str(tmp_path / "listed"), by=["table", "op"])
+        told = pipelines.write_rates(spark, str(file), str(tmp_path / "told"), by="table, op")
+
+        assert pq.read_table(listed.path).equals(pq.read_table(told.path))
+
     def test_a_number_and_its_text_are_two_keys(self, spark, file, tmp_path):
         with reactdb.connect(file) as db:
             games = db.table_create("games")

@@ -235,7 +235,7 @@ def test_filters_give_the_same_rows_with_and_without_pushing_down(spark, path):
     found = None
     for text in FILTERS:
         part = (
-            read(spark, path, read="changes", document="json")
+            read(spark, path, read="changes", document="json", pushdown="true")
             .where(text)
             .selectExpr("seq", f'"{text}" as text')
         )
@@ -249,7 +249,11 @@ def test_filters_give_the_same_rows_with_and_without_pushing_down(spark, path):
 
 def test_a_filter_makes_the_read_smaller(spark, path):
     def partitions(text: str) -> int:
-        return read(spark, path, read="changes", partitionBytes="20k").where(text).rdd.getNumPartitions()
+        return (
+            read(spark, path, read="changes", partitionBytes="20k", pushdown="true")
+            .where(text)
+            .rdd.getNumPartitions()
+        )
 
     assert partitions("seq > 1000") < partitions("seq > 1")
 
@@ -271,9 +275,9 @@ DOCUMENT_FILTERS = {
 
 
 def test_filters_on_documents_find_the_same_by_keys_and_indexes_as_without(spark, path):
-    frame = read(spark, path, table="games")
     found = None
     for text in DOCUMENT_FILTERS:
+        frame = read(spark, path, table="games", pushdown="true")
         part = frame.where(text).selectExpr("id", f'"{text}" as text')
         found = part if found is None else found.unionAll(part)
     rows = found.collect()
@@ -286,7 +290,9 @@ def test_filters_on_documents_find_the_same_by_keys_and_indexes_as_without(spark
 def test_the_default_configuration_reads(spark, path, configured: Configured):
     """Spark refuses readers that define pushFilters where pushing down is off, which is the default."""
     with configured(spark__sql__python__filterPushdown__enabled="false"):
-        assert [5] == [r.id for r in read(spark, path, table="games").where("id = 5").collect()]
+        assert [5] == [
+            r.id for r in read(spark, path, table="games", pushdown="true").where("id = 5").collect()
+        ]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ from reactdb.errors import (  # noqa: E402
 from reactdb.spark import handles, staging  # noqa: E402
 from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
 from reactdb.spark.staging import Part, PartWriter, pages  # noqa: E402
-from reactdb.spark.write import BatchWriter, StreamWriter, local_path  # noqa: E402
+from reactdb.spark.write import BatchWriter, StreamWriter  # noqa: E402
+from reactdb.spark.write_options import local_path  # noqa: E402
 from reactdb.store.epochs import epochs  # noqa: E402
 
 NEW_YORK = pa.timestamp("us", tz="America/New_York")

@@ -66,7 +66,7 @@ def return_changes(call: Call) -> bool | str:
     if isinstance(value, str):
         if value != "always":
             error = QueryError(
-                f"Invalid return_changes value `{value}` (options are `true`, `false`, and `'always'`)."
+                f"Invalid return_changes value `{value}` (options are `true`, `false`, and `'always'`.)"
             )
             raise located(error, call.option_path("return_changes"))
         return value

@@ -1,0 +1,197 @@
+"""Documents in one piece: a column of JSON text, VARIANT or our own bytes as the dicts that are stored; what reading does, back.
+
+Each document has its primary key in it. What is no document is refused, with the column and the beginning of what was there:
+text that is not JSON (or has a name twice, of which only one could be kept, or a number beyond the doubles), a value that is no
+object, bytes that are not those of a document. Nulls inside stay, because here a field that is missing can be told from one that
+is null.
+
+Bytes are read and written again, so that nothing is stored that was not checked; those of a document that reactdb has written
+come out as they were.
+
+Rule of this file: a document, or an error that names the column. Nobody else's spelling is guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from math import isinf
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from pyspark.sql import types as spark_types
+
+from reactdb import codec
+from reactdb.errors import CorruptDatabase, InvalidDocument, InvalidOption, shown
+from reactdb.spark.row_documents import ROWS_AT_ONCE, variants
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMS: dict[str, type[spark_types.DataType]] = {
+    "json": spark_types.StringType,
+    "variant": spark_types.VariantType,
+    "binary": spark_types.BinaryType,
+}
+# The column of documents as reading calls it, and what stands beside it there: all of that is in the document, or in no row.
+USUAL = "document"
+BESIDE = ("key", "key_bytes", "_source")
+
+
+class WholeDocumentMaker:
+    """Makes documents of the batches of one schema, as `DocumentMaker` does. Made once a task.
+
+    Args:
+        form: One of FORMS.
+        delete_field: A boolean column beside, put into each document as a field for whoever takes it out again.
+        uuid_fields: Fields of the documents that are text and are stored as UUIDs.
+
+    Raises:
+        InvalidOption: There is not just one column of documents, or it has another type.
+    """
+
+    def __init__(
+        self,
+        schema: spark_types.StructType,
+        form: str,
+        *,
+        delete_field: str | None = None,
+        uuid_fields: tuple[str, ...] = (),
+    ) -> None:
+        self.column = column_of(schema, form, delete_field)
+        self._place = schema.names.index(self.column)
+        self._delete_field = delete_field
+        self._delete_place = None if delete_field is None else schema.names.index(delete_field)
+        self._uuid_fields = uuid_fields
+        self._form = form
+        if uuid_fields and form == "binary":
+            raise InvalidOption(
+                "uuidFields is for documents that cannot hold a UUID: leave it out with document=binary"
+            )
+
+    def documents(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
+        """The rows of a batch as documents, a list of at most `ROWS_AT_ONCE` at a time.
+
+        Raises:
+            InvalidDocument: One of them is none.
+        """
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            part = batch.slice(start, ROWS_AT_ONCE)
+            found = self._read(part.column(self._place))
+            if self._uuid_fields:
+                for document in found:
+                    self._with_uuids(document)
+            if self._delete_place is not None:
+                for document, is_deleted in zip(
+                    found, part.column(self._delete_place).to_pylist(), strict=True
+                ):
+                    if self._delete_field in document:
+                        raise InvalidDocument(
+                            f"column {self.column}: a document has a field {self._delete_field!r} of its own, which is also the "
+                            "name of the column that deletes: give that another one"
+                        )
+                    document[str(self._delete_field)] = is_deleted
+            yield found
+
+    def _read(self, column: pa.Array) -> list[dict[str, Any]]:
+        if column.null_count:
+            raise InvalidDocument(f"column {self.column}: a row has null where a document should be")
+        if self._form == "variant":
+            try:
+                values = variants(column)
+            except Exception as error:
+                # PySpark's reader of VARIANT has errors of many kinds.
+                raise InvalidDocument(f"column {self.column}: a VARIANT cannot be read: {error}") from error
+            return [self._checked(value, value) for value in values]
+        read: Callable[[Any], Any] = json_value if self._form == "json" else codec.decode
+        found = []
+        for given in column.to_pylist():
+            try:
+                value = read(given)
+            except (ValueError, RecursionError, CorruptDatabase) as error:
+                what = "JSON" if self._form == "json" else "the bytes of a document"
+                why = "nested too deep" if isinstance(error, RecursionError) else str(error)
+                raise InvalidDocument(
+                    f"column {self.column}: {shown(given, 80)} is not {what}: {why:.200}"
+                ) from None
+            found.append(self._checked(value, given))
+        return found
+
+    def _checked(self, value: Any, given: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise InvalidDocument(f"column {self.column}: a document is an object, not {shown(given, 80)}")
+        return value
+
+    def _with_uuids(self, document: dict[str, Any]) -> None:
+        for name in self._uuid_fields:
+            text = document.get(name)
+            if text is not None:
+                try:
+                    document[name] = UUID(text)
+                except (ValueError, AttributeError, TypeError):
+                    raise InvalidDocument(
+                        f"column {self.column}: field {name}: {shown(text)} is not a UUID"
+                    ) from None
+
+
+def column_of(schema: spark_types.StructType, form: str, delete_field: str | None) -> str:
+    """The name of the column of documents: `document`, or else the only one that there is.
+
+    Raises:
+        InvalidOption: There is none, there are others, or it is of another type.
+    """
+    names = [name for name in schema.names if name != delete_field]
+    kind = FORMS[form]
+    others = [name for name in names if name != USUAL]
+    if USUAL in names and set(others) <= set(BESIDE) and names.count(USUAL) == 1:
+        found = USUAL
+    elif len(names) == 1:
+        (found,) = names
+    else:
+        raise InvalidOption(
+            f"with option document={form} the rows have one column of whole documents, called {USUAL!r} where others that "
+            f"reading gives are beside it; these have {', '.join(schema.names)}"
+        )
+    type_ = schema[found].dataType
+    if not isinstance(type_, kind):
+        raise InvalidOption(
+            f"with option document={form} column {found} is {kind().simpleString()}, not {type_.simpleString()}"
+        )
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# JSON
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text, to the letter of RFC 8259.
+
+    Raises:
+        ValueError: It is none, has a name twice in one object, or a number that no double comes near.
+        RecursionError: It is nested too deep.
+    """
+    return _decode(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"the name {twice!r} is there twice")
+    return found
+
+
+def _float(text: str) -> float:
+    found = float(text)
+    if isinf(found):
+        raise ValueError(f"the number {text} is too large for a float")
+    return found
+
+
+def _constant(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant).decode

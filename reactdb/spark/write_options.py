@@ -1,0 +1,162 @@
+"""The options of a write: `df.write.format("reactdb").option(...)`, from Spark's strings to one frozen value.
+
+Rule of this file: it reads words, as `options` does for reads. The database is opened elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote, urlparse
+
+from reactdb.errors import InvalidOption, shown, word
+from reactdb.spark import staging
+from reactdb.spark.options import UPSERT
+from reactdb.spark.whole_documents import FORMS
+from reactdb.store.catalogue import check_name
+
+NAMES = (
+    "path",
+    "table",
+    "document",
+    "primaryKey",
+    "conflict",
+    "mode",
+    "nulls",
+    "uuidFields",
+    "deleteField",
+    "durability",
+    "busyTimeout",
+    "origin",
+    "stagingPath",
+    "inlineBytes",
+    "checkpointLocation",
+    "txnAppId",
+    "txnVersion",
+)
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """The options of a write, checked. Their names in Spark are in camelCase.
+
+    Attributes:
+        path: Absolute, of the database file.
+        table: Name of the table, made where it is missing.
+        primary_key: Of the table, if it is made; None: that of the table, or "id".
+        conflict: As of `Table.insert`, where a key is taken.
+        document: "struct" where the columns are the fields; "json", "variant" or "binary" where one has whole documents.
+        nulls: "drop" or "keep" the null fields of rows and structs.
+        uuid_fields: Columns of text to be stored as UUIDs.
+        delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
+        durability, busy_timeout_s, origin: As of `reactdb.connect`.
+        staging_path: A folder to stage in that all machines see; None: the database's own.
+        inline_bytes: Up to this size, what a task has is carried by its message.
+        checkpoint: Of the stream; empty where Spark does not say.
+        sender, delivery: A name and a number that the caller has given to this write, so that it is not carried out twice.
+    """
+
+    path: str
+    table: str
+    document: str
+    primary_key: str | None
+    conflict: Literal["error", "replace", "update"]
+    nulls: str
+    uuid_fields: tuple[str, ...]
+    delete_field: str | None
+    durability: Literal["hard", "soft"]
+    busy_timeout_s: float
+    origin: str | None
+    staging_path: str | None
+    inline_bytes: int
+    checkpoint: str
+    sender: str | None
+    delivery: int
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> WriteOptions:
+        """Raises: InvalidOption, InvalidName."""
+        found = {name.lower(): value for name, value in options.items()}
+        unknown = sorted(found.keys() - {name.lower() for name in NAMES})
+        if unknown:
+            raise InvalidOption(
+                f"unknown option {word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
+            )
+        # `mode=upsert` is conflict=replace by a name that Spark's own `.mode()` does not let through.
+        is_upsert = "mode" in found and one_of(found, "mode", (UPSERT,))
+        if is_upsert and found.setdefault("conflict", "replace").lower() != "replace":
+            raise InvalidOption(f"mode={UPSERT} means conflict=replace: leave one of them out")
+        path, table = found.get("path"), found.get("table")
+        if not path:
+            raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
+        if not table:
+            raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
+        check_name("Table", table)
+        document = one_of(found, "document", ("struct", *FORMS))
+        if document != "struct" and "nulls" in found:
+            raise InvalidOption(
+                f"nulls is for rows, which cannot tell a null from what is missing: with document={document} nulls stay"
+            )
+        sender, delivery = found.get("txnappid"), found.get("txnversion")
+        if (sender is None) != (delivery is None):
+            raise InvalidOption("txnAppId and txnVersion belong together: give both, or neither")
+        return WriteOptions(
+            path=local_path(path),
+            table=table,
+            document=document,
+            primary_key=found.get("primarykey") or None,
+            conflict=one_of(found, "conflict", ("error", "replace", "update")),  # type: ignore[arg-type]
+            nulls=one_of(found, "nulls", ("drop", "keep")),
+            uuid_fields=tuple(
+                name.strip() for name in found.get("uuidfields", "").split(",") if name.strip()
+            ),
+            delete_field=found.get("deletefield") or None,
+            durability=one_of(found, "durability", ("hard", "soft")),  # type: ignore[arg-type]
+            busy_timeout_s=number(found, "busyTimeout", 5.0, 86_400),
+            origin=found.get("origin") or None,
+            staging_path=None if not found.get("stagingpath") else local_path(found["stagingpath"]),
+            inline_bytes=int(number(found, "inlineBytes", staging.INLINE_BYTES, 1 << 30)),
+            checkpoint=found.get("checkpointlocation", ""),
+            sender=sender,
+            delivery=0 if delivery is None else whole_number("txnVersion", delivery),
+        )
+
+
+def one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    """The option, or the first of the words where it is not given."""
+    given = options.get(name.lower(), words[0])
+    if given.lower() not in words:
+        raise InvalidOption(f"{name} is {' or '.join(words)}, not {word(given)}")
+    return given.lower()
+
+
+def number(options: Mapping[str, str], name: str, default: float, most: float) -> float:
+    try:
+        found = float(options.get(name.lower(), default))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= most:
+        raise InvalidOption(f"{name} is a number from 0 to {int(most)}, not {shown(options[name.lower()])}")
+    return found
+
+
+def whole_number(name: str, text: str) -> int:
+    try:
+        found = int(text)
+    except ValueError:
+        found = -1
+    if not 0 <= found < 1 << 63:
+        raise InvalidOption(f"{name} is a whole number from 0, not {shown(text)}")
+    return found
+
+
+def local_path(path: str) -> str:
+    """The absolute path of a file that this machine sees, also where Spark spells it as a URI."""
+    parts = urlparse(path)
+    if parts.scheme == "file":
+        path = unquote(parts.path)
+    elif parts.scheme and "://" in path:
+        raise InvalidOption(f"{path} is no file of this machine: reactdb writes to local or mounted files")
+    return os.path.abspath(path)

@@ -1,0 +1,17 @@
+"""What is in a write-ahead log, as opposed to how large its file is. Source: https://sqlite.org/fileformat2.html, section 4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HEADER_BYTES = 32
+FRAME_BYTES = 24 + 4096
+
+
+def used_bytes(path: str | Path) -> int:
+    """Written into the log of a database since it began anew. Its file is larger where there is room for more."""
+    log = Path(f"{path}-wal").read_bytes()
+    place = HEADER_BYTES
+    while len(log) >= place + FRAME_BYTES and log[place + 8 : place + 16] == log[16:24]:
+        place += FRAME_BYTES
+    return place
