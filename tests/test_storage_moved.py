@@ -302,3 +302,22 @@ def test_a_reader_of_a_file_that_nobody_writes_is_not_alarmed(tmp_path):
             db.table("games").insert({"id": 2})
 
         assert {"id": 2} == cursor.next(timeout=PATIENCE_S)["new_val"]
+
+
+def test_who_looked_at_the_file_before_it_was_opened_is_the_first_that_reads(path):
+    reactdb.connect(path).close()
+    with reactdb.connect(path) as db:
+        (reader,) = db._open_engine().readers.idle
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader.connection.execute("DELETE FROM log")
+        assert [] == db.table_list()
+        assert [reader] == list(db._open_engine().readers.idle)
+
+
+def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, monkeypatch):
+    reactdb.connect(path).close()
+    # As if the file had been replaced between the look and the opening.
+    monkeypatch.setattr("reactdb.store.opening.identity_of", lambda path: (0, 0))
+    with reactdb.connect(path) as db:
+        assert not db._open_engine().readers.idle
+        assert [] == db.table_list()

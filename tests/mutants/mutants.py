@@ -298,6 +298,27 @@ MUTANTS = [
         ("tests/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
     ),
     Mutant(
+        "a lean page of the log is read with no look at its checksums",
+        "store/lean_pages.py",
+        "not remainder and not (high - rest) % MODULUS",
+        "True",
+        ("tests/test_store_lean_pages.py::test_a_column_that_changed_on_the_disk_is_told",),
+    ),
+    Mutant(
+        "documents that are decoded together may take some of each other's bytes",
+        "decoding.py",
+        "    if found[1::2].count(_FENCE_NUMBER) != len(bodies) - 1:",
+        "    if False:",
+        ("tests/test_store_lean_pages.py::test_bytes_that_are_no_document_are_told_among_others",),
+    ),
+    Mutant(
+        "who has looked at another file than the one that was opened reads it",
+        "store/engine.py",
+        " and self.guard.identity == witness.identity:",
+        ":",
+        ("tests/test_storage_moved.py::test_who_looked_at_another_file_before_it_was_opened_does_not_read",),
+    ),
+    Mutant(
         "a document is written over with no look at its checksum",
         "store/transaction.py",
         "        if not is_whole(table.id, key, body, seal):",
