@@ -148,7 +148,9 @@ def counted(rows: Iterable[dict[str, Any]]) -> Counter[str]:
 
 
 def read(folder: Path, columns: list[str] | None = None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(folder, columns=columns).to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(
+        folder, columns=columns, coerce_int96_timestamp_unit="us"
+    ).to_pylist()
     for row in found:
         for name, value in row.items():
             if isinstance(value, datetime):
