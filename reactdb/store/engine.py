@@ -238,10 +238,8 @@ class Engine:
             TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
-        # This is the commonest read, and a call costs as much as a tenth of it: so what others call methods for stands here.
-        writer = self._writer
-        # (As it is: its `head` finds what is pending.)
-        transaction = None if writer is None or writer.inside is None else writer.current
+        # (The transaction as it is: its `head` finds what is pending.)
+        transaction = None if self._writer is None or self._writer.inside is None else self._writer.current
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
             if known is None:
@@ -250,13 +248,8 @@ class Engine:
             return None if head is None else head[1]
         table = self.catalogue.live.get(name)
         if table is not None:
-            if self.unusable is not None:
-                raise self.unusable()
-            table_id, readers = table.id, self.readers
-            try:
-                reader = readers.idle.pop()
-            except IndexError:
-                reader = readers.open(partial(connect_reader, self))
+            table_id = table.id
+            reader = self._take_reader()
             try:
                 row = reader.execute(GET_LIVE, (key, table_id)).fetchone()
                 if row is not None:
