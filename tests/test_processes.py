@@ -94,7 +94,10 @@ def child_of(work):
     return pid
 
 def wait(pid):
+    killer = threading.Timer(60, os.kill, (pid, 9))
+    killer.start()
     assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    killer.cancel()
 
 def refused(call):
     try:
@@ -241,6 +244,26 @@ for thread in threads: thread.join()
 assert 1 + sum(counts) + 20 == games.count().run(), (counts, games.count().run())
 db.close()
 assert is_sound()
+""",
+            path,
+        )
+
+    def test_a_child_does_not_wait_for_what_a_thread_was_importing(self, path):
+        run(
+            FORK
+            + """
+entered, leave = threading.Event(), threading.Event()
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "ctypes":
+            entered.set()
+            assert leave.wait(60)
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=__import__, args=("ctypes",), daemon=True).start()
+assert entered.wait(60)
+threading.Timer(0.1, leave.set).start()
+wait(child_of(lambda: refused(games.count().run)))
+db.close()
 """,
             path,
         )

@@ -139,6 +139,9 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _before() -> None:
+    if engines:
+        # What the child needs of it: there, a thread that is importing it now would be waited for in vain.
+        sqlite.import_ctypes()
     end = time.monotonic() + WAIT_S
     if not _alone.acquire(timeout=WAIT_S):
         return

@@ -207,15 +207,23 @@ def leave_open(connection: Connection) -> None:
     """Let go of a connection that must not be closed, not even at the end of the process: SQLite would write what is left in its
     log into the file, over what others have written there since, or give up locks that are another process's."""
     try:
-        import ctypes
-
+        ctypes = import_ctypes()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-    except (ImportError, AttributeError):
+    except (AttributeError, TypeError):
         # Not CPython: then it is closed at the end of the process, if at all.
         left_open.append(connection)
 
 
 left_open: list[Connection] = []
+
+
+def import_ctypes() -> Any:
+    """The module, which takes 4 ms to import and is hardly ever needed; None where there is none."""
+    try:
+        import ctypes
+    except ImportError:
+        return None
+    return ctypes
 
 
 def translate(error: Exception, operation: str, path: str) -> ReactDBError:
