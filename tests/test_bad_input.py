@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -513,7 +513,7 @@ class TestDiskFull:
             games.insert({"id": "before"})
             self.limit_pages(db, 8)
             with refused(reactdb.DiskFull, "no room left"):
-                games.insert([{"id": n, "text": "x" * 1000} for n in range(2, 100)])
+                games.insert({"id": 2, "text": "x" * 100_000})
             with refused(reactdb.DiskFull, "no room left"):
                 games.insert({"id": "after"})
 
@@ -521,6 +521,21 @@ class TestDiskFull:
         games.insert({"id": "later"})
         assert [{"id": "later"}] == games.run()
         assert [1] == [change.seq for change in db.log()]
+
+    def test_a_bulk_without_room_ends_its_whole_transaction_or_only_itself(self, db):
+        """As SQLite has it: of a statement with many rows it takes back the statement, of one with one row everything."""
+        games = db.table_create("games")
+        with suppress(reactdb.DiskFull), db.transaction():
+            games.insert({"id": "before"})
+            self.limit_pages(db, 8)
+            with refused(reactdb.DiskFull, "no room left"):
+                games.insert([{"id": n, "text": "x" * 1000} for n in range(2, 100)])
+            games.insert({"id": "after"})
+
+        assert sorted(one["id"] for one in games.run()) in ([], ["after", "before"])
+        assert games.count().run() == db.seq
+        games.insert({"id": "later"})
+        assert "later" == [*db.log()][-1].key
 
     @pytest.fixture
     def small_disk(self, tmp_path: Path) -> Iterator[Path]:

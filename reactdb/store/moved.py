@@ -61,9 +61,12 @@ class FileGuard:
         return file == self.identity and self.look()[1] != ""
 
 
-def identity_of(path: str) -> Identity:
-    """Which file has this name now."""
-    return _identity(os.stat(path))
+def identity_of(path: str) -> Identity | None:
+    """Which file has this name now; None where none has."""
+    try:
+        return _identity(os.stat(path))
+    except OSError:
+        return None
 
 
 def _identity(status: os.stat_result) -> Identity:

@@ -17,10 +17,11 @@ from reactdb.store.stray import check_log_belongs
 
 
 class Witness(NamedTuple):
-    """A connection that has looked at a file in WAL mode, and may only read; and which file that was."""
+    """A connection that has looked at a file in WAL mode, and may only read; and which file that was, None where it cannot be
+    told."""
 
     connection: Connection
-    identity: Identity
+    identity: Identity | None
 
 
 def prepare(
