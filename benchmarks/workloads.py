@@ -418,7 +418,11 @@ def bytes_of_a_million(bench: Bench) -> Figures:
     """
     size = bench.count(MILLION)
     folder = of_a_million(bench, size)
-    return {"size": sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / size}
+    return {"size": bytes_in(folder) / size}
+
+
+def bytes_in(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def of_a_million(bench: Bench, size: int) -> Path:
@@ -455,7 +459,7 @@ def bytes_on_disk(bench: Bench) -> Figures:
         store.add_to_all(keys_at_random(size // 2, size))
 
     folder = bench.copy("updated", fill)
-    return {"size": sum(file.stat().st_size for file in folder.iterdir()) / size}
+    return {"size": bytes_in(folder) / size}
 
 
 def chosen(names: Sequence[str]) -> list[Workload]:

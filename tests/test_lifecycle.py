@@ -54,6 +54,28 @@ def wait_until(condition: Callable[[], bool]) -> None:
         os.sched_yield()
 
 
+def struck_at_call(place: int, work: Callable[[], Any]) -> bool:
+    """Strike at the call of a function that is the `place`th of this work. False: there are fewer."""
+    left = place
+
+    def trace(frame: Any, event: str, argument: Any) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
 def read(path: Path) -> list[Any]:
     """The keys that another process finds."""
     told = run_python(
@@ -100,6 +122,37 @@ def ends(path: Path, *lines: str, code: int = 0, timeout_s: float = 60) -> str:
 
 
 class TestInterrupts:
+    def test_ctrl_c_at_any_call_of_a_read_leaves_none_open(self):
+        """In memory, a commit would wait for one for ever."""
+        with reactdb.connect(":memory:") as db:
+            games = db.table_create("games")
+            games.insert([{"id": n} for n in range(3)])
+            games.run()
+            place = 1
+            while struck_at_call(place, games.run):
+                assert {} == db._engine.readers.reading
+                place += 1
+
+            assert place > 10
+            games.insert({"id": 3})
+
+    def test_ctrl_c_while_operations_are_imported_does_not_keep_them_from_being_imported_again(self):
+        run_python(
+            """
+import importlib, sys
+import reactdb
+from reactdb.expression import registry
+registry.find("append")
+# What Python does where an import is broken off, after some of it was done.
+del sys.modules["reactdb.expression.operations_array"]
+importlib.import_module("reactdb.expression.operations_array")
+with reactdb.connect(":memory:") as db:
+    games = db.table_create("games")
+    games.insert({"id": 1, "all": [1]})
+    assert [[1, 2]] == list(games.map(reactdb.row["all"].append(2)).run())
+"""
+        )
+
     @pytest.mark.parametrize("place", ["file", ":memory:"])
     def test_ctrl_c_at_random_moments_breaks_no_promise(self, tmp_path, place):
         """Writes, transactions, index builds, feeds and compaction, struck anywhere: see tests/interrupts.py."""

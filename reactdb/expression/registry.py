@@ -141,7 +141,9 @@ def operation(
     """Register the function below as the operation `name`. `at_most` is `at_least` unless given; None is any number."""
 
     def register(function: Evaluate) -> Evaluate:
-        assert not dict.__contains__(OPERATIONS, name), name
+        known = dict.get(OPERATIONS, name)
+        # Again by the same module: its import was broken off by Ctrl-C, and has begun anew.
+        assert known is None or known.function.__module__ == function.__module__, name
         OPERATIONS[name] = Operation(
             name,
             function,

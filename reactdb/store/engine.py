@@ -269,47 +269,36 @@ class Engine:
             return snapshot.get(known, key)
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self, own: Reader | None = None) -> Iterator[Snapshot]:
         """Reads of one state: a read transaction, or inside a write transaction of this thread what it sees.
 
         Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
+
+        Args:
+            own: A reader that the caller has for itself: what is committed, whatever this thread is inside of.
         """
-        transaction = self.current_transaction()
+        transaction = self.current_transaction() if own is None else None
         if transaction is not None:
             try:
                 yield transaction.snapshot()
             except SQLiteError as error:
                 raise self.translated(error, "read") from error
             return
-        reader = self._take_reader()
-        try:
-            yield self._begin(reader)
-        except SQLiteError as error:
-            raise self.translated(error, "read") from error
-        finally:
-            self._end(reader)
-            self._give_back(reader)
-
-    @contextmanager
-    def snapshot_by(self, reader: Reader) -> Iterator[Snapshot]:
-        """The same with a reader that the caller has for itself: what is committed, whatever this thread is inside of."""
-        try:
-            yield self._begin(reader)
-        except SQLiteError as error:
-            raise self.translated(error, "read") from error
-        finally:
-            self._end(reader)
-
-    def _begin(self, reader: Reader) -> Snapshot:
-        """Begin a read, which `_end` ends, whatever has become of it."""
+        reader = self._take_reader() if own is None else own
+        connection = reader.connection
         self.readers.reading[reader] = time.monotonic()
-        reader.execute("BEGIN")
-        return Snapshot(reader.connection, self._catalogue_of(reader))
-
-    def _end(self, reader: Reader) -> None:
-        self.readers.reading.pop(reader, None)
-        if reader.connection.in_transaction:
-            reader.execute("ROLLBACK")
+        try:
+            connection.execute("BEGIN")
+            yield Snapshot(connection, self._catalogue_of(reader))
+        except SQLiteError as error:
+            raise self.translated(error, "read") from error
+        finally:
+            # No call of a function before the end: Ctrl-C would strike at it, and leave the read open.
+            del self.readers.reading[reader]
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if own is None:
+                self._give_back(reader)
 
     @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:

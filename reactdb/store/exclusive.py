@@ -24,7 +24,7 @@ from reactdb.store.damage import damaged_document
 from reactdb.store.engine import Engine
 from reactdb.store.opening import Witness, look, not_opened
 from reactdb.store.publisher import Lender
-from reactdb.store.readers import GET_LIVE
+from reactdb.store.readers import GET_LIVE, Reader
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.sqlite import Connection, SQLiteError
@@ -159,7 +159,7 @@ class ExclusiveEngine(Engine):
         return body  # type: ignore[no-any-return]
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self, own: Reader | None = None) -> Iterator[Snapshot]:
         transaction = self.current_transaction()
         if transaction is not None:
             try:

@@ -106,7 +106,7 @@ class Watched:
             reader = self._reader
             if reader is None:
                 raise DatabaseClosed(self.path)
-            with engine.snapshot_by(reader) as snapshot:
+            with engine.snapshot(reader) as snapshot:
                 assert reader.version is not None
                 self.version = reader.version
                 yield snapshot
