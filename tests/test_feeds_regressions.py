@@ -11,7 +11,7 @@ from feed_kinds import little_room, prepare
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
-from reactdb import row
+from reactdb import desc, row
 
 Event = dict[str, Any]
 
@@ -191,3 +191,15 @@ def test_who_resumes_hears_of_a_document_with_many_places_what_the_others_heard(
                 whole.next(timeout=0)
         with feed.changes(include_offsets=True, include_seq=True, since=seq).cursor() as resumed:
             assert heard[2:] == [resumed.next(timeout=0) for _ in range(2)]
+
+
+def test_a_document_that_changes_and_moves_is_all_that_a_squashed_list_tells_of(db):
+    """Its neighbour, which it passes, was told to move out of its way."""
+    games = db.table_create("games")
+    games.index_create("a")
+    games.insert([{"id": 1, "a": 0}, {"id": 2, "a": 0}])
+    with games.order_by(index=desc("a")).changes(include_offsets=True, squash=True).cursor() as cursor:
+        put(games, {"id": 1, "a": 1})
+
+        (event,) = heard(cursor)
+        assert (1, 1, 0) == (event["new_val"]["id"], event["old_offset"], event["new_offset"])

@@ -8,7 +8,7 @@ at `new_offset`, and end with the present list: whatever happened in between.
     changed its rank     delete and insert
     changed its value    delete and insert at the same offset
 
-Elements that keep their order among themselves stay: the longest such row of them (law 4: no event says nothing).
+Elements that keep their value and their order among themselves stay: the longest such row of them (law 4: no event says nothing).
 
 Rule of this file: lists in, items out. It knows neither feeds nor documents.
 """
@@ -73,11 +73,29 @@ class _Script:
         self.offset = offset
         self.same = same
         self.current: list[Hashable] = [element.identity for element in old]
-        staying = [identity for identity in self.current if identity in self.rank]
-        ranks = longest_rise([self.rank[identity] for identity in staying])
         # Ranks of the elements that stand where they belong, relative to each other.
-        self.settled = sorted(ranks)
+        self.settled = self._settled()
         self._edits: list[Edit] = []
+
+    def _settled(self) -> list[int]:
+        """As many as can be of those that keep their value: the others are an item each, wherever they stand. Then of these, too,
+        who fit between them."""
+        staying = [self.rank[identity] for identity in self.current if identity in self.rank]
+        kept = longest_rise([rank for rank in staying if not self._is_altered(rank)])
+        found, following, last = [], iter([*kept, len(self.new)]), -1
+        bound = next(following)
+        for rank in staying:
+            if rank == bound:
+                bound = next(following)
+            elif not (last < rank < bound and self._is_altered(rank)):
+                continue
+            found.append(rank)
+            last = rank
+        return found
+
+    def _is_altered(self, rank: int) -> bool:
+        new = self.new[rank]
+        return not self.same(self.old[new.identity].value, new.value)
 
     def items(self) -> list[Edit]:
         settled = set(self.settled)
@@ -88,11 +106,7 @@ class _Script:
             for identity in self.current
             if identity in self.rank and self.rank[identity] not in settled
         ]
-        altered = [
-            self.new[rank].identity
-            for rank in self.settled
-            if not self.same(self.old[self.new[rank].identity].value, self.new[rank].value)
-        ]
+        altered = [self.new[rank].identity for rank in self.settled if self._is_altered(rank)]
         pairs = min(len(gone), len(arrived))
         for identity in gone[pairs:]:
             self._edit(identity, None)
