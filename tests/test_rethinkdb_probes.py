@@ -20,7 +20,6 @@ HELD_BACK = "every event is passed on when it comes; RethinkDB holds some back u
 IS_EMPTY = "is_empty of a feed answers false at once; RethinkDB waits for the first event"
 COPIES = "squashing keeps the copies of a document apart, as they are told without it"
 PLACES = "a document with several entries moves entry by entry; both ways lead to the same list"
-SQUASHED_OFFSETS = "offsets are exact, squashed or not"
 LIMIT_QUEUE = "the queue of a limit feed is bounded as any other"
 OVERFLOW = "the earliest changes are discarded and the newest stay; RethinkDB throws all of them away"
 DROPPED = "the manual's sentence for a dropped table"
@@ -63,7 +62,6 @@ DIFFERENT = {
     "nest.09 t.filter(lambda d: t.changes().is_empty())": IS_EMPTY,
     "multi.squash": COPIES,
     "limit.multi_index": PLACES,
-    "limit.squash_true": SQUASHED_OFFSETS,
     "limit.queue_size": LIMIT_QUEUE,
     "overflow.one": OVERFLOW,
     "overflow.partial": OVERFLOW,
