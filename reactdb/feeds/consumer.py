@@ -205,8 +205,8 @@ class PushConsumer(BaseConsumer):
         self._turn: Claim | None = None
         self._is_told_by_one_hub = False
         self._is_scheduled = False
-        # What will wake it, where something waits for its time.
-        self._timer: Any = None
+        # What will wake it, where something waits for its time: in a list, which is empty while it is being set.
+        self._timer: list[Any] | None = None
         self._is_done = False
 
     def open(self, flow: Flow) -> None:
@@ -262,13 +262,13 @@ class PushConsumer(BaseConsumer):
     def _arm(self, wait_s: float) -> None:
         if self._timer is not None or self.is_closed:
             return
-        # It may go off before it is known here.
-        armed = self._timer = object()
-        timer = self._set_timer(wait_s)
-        if self._timer is armed:
-            self._timer = timer
-            if self.is_closed:
-                timer.dispose()
+        # It may go off before it is known here. So it is put into what stands for it, and never in the place of what stands here
+        # by then: a timer that is over, there, would keep the next from being set.
+        armed: list[Any] = []
+        self._timer = armed
+        armed.append(self._set_timer(wait_s))
+        if self.is_closed:
+            armed[0].dispose()
 
     def _set_timer(self, wait_s: float) -> Any:
         if self._scheduler is not None:
@@ -289,8 +289,8 @@ class PushConsumer(BaseConsumer):
 
     def close(self) -> None:
         super().close()
-        timer, self._timer = self._timer, None
-        if hasattr(timer, "dispose"):
+        armed, self._timer = self._timer, None
+        for timer in armed or ():
             timer.dispose()
 
     # -----------------------------------------------------------------------------------------------------------
