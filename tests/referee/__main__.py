@@ -1,7 +1,8 @@
 """python -m tests.referee BEFORE [--after PATH] [--scripts N] [--steps N] [--seed N]
 
-BEFORE and PATH are folders that hold a package `reactdb`: checkouts, or what was installed with `pip install --target`. PATH is this checkout
-unless it is given. Scripts run in both, half of them in memory; the first that differs is shortened and printed, and the exit status is 1.
+BEFORE and PATH are folders that hold a package `reactdb`: checkouts, or what was installed with `pip install
+--target`. PATH is this checkout unless it is given. Scripts run in both, half of them in memory; the first that
+differs is shortened and printed, and the exit status is 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The actor: carries out scripts with the copy of the library that it finds, and writes down what a user could see.
 
-Started as a program, it reads scripts from standard input, one JSON document a line, and answers each with one line: a list of what came of each step,
-then what lies in the file. What is random or the time of day is the same in every run, so that tokens and files can be compared to the letter.
+Started as a program, it reads scripts from standard input, one JSON document a line, and answers each with one line:
+a list of what came of each step, then what lies in the file. What is random or the time of day is the same in every
+run, so that tokens and files can be compared to the letter.
 
 Rule of this file: public names of the library only, and nothing beside it is imported.
 """

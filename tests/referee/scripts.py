@@ -1,7 +1,8 @@
 """Scripts: what both copies have to do, made from a seed.
 
-A script is a list of steps, each a list of plain values that begins with a verb; `actor` has a method for each verb. Most steps make sense
-and some do not, because error messages are compared, too. Keys and values are few, so that steps meet each other.
+A script is a list of steps, each a list of plain values that begins with a verb; `actor` has a method for each verb.
+Most steps make sense and some do not, because error messages are compared, too. Keys and values are few, so that
+steps meet each other.
 
 Rule of this file: plain values only, so that a script can be kept, shortened and sent.
 """
