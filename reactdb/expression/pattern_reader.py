@@ -1,0 +1,508 @@
+"""The reader of patterns: RE2's syntax, spelled for Python's `re`, and in how many ways a match may go.
+
+What RE2 does not have (references to groups, looking ahead and behind, possessive repetition) is refused in RE2's
+words. What `re` means differently is spelled out: `\\d`, `\\w` and `\\s` are ASCII, `$` is the end of the text only,
+and flags hold from where they stand. Unicode's classes (`\\pL`) and the flag U are not spelled for `re`: they need
+RE2.
+
+Source: RE2's page "Syntax" for what there is; its parser's error codes for the sentences.
+
+Rule of this file: text in, text and a number out. What may be done with them is for `pattern` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+MAX_POWER: Final = 6
+# RE2's own: how often something may be repeated, also by repetitions within repetitions, and how deep groups may nest.
+MAX_REPEATS: Final = 1_000
+MAX_DEPTH: Final = 200
+LAST_CHARACTER: Final = 0x10FFFF
+
+Ranges = tuple[tuple[int, int], ...]
+
+_EVERYTHING: Final[Ranges] = ((0, LAST_CHARACTER),)
+_DIGITS: Final[Ranges] = ((48, 57),)
+_WORDS: Final[Ranges] = ((48, 57), (65, 90), (95, 95), (97, 122))
+_SPACES: Final[Ranges] = ((9, 10), (12, 13), (32, 32))
+_CLASSES: Final[dict[str, Ranges]] = {"d": _DIGITS, "w": _WORDS, "s": _SPACES}
+_POSIX: Final[dict[str, Ranges]] = {
+    "alnum": ((48, 57), (65, 90), (97, 122)),
+    "alpha": ((65, 90), (97, 122)),
+    "ascii": ((0, 127),),
+    "blank": ((9, 9), (32, 32)),
+    "cntrl": ((0, 31), (127, 127)),
+    "digit": _DIGITS,
+    "graph": ((33, 126),),
+    "lower": ((97, 122),),
+    "print": ((32, 126),),
+    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)),
+    "space": ((9, 13), (32, 32)),
+    "upper": ((65, 90),),
+    "word": _WORDS,
+    "xdigit": ((48, 57), (65, 70), (97, 102)),
+}
+_CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
+_REPEAT: Final = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
+_GROUP_NAME: Final = re.compile(r"\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
+_FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
+
+
+class PatternError(Exception):
+    """What is wrong with the pattern, in RE2's words: `reason: portion`."""
+
+
+class TooLarge(Exception):
+    """The pattern asks for more than there is room for."""
+
+
+@dataclass(slots=True, frozen=True)
+class Ways:
+    """At most factor * n**power ways for a part to match from one place in a text of n characters."""
+
+    factor: float
+    power: int
+
+    def then(self, other: Ways) -> Ways:
+        return Ways(self.factor * other.factor, self.power + other.power)
+
+    def or_else(self, other: Ways) -> Ways:
+        if self.power == other.power:
+            return Ways(self.factor + other.factor, self.power)
+        return max(self, other, key=lambda one: one.power)
+
+
+ONE_WAY: Final = Ways(1, 0)
+
+
+@dataclass(slots=True)
+class Part:
+    """One part of a pattern.
+
+    Attributes:
+        source: The part as `re` spells it.
+        ways: In how many ways it may match; None if no bound is known.
+        firsts: The characters that a match can begin with; None if that is not known, or if it may match nothing.
+        characters: The characters that a match can hold; None if that is not known.
+        is_one: It matches one character, always.
+        is_flexible: Its matches differ in length.
+        repeats: How often something within it is repeated at most, where that is bounded.
+        pieces: Of a sequence: what it consists of.
+    """
+
+    source: str
+    ways: Ways | None = ONE_WAY
+    firsts: Ranges | None = None
+    characters: Ranges | None = ()
+    is_one: bool = False
+    is_flexible: bool = False
+    may_be_empty: bool = False
+    repeats: int = 1
+    pieces: list[Part] = field(default_factory=list)
+
+
+def read(text: str) -> tuple[str, Ways | None]:
+    """The pattern as `re` spells it, and in how many ways it may match from one place; None if no bound is known.
+
+    Raises:
+        PatternError: It is not one.
+        TooLarge: It is too large.
+    """
+    part = _Reader(text).whole()
+    return part.source, part.ways
+
+
+class _Reader:
+    """Reads one pattern from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._flags = frozenset[str]()
+
+    def whole(self) -> Part:
+        part = self._alternatives()
+        if self._at < len(self._text):
+            raise PatternError(f"unexpected ): {self._text}")
+        return part
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Structure
+
+    def _alternatives(self) -> Part:
+        """Sequences, up to the end of the pattern or of the group. Flags that are set in it end with it."""
+        flags = self._flags
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise TooLarge("nested too deeply")
+        sequences = [self._sequence()]
+        while self._next_is("|"):
+            self._at += 1
+            sequences.append(self._sequence())
+        self._depth -= 1
+        self._flags = flags
+        return sequences[0] if len(sequences) == 1 else either(sequences)
+
+    def _sequence(self) -> Part:
+        parts: list[Part] = []
+        while self._at < len(self._text) and self._text[self._at] not in "|)":
+            start = self._at
+            part = self._atom()
+            if part is not None:
+                parts.append(self._repeated(part, start))
+            elif parts:
+                # Only flags were set: what is repeated after them is the part before.
+                parts[-1] = self._repeated(parts[-1], start)
+        return sequence(parts)
+
+    def _repeated(self, part: Part, start: int) -> Part:
+        found = self._repetition()
+        if found is None:
+            return part
+        low, high, spelled = found
+        if self._next_is("?"):
+            self._at += 1
+            spelled += "?"
+        end = self._at
+        if self._repetition() is not None:
+            operators = self._text[start : self._at].removeprefix(self._text[start : end - len(spelled)])
+            raise PatternError(f"bad repetition operator: {operators}")
+        return repeated(part, low, high, spelled)
+
+    def _repetition(self) -> tuple[int, int | None, str] | None:
+        """The repetition that stands here, if there is one: least, most or None, and how it is spelled."""
+        rest = self._text[self._at : self._at + 1]
+        if rest and rest in "*+?":
+            self._at += 1
+            return {"*": (0, None, "*"), "+": (1, None, "+"), "?": (0, 1, "?")}[rest]
+        found = _REPEAT.match(self._text, self._at)
+        if found is None:
+            return None
+        low = int(found[1])
+        high = low if found[2] is None else int(found[3]) if found[3] else None
+        if low > MAX_REPEATS or (high is not None and not low <= high <= MAX_REPEATS):
+            raise TooLarge(f"invalid repetition size: {found[0]}")
+        self._at = found.end()
+        return low, high, found[0]
+
+    def _atom(self) -> Part | None:
+        """One character, set, anchor or group; None where only flags are set."""
+        character = self._text[self._at]
+        start = self._at
+        if self._repetition() is not None:
+            raise PatternError(f"no argument for repetition operator: {self._text[start : self._at]}")
+        self._at += 1
+        if character == "(":
+            return self._group(start)
+        if character == "[":
+            return self._set(start)
+        if character == "\\":
+            return self._escape(start)
+        if character == ".":
+            return one_of(_EVERYTHING if "s" in self._flags else outside(((10, 10),)), self._flags)
+        if character == "^":
+            return Part("(?m:^)" if "m" in self._flags else r"\A", may_be_empty=True)
+        if character == "$":
+            return Part("(?m:$)" if "m" in self._flags else r"\Z", may_be_empty=True)
+        return one_of(((ord(character), ord(character)),), self._flags)
+
+    def _group(self, start: int) -> Part | None:
+        before = self._flags
+        opening = "("
+        if self._next_is("?"):
+            name = _GROUP_NAME.match(self._text, self._at)
+            flags = _FLAGS.match(self._text, self._at)
+            if name is not None:
+                self._at = name.end()
+            elif flags is None:
+                raise PatternError(f"invalid perl operator: {self._text[start : start + 3]}")
+            else:
+                self._at = flags.end()
+                added, removed = flags[1], flags[2] or ""
+                if "U" in added + removed:
+                    raise PatternError(f"the flag U needs google-re2: {self._text[start : self._at]}")
+                self._flags = (self._flags | set(added)) - set(removed)
+                if flags[3] == ")":
+                    return None
+                opening = "(?:"
+        inner = self._alternatives()
+        if not self._next_is(")"):
+            raise PatternError(f"missing ): {self._text}")
+        self._at += 1
+        self._flags = before
+        inner.source = f"{opening}{inner.source})"
+        return inner
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Characters
+
+    def _escape(self, start: int) -> Part:
+        character = self._next(start)
+        if character in "bB":
+            # `re` has Unicode's words here unless it is told otherwise.
+            return Part(f"(?a:\\{character})", may_be_empty=True)
+        if character in "Az":
+            return Part(r"\A" if character == "A" else r"\Z", may_be_empty=True)
+        if character == "Q":
+            end = self._text.find("\\E", self._at)
+            literal = self._text[self._at : end if end >= 0 else len(self._text)]
+            self._at = end + 2 if end >= 0 else len(self._text)
+            return sequence([one_of(((ord(one), ord(one)),), self._flags) for one in literal])
+        if character.lower() in _CLASSES:
+            return one_of(self._class(character), frozenset())
+        code = self._character_code(character, start)
+        return one_of(((code, code),), self._flags)
+
+    @staticmethod
+    def _class(character: str) -> Ranges:
+        ranges = _CLASSES[character.lower()]
+        return ranges if character.islower() else outside(ranges)
+
+    def _character_code(self, character: str, start: int) -> int:
+        """The code of the character that an escape stands for; `character` is the one after the backslash."""
+        if character in _CONTROLS:
+            return _CONTROLS[character]
+        if character == "x":
+            found = re.compile(r"\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2})").match(self._text, self._at)
+            code = int(found[1] or found[2], 16) if found else LAST_CHARACTER + 1
+            if found and code <= LAST_CHARACTER:
+                self._at = found.end()
+                return code
+        elif character in "01234567":
+            found = re.compile(r"[0-7]{1,3}").match(self._text, self._at - 1)
+            assert found is not None
+            if character == "0" or len(found[0]) > 1:
+                self._at = found.end()
+                return int(found[0], 8)
+        elif character in "pP":
+            raise PatternError(f"Unicode's classes need google-re2: {self._text[start : self._at]}")
+        elif not character.isalnum() and character.isascii() and character != "_":
+            return ord(character)
+        raise PatternError(f"invalid escape sequence: {self._text[start : self._at]}")
+
+    def _set(self, start: int) -> Part:
+        is_negated = self._next_is("^")
+        self._at += is_negated
+        ranges: list[tuple[int, int]] = []
+        is_first = True
+        while is_first or not self._next_is("]"):
+            if self._at >= len(self._text):
+                raise PatternError(f"missing ]: {self._text[start:]}")
+            is_first = False
+            posix = re.compile(r"\[:(\^?)(\w+):\]").match(self._text, self._at)
+            if posix is not None:
+                if posix[2] not in _POSIX:
+                    raise PatternError(f"invalid character class range: {posix[0]}")
+                self._at = posix.end()
+                ranges += outside(_POSIX[posix[2]]) if posix[1] else _POSIX[posix[2]]
+                continue
+            begin = self._at
+            low = self._member()
+            if isinstance(low, tuple):
+                ranges += low
+                continue
+            high: int | Ranges = low
+            if self._text[self._at : self._at + 1] == "-" and self._text[self._at + 1 : self._at + 2] not in (
+                "]",
+                "",
+            ):
+                self._at += 1
+                high = self._member()
+            if isinstance(high, tuple) or high < low:
+                raise PatternError(f"invalid character class range: {self._text[begin : self._at]}")
+            ranges.append((low, high))
+        self._at += 1
+        merged = _merged(ranges)
+        if is_negated and "i" in self._flags:
+            # What is left out is left out in both cases: so the case is looked at before the set is turned round.
+            return Part(f"(?i:[^{_spelled(merged)}])", characters=None, is_one=True)
+        return one_of(outside(merged) if is_negated else merged, self._flags)
+
+    def _member(self) -> int | Ranges:
+        """One character of a set, or a class within it."""
+        start = self._at
+        character = self._next(start)
+        if character != "\\":
+            return ord(character)
+        character = self._next(start)
+        if character.lower() in _CLASSES:
+            return self._class(character)
+        return self._character_code(character, start)
+
+    def _next(self, start: int) -> str:
+        if self._at >= len(self._text):
+            if self._text[start] == "\\":
+                raise PatternError("trailing \\")
+            raise PatternError(f"missing ]: {self._text[start:]}")
+        self._at += 1
+        return self._text[self._at - 1]
+
+    def _next_is(self, character: str) -> bool:
+        return self._text.startswith(character, self._at)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Parts out of parts
+
+
+def one_of(ranges: Ranges, flags: frozenset[str]) -> Part:
+    """One character out of these."""
+    source = f"[{_spelled(ranges)}]" if ranges else "(?!)"
+    if "i" in flags and any(chr(low).lower() != chr(high).upper() for low, high in ranges):
+        # Which characters are the same in another case is Unicode's to know: nothing is said of them.
+        return Part(f"(?i:{source})", characters=None, is_one=True)
+    return Part(source, firsts=ranges, characters=ranges, is_one=True)
+
+
+def sequence(parts: list[Part]) -> Part:
+    """One part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    ways: Ways | None = ONE_WAY
+    characters: Ranges | None = ()
+    for part in parts:
+        ways = None if ways is None or part.ways is None else ways.then(part.ways)
+        characters = (
+            None if characters is None or part.characters is None else (*characters, *part.characters)
+        )
+    if ways is not None and ways.power > MAX_POWER:
+        ways = None
+    return Part(
+        "".join(part.source for part in parts),
+        ways,
+        firsts=parts[0].firsts if parts else None,
+        characters=characters,
+        is_flexible=any(part.is_flexible for part in parts),
+        may_be_empty=all(part.may_be_empty for part in parts),
+        repeats=max((part.repeats for part in parts), default=1),
+        pieces=parts,
+    )
+
+
+def either(parts: list[Part]) -> Part:
+    """One of the alternatives."""
+    ways: Ways | None = parts[0].ways
+    largest = ways
+    for part in parts[1:]:
+        if ways is None or largest is None or part.ways is None:
+            ways = largest = None
+            break
+        ways = ways.or_else(part.ways)
+        largest = max(largest, part.ways, key=lambda one: (one.power, one.factor))
+    firsts: list[tuple[int, int]] | None = []
+    for part in parts:
+        if firsts is not None and part.firsts is not None and not _meet(tuple(firsts), part.firsts):
+            firsts += part.firsts
+        else:
+            firsts = None
+    characters: Ranges | None = ()
+    for part in parts:
+        characters = (
+            None if characters is None or part.characters is None else (*characters, *part.characters)
+        )
+    return Part(
+        "|".join(part.source for part in parts),
+        # Where no two alternatives begin alike, at most one of them gets beyond its first character.
+        ways if firsts is None else largest,
+        firsts=None if firsts is None else tuple(firsts),
+        characters=characters,
+        is_flexible=True,
+        may_be_empty=any(part.may_be_empty for part in parts),
+        repeats=max(part.repeats for part in parts),
+    )
+
+
+def repeated(part: Part, low: int, high: int | None, spelled: str) -> Part:
+    """A part several times; at most `high` times, if that is not None."""
+    repeats = part.repeats * max(high or low, 1)
+    if repeats > MAX_REPEATS:
+        raise TooLarge(f"bad repetition operator: {spelled}")
+    source = part.source if _is_closed(part) else f"(?:{part.source})"
+    return Part(
+        source + spelled,
+        _ways_of_repeated(part, low, high),
+        firsts=part.firsts if low else None,
+        characters=part.characters,
+        is_flexible=low != high or part.is_flexible,
+        may_be_empty=not low or part.may_be_empty,
+        repeats=repeats,
+    )
+
+
+def _is_closed(part: Part) -> bool:
+    return part.is_one or (part.source.startswith("(") and part.source.endswith(")") and not part.pieces)
+
+
+def _ways_of_repeated(part: Part, low: int, high: int | None) -> Ways | None:
+    if part.ways is None:
+        return None
+    if high == 1:
+        # Once, or also not at all.
+        return part.ways if low == 1 else part.ways.or_else(ONE_WAY)
+    if part.may_be_empty:
+        return None
+    is_certain = part.ways == ONE_WAY and not part.is_flexible
+    if is_certain or (part.ways == ONE_WAY and part.firsts is not None) or _is_separated(part):
+        return Ways(1, 1) if high is None else Ways(high - low + 1, 0 if is_certain else 1)
+    # Of what matches in several ways, even a few repetitions are a great many ways.
+    return None
+
+
+def _is_separated(part: Part) -> bool:
+    """Whether each turn begins or ends with a character that it holds nowhere else, and goes in one way between two of them."""
+    for separator, rest in ((part.pieces[:1], part.pieces[1:]), (part.pieces[-1:], part.pieces[:-1])):
+        if not separator or not separator[0].is_one or not separator[0].characters:
+            continue
+        is_apart = all(
+            piece.characters is not None and not _meet(separator[0].characters, piece.characters)
+            for piece in rest
+        )
+        flexible = [piece for piece in rest if piece.is_flexible]
+        one_at_most = len(flexible) <= 1 and all(_is_run(piece) for piece in flexible)
+        if is_apart and one_at_most:
+            return True
+    return False
+
+
+def _is_run(part: Part) -> bool:
+    """Whether it matches a given stretch of text in one way at most: a repetition of one character."""
+    return part.ways is not None and part.ways.power <= 1 and not part.pieces and "|" not in part.source
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Sets of characters
+
+
+def outside(ranges: Ranges) -> Ranges:
+    """The characters that are not among these."""
+    gaps = []
+    start = 0
+    for low, high in _merged(ranges):
+        if low > start:
+            gaps.append((start, low - 1))
+        start = high + 1
+    if start <= LAST_CHARACTER:
+        gaps.append((start, LAST_CHARACTER))
+    return tuple(gaps)
+
+
+def _merged(ranges: Ranges | list[tuple[int, int]]) -> Ranges:
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def _meet(some: Ranges, others: Ranges) -> bool:
+    return any(low <= last and first <= high for low, high in some for first, last in others)
+
+
+def _spelled(ranges: Ranges) -> str:
+    return "".join(f"\\U{low:08x}" if low == high else f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
