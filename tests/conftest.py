@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from reactivex.scheduler import VirtualTimeScheduler
+from scaling import examples
 
 import reactdb
 
 # Fixed seeds in CI: a red build must be red for everybody. Locally, every run looks elsewhere.
-settings.register_profile(
-    "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+common = settings(
+    deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", common, derandomize=True)
+settings.register_profile("local", common)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # A shell that starts these tests in the background lets them, and what they start, ignore Ctrl-C; some are about it.

@@ -8,6 +8,7 @@ import string
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import row
@@ -118,7 +119,7 @@ def test_a_field_may_be_a_path():
 
 
 @given(st.text(string.printable, max_size=30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_text_is_a_condition_or_a_mistake(text):
     """Nothing else comes out, whatever is typed."""
     result = outcome(text)
@@ -137,7 +138,7 @@ def outcome(text):
 @given(
     st.sampled_from(["a", "b c", 'd"e', "f'g", "and"]), st.text(max_size=20) | st.integers() | st.booleans()
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_is_quoted_as_json_comes_back(name, value):
     text = f"{json.dumps(name)}={json.dumps(value)}"
 

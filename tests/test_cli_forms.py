@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 from reactdb import codec
 from reactdb.cli import csvform, jsonform
@@ -63,7 +64,7 @@ documents = st.dictionaries(names, values, min_size=1, max_size=5)
 # JSON
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(documents)
 def test_json_brings_back_every_document(document):
     """Law: reading what was written gives the same encoding, down to the order of keys and the bits of a NaN."""
@@ -73,7 +74,7 @@ def test_json_brings_back_every_document(document):
     assert "\n" not in line
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(documents)
 def test_a_line_is_json_for_everybody(document):
     """Strict JSON: no NaN, no Infinity, nothing that another parser would refuse."""
@@ -199,13 +200,13 @@ def test_people_read_plain_text_where_json_has_no_word(value, shown):
 # CSV
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(values)
 def test_a_cell_brings_back_every_value(value):
     assert codec.encode_value(value) == codec.encode_value(csvform.read_cell(csvform.write_cell(value)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.one_of(text, awkward_text, leaves.map(jsonform.dumps)))
 def test_a_cell_is_a_value_only_where_that_value_is_written_as_this_cell(cell):
     """Law: whatever text a foreign file has, nothing of it is lost by reading."""
@@ -215,7 +216,7 @@ def test_a_cell_is_a_value_only_where_that_value_is_written_as_this_cell(cell):
         assert cell == csvform.write_cell(read)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(documents)
 def test_a_row_through_pythons_csv_brings_back_the_document(document):
     out = io.StringIO(newline="")

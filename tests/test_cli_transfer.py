@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import codec
@@ -110,7 +111,7 @@ values = (
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.lists(st.dictionaries(text.filter(lambda name: name != "id"), values, max_size=3), max_size=4),
     st.sampled_from(["jsonl", "csv"]),

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ids import stable_id
+from scaling import examples
 
 from reactdb.codec import (
     MAX_DECIMAL_DIGITS,
@@ -91,7 +92,7 @@ def types(value: Any) -> Any:
 
 
 @given(documents)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_document_comes_back_equal(document):
     """decode(encode(document)) == document, type by type, and encodes to the same bytes."""
     data = encode(document)
@@ -103,7 +104,7 @@ def test_a_document_comes_back_equal(document):
 
 
 @given(documents)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_frozen_document_equals_the_plain_one(document):
     data = encode(document)
     frozen = decode_frozen(data)
@@ -114,7 +115,7 @@ def test_a_frozen_document_equals_the_plain_one(document):
 
 
 @given(values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_value_comes_back_equal(value):
     data = encode_value(value)
 
@@ -527,7 +528,7 @@ def test_bytes_that_are_no_document_are_corruption(data, read):
 
 
 @given(documents, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_damaged_bytes_are_corruption_or_another_value(document, data):
     """Never another error, and what is decoded can be encoded."""
     damaged = bytearray(encode(document))
@@ -690,7 +691,7 @@ def reversed_keys(value: Any) -> Any:
 
 
 @given(documents)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_order_of_keys_does_not_matter_to_same(document):
     other = reversed_keys(document)
 
@@ -699,7 +700,7 @@ def test_the_order_of_keys_does_not_matter_to_same(document):
 
 
 @given(documents, documents)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_same_is_no_wider_than_equality(left, right):
     assert not same(left, right) or left == right
 
@@ -745,6 +746,6 @@ def test_values_are_printed_as_reql_prints_them(value, text):
 
 
 @given(documents)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_document_can_be_printed(document):
     assert pretty(document).startswith("{")

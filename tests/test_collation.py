@@ -19,6 +19,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ids import stable_id
+from scaling import examples
 
 from reactdb.codec import (
     MAX_DECIMAL_DIGITS,
@@ -162,7 +163,7 @@ def order(left: bytes, right: bytes) -> int:
 
 
 @given(st.lists(values, min_size=2, max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_bytes_sort_as_values_do(several):
     expected = sorted(several, key=cmp_to_key(reference))
 
@@ -170,21 +171,21 @@ def test_bytes_sort_as_values_do(several):
 
 
 @given(numbers, numbers)
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 def test_numbers_of_all_types_are_one_order(left, right):
     assert reference(left, right) == order(key_bytes(left), key_bytes(right))
     assert reference(left, right) == compare(left, right)
 
 
 @given(values, values)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_compare_agrees_with_the_order(left, right):
     assert reference(left, right) == compare(left, right)
     assert compare(left, left) == 0
 
 
 @given(values, values)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_key_begins_another(left, right):
     left_bytes, right_bytes = key_bytes(left), key_bytes(right)
 
@@ -192,7 +193,7 @@ def test_no_key_begins_another(left, right):
 
 
 @given(texts, texts, values, values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_keys_written_one_after_the_other_sort_as_pairs(a, b, c, d):
     expected = reference([a, c], [b, d])
 
@@ -200,7 +201,7 @@ def test_keys_written_one_after_the_other_sort_as_pairs(a, b, c, d):
 
 
 @given(values)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_value_comes_back_from_the_bytes(value):
     back = key_value(key_bytes(value))
 
@@ -220,7 +221,7 @@ def test_the_value_comes_back_from_the_bytes(value):
         max_size=8,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_decimals_of_any_exponent_are_in_order_and_come_back(decimals):
     assert sorted(decimals) == [key_value(data) for data in sorted(map(key_bytes, decimals))]
 
@@ -495,7 +496,7 @@ def test_the_longest_numbers_have_keys():
 
 
 @given(values)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example(["a", [1, None]])
 @example([math.nan])
 def test_what_can_be_a_primary_key_can_be_indexed_and_the_other_way_round(value):
@@ -620,7 +621,7 @@ def test_bytes_that_are_no_key_are_corruption(data):
 
 
 @given(values, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_damaged_keys_are_corruption_or_another_value(value, data):
     damaged = bytearray(key_bytes(value))
     for _ in range(data.draw(st.integers(1, 3))):

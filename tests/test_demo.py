@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb.cli.demo import demo
@@ -372,7 +373,7 @@ def test_a_board_that_is_wrong_says_where(shown, expected, sentence):
     ),
     limit=st.integers(1, 4),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_board_shows_what_it_should_after_every_write(writes, limit):
     """Also where flights leave at the same minute, and where there are fewer than it has lines."""
     with reactdb.connect(":memory:") as db:

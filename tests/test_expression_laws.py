@@ -10,6 +10,7 @@ from uuid import UUID
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 from reactdb.codec import decode_frozen, encode
 from reactdb.collation import key_bytes
@@ -225,7 +226,7 @@ def exactly(value: Any) -> Any:
     return "a function" if callable(value) else (type(value), repr(value))
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(nodes(), documents)
 def test_generated_code_and_the_reference_agree(node: Node, document: dict[str, Any]) -> None:
     """Law 6: the same value, or the same error with the same sentence; and nobody changes the document."""
@@ -238,7 +239,7 @@ def test_generated_code_and_the_reference_agree(node: Node, document: dict[str, 
     assert exactly(before) == exactly(document)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(nodes(), documents, st.sampled_from([False, True, "error", "nothing"]))
 def test_a_generated_predicate_and_the_reference_agree(
     node: Node, document: dict[str, Any], default: Any
@@ -263,7 +264,7 @@ def reference(predicate: Predicate, document: dict[str, Any]) -> bool:
     return value is not None and value is not False
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(nodes())
 def test_a_tree_survives_being_stored(node: Node) -> None:
     """As nested lists and back it has the same key, so an index is still the same index after reopening."""
@@ -272,7 +273,7 @@ def test_a_tree_survives_being_stored(node: Node) -> None:
     assert expression.key == from_data(to_data(expression)).key
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(nodes(), nodes())
 def test_trees_with_one_key_are_written_alike(one: Node, other: Node) -> None:
     assert (Expression(one).key == Expression(other).key) == (
@@ -322,7 +323,7 @@ def indexed(expression: Any, document: dict[str, Any]) -> bytes | None:
         return None
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(conditions(), documents)
 @example(row["a"] > 5, {"a": {}})
 @example(row["a"] < "x", {"a": None})
@@ -338,7 +339,7 @@ def test_an_implied_range_has_every_document_that_passes(condition: Any, documen
             assert start <= entry < stop
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(conditions(), documents)
 def test_index_ranges_have_every_document_that_passes(condition: Any, document: dict[str, Any]) -> None:
     compound = expr([row["a"], row["b"]])
@@ -350,7 +351,7 @@ def test_index_ranges_have_every_document_that_passes(condition: Any, document: 
             assert any(one.start <= entry < one.stop for one in ranges)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(values, min_size=1, max_size=2), documents)
 def test_a_multi_index_has_every_document_that_contains(wanted: list[Any], document: dict[str, Any]) -> None:
     condition = row["a"].contains(*wanted) & (row["b"] == 1).default(True)
@@ -361,7 +362,7 @@ def test_a_multi_index_has_every_document_that_contains(wanted: list[Any], docum
         assert any(one.start <= entry < one.stop for one in ranges for entry in entries)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(conditions(), documents)
 @example(row["a"]["b"] == [1], {"a": [{"b": 1}]})
 def test_routing_finds_every_document_that_passes(condition: Any, document: dict[str, Any]) -> None:
@@ -372,21 +373,21 @@ def test_routing_finds_every_document_that_passes(condition: Any, document: dict
         assert route_of(document, route[0]) in route[1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(conditions(), documents)
 def test_what_cannot_fail_does_not_fail(condition: Any, document: dict[str, Any]) -> None:
     if not may_fail(as_predicate(condition)):
         as_predicate(condition).test(document)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(nodes(), documents)
 def test_no_expression_that_cannot_fail_does(node: Node, document: dict[str, Any]) -> None:
     if not may_fail(node):
         as_predicate(Expression(node), True).test(document)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(conditions(), documents)
 def test_conjuncts_hold_where_the_condition_holds(condition: Any, document: dict[str, Any]) -> None:
     if passes(condition, document):

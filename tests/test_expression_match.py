@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression import evaluate, expr
@@ -211,7 +212,7 @@ def patterns(draw: st.DrawFn, depth: int = 3) -> str:
 texts = st.text(alphabet="abcA1é \n", max_size=8)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(patterns(), texts)
 def test_re_and_re2_find_the_same_match(pattern: str, text: str) -> None:
     """What `re` is given means to it what the pattern means to RE2, wherever it is given anything."""
@@ -224,7 +225,7 @@ def test_re_and_re2_find_the_same_match(pattern: str, text: str) -> None:
     assert Re2Pattern(pattern, re2).search(text) == found.search(text)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.text(alphabet="ab1[](){}|*+?\\^$.-,:dwsbzAQE<>P=!ixm", max_size=10))
 def test_re_and_re2_refuse_the_same_patterns(pattern: str) -> None:
     """Beside what needs RE2, and says so."""

@@ -414,6 +414,7 @@ def test_a_forgotten_loop_is_collected(db, games):
     assert hub(db).is_clean
 
 
+@pytest.mark.soak
 def test_ten_thousand_subscriptions_leave_nothing(db, games):
     handles = []
     for number in range(2_500):

@@ -16,6 +16,7 @@ from feed_kinds import BODIES, KEYS, Kind, do, little_room, one_statement, one_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replica import Event, Replica
+from scaling import examples
 
 import reactdb
 from reactdb import desc, row
@@ -327,7 +328,7 @@ def check_initial_values(kind: Kind, rows: list[Any], steps: list[Any]) -> None:
             replica.assert_equals(kind.answer(db), kind)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(kind=st.sampled_from(KINDS), rows=ROWS, steps=STEPS)
 def test_initial_values_are_the_answer_then_and_with_the_changes_the_answer_now(
     kind: Kind, rows: list[Any], steps: list[Any]
@@ -340,4 +341,4 @@ def test_initial_values_are_the_answer_then_and_with_the_changes_the_answer_now(
 @pytest.mark.timeout(3600)
 def test_initial_values_for_longer() -> None:
     """The same with many more examples."""
-    settings(max_examples=1500)(given(st.sampled_from(KINDS), ROWS, STEPS)(check_initial_values))()
+    settings(max_examples=examples(1500))(given(st.sampled_from(KINDS), ROWS, STEPS)(check_initial_values))()

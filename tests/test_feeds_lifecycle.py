@@ -276,6 +276,7 @@ def test_a_disposed_feed_leaves_no_registration(rooms, kind):
     assert hub(rooms._database).is_clean
 
 
+@pytest.mark.soak
 def test_ten_thousand_feeds_come_and_go_and_leave_nothing():
     """Of every kind, all open at once; then no registration is left, no object and hardly a byte."""
     with reactdb.connect(":memory:") as db:
@@ -305,6 +306,7 @@ def test_ten_thousand_feeds_come_and_go_and_leave_nothing():
         assert sys.getallocatedblocks() - blocks < 2_000
 
 
+@pytest.mark.soak
 def test_many_feeds_leave_no_memory_behind():
     """Not even the room that the tables of registrations once had."""
     with reactdb.connect(":memory:") as db:

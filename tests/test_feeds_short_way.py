@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import row
@@ -80,7 +81,7 @@ def test_what_is_told_at_once_is_what_was_stored(
         events[1]["old_val"]["a"] = 5
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(
         st.dictionaries(

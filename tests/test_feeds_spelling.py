@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replica import Replica, exactly
+from scaling import examples
 
 import reactdb
 from reactdb.spelling import Spellings, plainest
@@ -67,7 +68,7 @@ ASKED: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("ask", ASKED, ids=["distinct", "group.count", "group.max"])
 @pytest.mark.parametrize("squash", [False, True])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps=STEPS, reads=st.lists(st.booleans(), min_size=20, max_size=20))
 def test_a_feed_spells_as_its_query_does(
     ask: Callable[[Any], Any], squash: bool, steps: list[Any], reads: list[bool]

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from replica import exactly
+from scaling import examples
 from test_expression_laws import conditions, documents, indexed, passes, values
 
 import reactdb
@@ -65,7 +66,7 @@ def keyed(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # Filters
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     st.lists(documents, max_size=6),
     st.lists(documents, max_size=3),
@@ -192,7 +193,7 @@ BOUNDS = st.one_of(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.lists(documents, max_size=8), st.lists(documents, max_size=3), BOUNDS, BOUNDS)
 @example([{"a": value} for value in ODD], [], minval, maxval)
 @example([{"a": [value, 1]} for value in ODD], [{"a": None}], 3, "x")
@@ -254,7 +255,7 @@ def places_of(stored: list[dict[str, Any]], name: str) -> list[tuple[bytes, byte
     return sorted(found, key=lambda place: place[:3])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     documents,
     st.sampled_from([row["a"], row["a"]["b"], expr([row["a"], row["b"]]), row["a"] + 1]),
@@ -285,7 +286,7 @@ def index_on(expression: Any, *, multi: bool = False) -> IndexInfo:
 # Feeds
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(conditions(), documents)
 @example(row["a"] > 10, {"a": {}})
 @example(row["a"]["b"] == [1], {"a": [{"b": 1}]})

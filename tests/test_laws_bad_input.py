@@ -18,6 +18,7 @@ import msgpack
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import codec, row
@@ -264,7 +265,7 @@ DOORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(door=st.sampled_from(sorted(DOORS)), name=BAD_VALUES)
 def test_a_value_that_cannot_be_kept_is_refused_at_every_door_and_leaves_nothing(
     shelf: Any, door: str, name: str
@@ -757,6 +758,7 @@ def test_as_deep_as_may_be(games: Any, levels: int) -> None:
         assert nested(levels, wide=wide) == games.get(1).run()["a"]
 
 
+@pytest.mark.soak
 def test_a_hundred_thousand_fields(games: Any) -> None:
     document: dict[str, Any] = {"id": 1, **{f"field {number}": number for number in range(100_000)}}
     games.insert(document)
@@ -766,6 +768,7 @@ def test_a_hundred_thousand_fields(games: Any) -> None:
     assert 100_001 == len(games.get(1).run())
 
 
+@pytest.mark.soak
 def test_a_hundred_megabytes_are_refused_and_given_back(shelf: Any) -> None:
     """A copy or two may be made to find out how much it is; none of them stays."""
     big = {"id": 2, "a": "x" * 100_000_000}
@@ -823,7 +826,7 @@ NAMES = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(name=NAMES)
 def test_a_name_is_taken_or_refused_and_means_only_itself(name: str) -> None:
     with reactdb.connect(":memory:") as db:
@@ -850,7 +853,7 @@ def test_a_name_is_taken_or_refused_and_means_only_itself(name: str) -> None:
 WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=12, max_size=16).map(lambda word: f"zz{word}")
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(words=st.lists(WORDS, min_size=5, max_size=5, unique=True))
 def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) -> None:
     """Every statement is looked at before values are bound: none has a word of the caller's in it."""
@@ -910,7 +913,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(pieces=st.lists(PIECES, max_size=4), own=st.tuples(st.booleans(), st.booleans()))
 def test_a_token_is_a_position_of_this_file_or_refused(
     shelf: Any, pieces: list[str], own: tuple[bool, bool]
@@ -963,7 +966,7 @@ def test_a_pattern_that_explodes_elsewhere_costs_little_here(games: Any, pattern
         )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     pattern=st.text(alphabet="ab()[]{}*+?|\\.^$,019-:<>=!P#\n", max_size=24),
     text=st.text(alphabet="ab", max_size=60),

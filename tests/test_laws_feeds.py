@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from reactivex.scheduler import VirtualTimeScheduler
 from replica import Event, Grammar, Replica
+from scaling import examples
 
 import reactdb
 
@@ -228,8 +229,8 @@ class LongFeedLaws(FeedLaws):
 
 
 TestInMemory = FeedLaws.TestCase
-TestInMemory.settings = settings(max_examples=150, stateful_step_count=5)
+TestInMemory.settings = settings(max_examples=examples(150), stateful_step_count=5)
 TestOnFile = FileFeedLaws.TestCase
-TestOnFile.settings = settings(max_examples=10, stateful_step_count=5)
+TestOnFile.settings = settings(max_examples=examples(10), stateful_step_count=5)
 TestLong = pytest.mark.long(pytest.mark.timeout(3600)(LongFeedLaws.TestCase))
-TestLong.settings = settings(max_examples=600, stateful_step_count=10)
+TestLong.settings = settings(max_examples=examples(600), stateful_step_count=10)

@@ -18,6 +18,7 @@ from feed_kinds import BODIES, KEYS, Kind, do, kinds, little_room, one_statement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replica import Event, Grammar, Replica, exactly
+from scaling import examples
 
 import reactdb
 from reactdb import row
@@ -130,7 +131,7 @@ def check_drop(data: st.DataObject, kind: Kind, size: int, rows: list[Any], step
                     assert alike(kind, expected) == alike(kind, heard(lagging, value))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), kind=kinds(), size=SIZES, rows=ROWS, steps=STEPS)
 def test_the_earliest_are_dropped_and_counted(
     data: st.DataObject, kind: Kind, size: int, rows: list[Any], steps: list[Any]
@@ -201,7 +202,7 @@ SINGLE_KINDS = st.sampled_from(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), kind=SINGLE_KINDS, size=SIZES, rows=ROWS, steps=SINGLE_WRITES)
 def test_an_overflow_ends_the_feed_behind_what_was_queued(
     data: st.DataObject, kind: Kind, size: int, rows: list[Any], steps: list[Any]
@@ -254,7 +255,7 @@ def check_spill(data: st.DataObject, kind: Kind, size: int, rows: list[Any], ste
                 assert all(one != other for one, other in pairwise(caught_up))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), kind=kinds(), size=SIZES, rows=ROWS, steps=STEPS)
 def test_a_spilling_feed_loses_nothing_and_tells_nothing_twice(
     data: st.DataObject, kind: Kind, size: int, rows: list[Any], steps: list[Any]
@@ -268,4 +269,4 @@ def test_a_spilling_feed_loses_nothing_and_tells_nothing_twice(
 @pytest.mark.parametrize("check", [check_drop, check_spill])
 def test_overflow_for_longer(check: Any) -> None:
     """The same with many more examples."""
-    settings(max_examples=2000)(given(st.data(), kinds(), SIZES, ROWS, STEPS)(check))()
+    settings(max_examples=examples(2000))(given(st.data(), kinds(), SIZES, ROWS, STEPS)(check))()

@@ -16,6 +16,7 @@ from feed_kinds import BODIES, KEYS, Kind, do, kinds, little_room, one_statement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replica import Event, Replica, exactly
+from scaling import examples
 
 import reactdb
 
@@ -94,7 +95,7 @@ def check_every_seq(
                     assert new == alike(kind, heard(cursor))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data(), kind=kinds(), rows=ROWS, script=SCRIPTS, more=MORE)
 def test_resuming_from_any_seq_gives_what_was_missed_and_goes_on(
     data: st.DataObject, kind: Kind, rows: list[Any], script: list[Any], more: list[Any]
@@ -103,7 +104,7 @@ def test_resuming_from_any_seq_gives_what_was_missed_and_goes_on(
     check_every_seq(data, kind, rows, script, more)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(data=st.data(), kind=kinds(), rows=ROWS, script=SCRIPTS, more=MORE)
 def test_resuming_on_a_file_gives_what_was_missed_and_goes_on(
     data: st.DataObject, kind: Kind, rows: list[Any], script: list[Any], more: list[Any]
@@ -112,7 +113,7 @@ def test_resuming_on_a_file_gives_what_was_missed_and_goes_on(
         check_every_seq(data, kind, rows, script, more, f"{folder}/laws.db")
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(data=st.data(), kind=kinds(), rows=ROWS, script=SCRIPTS)
 def test_resuming_in_a_file_that_was_opened_again(
     data: st.DataObject, kind: Kind, rows: list[Any], script: list[Any]
@@ -135,7 +136,7 @@ def test_resuming_in_a_file_that_was_opened_again(
                         assert alike(kind, past(events, seq)) == alike(kind, heard(cursor))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), kind=kinds(), rows=ROWS, script=SCRIPTS, keep=st.integers(0, 12))
 def test_what_retention_has_removed_is_refused_and_the_rest_is_as_before(
     data: st.DataObject, kind: Kind, rows: list[Any], script: list[Any], keep: int
@@ -159,7 +160,7 @@ def test_what_retention_has_removed_is_refused_and_the_rest_is_as_before(
                         assert alike(kind, past(events, seq)) == alike(kind, heard(cursor))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     data=st.data(),
     kind=kinds(),
@@ -218,7 +219,7 @@ def test_a_token_taken_in_the_middle_leads_to_everything_that_was_not_told(
 @pytest.mark.timeout(3600)
 def test_resuming_for_longer() -> None:
     """The same with many more examples."""
-    settings(max_examples=2000)(given(st.data(), kinds(), ROWS, SCRIPTS, MORE)(check_in_memory))()
+    settings(max_examples=examples(2000))(given(st.data(), kinds(), ROWS, SCRIPTS, MORE)(check_in_memory))()
 
 
 def check_in_memory(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from reactivex.scheduler import VirtualTimeScheduler
 from reactivex.testing import TestScheduler
 from replica import Event, Replica, exactly, says_nothing
+from scaling import examples
 
 import reactdb
 from reactdb import row
@@ -113,7 +114,7 @@ def alike(events: list[Event]) -> list[Hashable]:
     return [exactly(event) for event in events]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(kind=st.sampled_from(BY_ID), size=st.sampled_from([1, 2, 3, 100_000]), rows=ROWS, steps=STEPS)
 def test_squashing_is_folding(kind: Kind, size: int, rows: list[Any], steps: list[Any]) -> None:
     """Each document's first old value and last new one, in order of first changes; a queue that is full drops the first."""
@@ -145,7 +146,7 @@ def kind_of_step(event: Event) -> str:
     return "add" if event["old_val"] is None else "remove" if event["new_val"] is None else "change"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     kind=st.sampled_from([kind for kind in BY_ID if kind.shape != "groups"]),
     size=st.integers(1, 3),
@@ -221,7 +222,7 @@ def check_net(data: st.DataObject, kind: Kind, rows: list[Any], steps: list[Any]
                 known = kind.answer(db)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), kind=kinds(), rows=ROWS, steps=STEPS)
 def test_a_squashed_feed_tells_the_same_in_no_more_events(
     data: st.DataObject, kind: Kind, rows: list[Any], steps: list[Any]
@@ -313,7 +314,7 @@ def on_the_grid(time: float) -> float:
 SCRIPTS = st.lists(st.tuples(PAUSES, COMMITS), min_size=3, max_size=10)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     kind=st.sampled_from(BY_ID),
     seconds=st.sampled_from([1, 2]),
@@ -329,7 +330,7 @@ def test_the_first_change_is_told_at_once_and_then_one_batch_in_so_many_seconds(
     check_times(kind, seconds, rows, script, clock)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(kind=kinds(), seconds=st.sampled_from([1, 2]), rows=ROWS, script=SCRIPTS)
 def test_a_feed_of_any_kind_is_up_to_date_when_its_interval_is_over(
     kind: Kind, seconds: float, rows: list[Any], script: list[Any]
@@ -361,4 +362,4 @@ def test_a_feed_of_any_kind_is_up_to_date_when_its_interval_is_over(
 @pytest.mark.timeout(3600)
 def test_the_net_difference_for_longer() -> None:
     """The same with many more examples."""
-    settings(max_examples=3000)(given(st.data(), kinds(), ROWS, STEPS)(check_net))()
+    settings(max_examples=examples(3000))(given(st.data(), kinds(), ROWS, STEPS)(check_net))()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from scaling import examples
 
 import reactdb
 from reactdb import codec, collation, desc, row
@@ -236,6 +237,6 @@ class FileLaws(StoreLaws):
 
 
 TestInMemory = StoreLaws.TestCase
-TestInMemory.settings = settings(max_examples=60, stateful_step_count=30)
+TestInMemory.settings = settings(max_examples=examples(60), stateful_step_count=30)
 TestOnFile = FileLaws.TestCase
-TestOnFile.settings = settings(max_examples=30, stateful_step_count=30)
+TestOnFile.settings = settings(max_examples=examples(30), stateful_step_count=30)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import point_selection, point_update, row
@@ -123,7 +124,7 @@ def carried_out(program: Any, path: str, *, is_kept: bool, origin: str | None) -
     return seen, told, found, marks
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(PROGRAMS, st.booleans(), st.sampled_from([None, "elsewhere"]), st.sampled_from([1, 2, 3, 1_024]))
 def test_a_transaction_whose_updates_wait_is_as_one_whose_updates_do_not(
     tmp_path_factory: pytest.TempPathFactory, program: Any, is_kept: bool, origin: str | None, most: int

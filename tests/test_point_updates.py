@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import row
@@ -29,7 +30,7 @@ def table() -> Iterator[reactdb.Table]:
         yield database.table_create("things")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(DOCUMENTS, PATCHES, st.booleans())
 def test_a_point_update_stores_the_document_with_the_patch_merged_in(
     table: reactdb.Table, document: dict[str, Any], patch: dict[str, Any], is_function: bool
@@ -46,7 +47,7 @@ def test_a_point_update_stores_the_document_with_the_patch_merged_in(
     assert table._database.seq == before + is_changed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(DOCUMENTS, st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=2), PLAIN)
 def test_a_patch_of_expressions_gives_the_same_when_it_is_compiled(
     table: reactdb.Table, document: dict[str, Any], names: list[str], other: Any

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import codec, collation, desc, maxval, minval, r, row
@@ -375,7 +376,7 @@ def filled(db: Any, documents: list[Document], indexes: list[str], *, index_firs
     return table
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     data=st.data(),
     documents=documents_strategy,
@@ -392,7 +393,7 @@ def test_an_answer_does_not_depend_on_the_indexes(data, documents, indexes, page
             check(table, documents, table_source, data.draw(rows_of_steps()))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), documents=documents_strategy, page=st.sampled_from([1, 2, 512]))
 def test_every_access_path_gives_what_brute_force_gives(data, documents, page):
     with small(page, 0), reactdb.connect(":memory:") as db:
@@ -401,7 +402,7 @@ def test_every_access_path_gives_what_brute_force_gives(data, documents, page):
             check(table, documents, data.draw(sources()), data.draw(rows_of_steps()))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     data=st.data(), documents=documents_strategy, others=documents_strategy, gone=st.sets(st.integers(0, 13))
 )
@@ -418,7 +419,7 @@ def test_the_past_is_read_as_the_present_was(data, documents, others, gone):
             check(then, documents, data.draw(sources()), data.draw(rows_of_steps()))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(documents=documents_strategy, index=st.sampled_from(ALL), lower=st.sampled_from(KEYS))
 def test_least_and_greatest(documents, index, lower):
     with reactdb.connect(":memory:") as db:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scaling import examples
 from test_rethinkdb_server import Raw, subscriptions, until
 
 import reactdb
@@ -89,7 +90,7 @@ WORDS = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(words=st.lists(WORDS, min_size=4, max_size=4), number=st.one_of(st.floats(), st.integers()))
 def test_generated_code_has_no_word_of_the_callers_in_it(words: list[str], number: Any) -> None:
     """Its source is made of fixed words and numbered names; every constant and field is bound to one of those."""
@@ -305,7 +306,7 @@ def test_credentials_that_could_never_match_are_refused_without_being_shown(user
     assert "\ud800" not in str(caught.value)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(messages=st.lists(st.one_of(st.binary(max_size=60), st.text(max_size=40).map(str.encode)), max_size=4))
 @example(
     messages=[
@@ -662,7 +663,7 @@ def is_endless(term: Any) -> bool:
     return isinstance(term, dict) and any(map(is_endless, term.values()))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(term=TERMS)
 def test_any_tree_of_terms_gets_one_answer_that_is_no_internal_error(term: Any) -> None:
     if is_endless(term):
@@ -677,7 +678,7 @@ def test_any_tree_of_terms_gets_one_answer_that_is_no_internal_error(term: Any) 
         asking.session.close()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     request=st.one_of(
         st.binary(max_size=60), st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace"))

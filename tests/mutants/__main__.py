@@ -50,9 +50,15 @@ def applied(mutant: Mutant, project: Path) -> str:
 
 def run_tests(project: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     """(pytest's exit code, what it printed). A run that hangs has noticed too."""
-    # As in CI: with the same examples each time.
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}
+    # As in CI: with the same examples each time, and with all of them.
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(project),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "CI": "1",
+        "REACTDB_EXAMPLES": "1",
+    }
     try:
         found = subprocess.run(
             command, cwd=project, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S

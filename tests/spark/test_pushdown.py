@@ -16,6 +16,7 @@ from uuid import UUID
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from scaling import examples
 
 import reactdb
 from reactdb import row
@@ -230,7 +231,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_pushing_filters_down_loses_no_document(seed):
     """Whatever is stored, and whatever the schema says of it: the same rows as when everything is read."""
     chance = Random(seed)
@@ -254,7 +255,7 @@ def test_pushing_filters_down_loses_no_document(seed):
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_pushing_filters_down_loses_no_change_of_a_key(seed):
     chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -488,7 +489,9 @@ FIELDS = {("id",): "string", ("n",): "double", ("a", "b"): "string"}
 
 
 @given(SEEDS, st.sampled_from(["true", "false"]))
-@settings(max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(3), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 def test_spark_answers_the_same_with_and_without_pushing_down(spark, seed, strict):
     chance = Random(seed)
     documents = some_documents(chance, 100)

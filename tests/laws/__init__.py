@@ -1,0 +1,1 @@
+"""The laws at length: see `__main__`."""
