@@ -183,8 +183,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("spark", "testing"):
-        # Packages of their own, not names of it: `reactdb.testing.Recorder` after `import reactdb`.
+    if name in ("json", "spark", "testing"):
+        # Modules of their own, not names of it: `reactdb.json.dumps` after `import reactdb`.
         return import_module(f"reactdb.{name}")
     home = _HOME_OF.get(name)
     if home is None:

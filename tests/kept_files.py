@@ -23,7 +23,7 @@ from uuid import UUID
 import reactdb
 from reactdb import row
 from reactdb.cli import changelines
-from reactdb.cli.jsonform import dumps
+from reactdb.json import dumps
 from reactdb.store import schema
 
 FILES = Path(__file__).parent / "files"

@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scaling import examples
 
+import reactdb
 from reactdb import codec
-from reactdb.cli import csvform, jsonform
+from reactdb import json as jsonform
+from reactdb.cli import csvform
 from reactdb.errors import InvalidDocument
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -72,6 +74,54 @@ def test_json_brings_back_every_document(document):
 
     assert codec.encode(document) == codec.encode(jsonform.loads(line))
     assert "\n" not in line
+
+
+@settings(max_examples=examples(300))
+@given(documents)
+def test_the_text_is_the_same_with_and_without_msgspec(document):
+    pytest.importorskip("msgspec", reason="msgspec is not installed")
+
+    assert jsonform.encode(jsonform.to_json(document)) == jsonform.dumps(document)
+
+
+@pytest.mark.parametrize(
+    "number", [1e16, 1e-5, 0.00012, 1e22, -1e-7, 123456789012345680.0, 1e15, math.nan]
+)
+def test_numbers_have_one_text(number):
+    assert jsonform.encode(jsonform.to_json([number])) == jsonform.dumps([number])
+
+
+def test_json_is_public():
+    event = {"old_val": None, "new_val": {"id": 1, "at": datetime(2026, 1, 2, tzinfo=UTC)}}
+
+    assert event == reactdb.json.loads(reactdb.json.dumps(event))
+    assert [1, [2, 3]] == reactdb.json.loads(reactdb.json.dumps((1, (2, 3))))
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "reason"),
+    [
+        ({"a": [1, {2, 3}]}, ("a", 1), "a value of type set cannot be written"),
+        ({"a": {1: 2}}, ("a",), "a key of type int cannot be written, only strings"),
+        (object(), (), "a value of type object cannot be written"),
+        ({"a": "\ud800"}, ("a",), "a value of type str cannot be written"),
+        ({"a": datetime(2026, 1, 2)}, ("a",), "a value of type datetime.datetime cannot be written"),
+    ],
+)
+def test_what_no_document_holds_is_refused_with_its_place(value, path, reason):
+    with pytest.raises(InvalidDocument, match=reason) as raised:
+        reactdb.json.dumps(value)
+
+    assert path == raised.value.path
+
+
+def test_what_is_nested_too_deeply_is_refused():
+    value: list[object] = []
+    for _ in range(5_000):
+        value = [value]
+
+    with pytest.raises(InvalidDocument, match="nested deeper than 100 levels"):
+        reactdb.json.dumps(value)
 
 
 @settings(max_examples=examples(100))

@@ -16,7 +16,7 @@ from sqlite_utils.utils import sqlite3
 import reactdb
 from reactdb import codec, row
 from reactdb.cli import main
-from reactdb.cli.jsonform import loads
+from reactdb.json import loads
 from reactdb.store import pages
 from tests import fuzzed_files, kept_files
 

@@ -20,7 +20,8 @@ from scaling import examples
 
 import reactdb
 from reactdb import codec
-from reactdb.cli import importing, jsonform, main
+from reactdb import json as jsonform
+from reactdb.cli import importing, main
 
 EVERY_TYPE = {
     "id": 1,

@@ -13,9 +13,9 @@ import click
 
 from reactdb.change import Change
 from reactdb.cli.files import instant, timestamp
-from reactdb.cli.jsonform import readable, to_json
 from reactdb.cli.terminal import cut, safe
 from reactdb.codec import same
+from reactdb.json import readable, to_json
 
 COLORS: Final = {"insert": "green", "update": "yellow", "replace": "magenta", "delete": "red"}
 ABSENT: Final = object()
@@ -25,7 +25,7 @@ _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def as_json(change: Change) -> dict[str, Any]:
-    """A change as JSON values, documents as `jsonform` writes them. `time` is ISO 8601 in UTC, to the millisecond."""
+    """A change as JSON values, documents as `reactdb.json` writes them. `time` is ISO 8601 in UTC, to the millisecond."""
     return {
         "seq": change.seq,
         "table": change.table,

@@ -33,7 +33,7 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
     Superseded versions, deletions and dropped tables go; documents, and old values of changes that are kept, stay.
     Say what is kept: nothing is removed by default.
     """
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
     from reactdb.store.figures import measure
 
     if (keep is None) == (keep_days is None):

@@ -3,7 +3,7 @@
     A cell is read as a value exactly where that value would be written as this very cell; any other text is a string.
 
 So `42` is an int, `1.5` a float, `true` and `false` are themselves and `null` is None; `007`, `1.50` and `+1` stay strings,
-and no zip code or version number is harmed. Lists, dicts and the other types are compact JSON as in `jsonform`. A string
+and no zip code or version number is harmed. Lists, dicts and the other types are compact JSON as in `reactdb.json`. A string
 that would be mistaken for one of these is written as a JSON string: the string 42 is the cell `"42"`, quotes included.
 An empty cell means that the document does not have the field (RethinkDB's import reads it so too); the empty string is `""`.
 
@@ -22,9 +22,9 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from reactdb.cli.jsonform import dumps, loads
 from reactdb.codec import MAX_INT_BITS
 from reactdb.errors import InvalidDocument
+from reactdb.json import dumps, loads
 
 ABSENT: Final = object()
 """What an empty cell is."""

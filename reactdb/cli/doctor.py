@@ -25,7 +25,7 @@ def doctor(file: str, as_json: bool) -> None:
     Whether SQLite is a safe version, the file is intact, and log, documents and indexes agree. One line a finding; the
     exit code is 1 if there is a problem, 0 if there are only warnings. Nothing is written.
     """
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
     from reactdb.store import doctor as store
     from reactdb.store import sqlite
 

@@ -76,7 +76,7 @@ def export(
     As JSON lines or CSV, to TARGET or standard output, all as of one moment. A summary on standard error tells the seq
     from which a later export with --since goes on.
     """
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
 
     if salvage:
         from reactdb.cli import salvaging
@@ -181,7 +181,7 @@ def write_json(
     counts: dict[str, int],
     progress: Progress,
 ) -> None:
-    from reactdb.cli.jsonform import dumps, dumps_deleted
+    from reactdb.json import dumps, dumps_deleted
 
     for one in found:
         if isinstance(one, Deleted):
@@ -198,7 +198,7 @@ def write_changes(
     database: Database, table: str, since: int | None, until: int, out: BinaryIO, progress: Progress
 ) -> int:
     from reactdb.cli import changelines
-    from reactdb.cli.jsonform import encode
+    from reactdb.json import encode
 
     count = 0
     for count, change in enumerate(entries(database, table, since, until), 1):

@@ -122,8 +122,8 @@ def keys_meant(text: str) -> list[Any]:
 
     As JSON it means one thing: `"42"` is the string, `{"$reactdb_type$": "uuid", "value": ...}` a UUID.
     """
-    from reactdb.cli.jsonform import loads
     from reactdb.errors import InvalidDocument
+    from reactdb.json import loads
 
     try:
         value = loads(text)

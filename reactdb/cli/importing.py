@@ -191,7 +191,7 @@ def import_(
 
     TYPE is auto, bool, date, datetime, decimal, float, int, json, string, time or uuid.
     """
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
 
     chosen = form or FORMATS.get(os.path.splitext(source)[1].lower(), "jsonl")
     if (strings or types) and chosen != "csv":
@@ -298,7 +298,7 @@ def read(lines: Lines, form: str, strings: bool, declared: dict[str, str]) -> It
 
 
 def read_json(lines: Lines) -> Iterator[Item]:
-    from reactdb.cli.jsonform import deleted_key, from_json, parse
+    from reactdb.json import deleted_key, from_json, parse
 
     for text in lines:
         if lines.is_known or not text.strip():

@@ -30,7 +30,7 @@ def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> Non
     if table is not None and key is not None:
         _inspect_document(file, table, key, as_json)
         return
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
     from reactdb.store.figures import measure
 
     figures = measure(file)
@@ -105,7 +105,7 @@ def table_lines(tables: tuple[TableFigures, ...] | list[TableFigures]) -> Iterat
 
 def _inspect_document(file: str, table: str, key: str, as_json: bool) -> None:
     from reactdb.cli import changelines
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
 
     history: list[Change] = []
     with open_database(file) as database:

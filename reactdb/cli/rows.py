@@ -40,7 +40,8 @@ def rows(file: str, table: str, where: Any, limit: int | None, at: int | None, a
 
     In order of their keys, all as of one moment.
     """
-    from reactdb.cli.jsonform import to_json, write_line
+    from reactdb.cli.terminal import write_line
+    from reactdb.json import to_json
 
     with open_database(file) as database:
         then = database.at(database.seq if at is None else at)
@@ -71,7 +72,7 @@ def as_columns(found: Iterable[dict[str, Any]], primary_key: str, screen: int) -
 
 def cell(value: Any) -> str:
     """A value for a column: strings as they are, the rest as `readable` has it."""
-    from reactdb.cli.jsonform import readable
+    from reactdb.json import readable
 
     return cut(safe(value if isinstance(value, str) else readable(value)), WIDEST_CELL)
 

@@ -22,7 +22,7 @@ MOST_KEYS = 20
 
 def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
     """One table to `target`; all tables to a folder beside the file, where none is named. Ends with the exit code."""
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
     from reactdb.store.salvage import Salvage
 
     if target != "-":
@@ -69,7 +69,7 @@ def make_folder(folder: str) -> None:
 
 
 def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) -> None:
-    from reactdb.cli.jsonform import dumps
+    from reactdb.json import dumps
 
     for count, document in enumerate(found.documents(table), 1):
         out.write(dumps(document).encode() + b"\n")

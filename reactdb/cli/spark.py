@@ -409,7 +409,7 @@ def tell(found: Any, word: str, as_json: bool) -> None:
     """What was done, in words or as JSON; or rows, as a table on a terminal and as JSON lines elsewhere."""
     import sys
 
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
 
     if isinstance(found, list):
         if as_json or not is_terminal(sys.stdout):

@@ -87,7 +87,7 @@ def _print_changes(
     database: Database, table: str | None, since: int | None, is_following: bool, as_json: bool
 ) -> None:
     from reactdb.cli import changelines
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
 
     for change in follow(database, table, since) if is_following else past(database, table, since):
         if as_json:
@@ -97,7 +97,7 @@ def _print_changes(
 
 
 def _print_events(told: Iterator[dict[str, Any]], primary_key: str, as_json: bool) -> None:
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
 
     for event in told:
         if as_json:

@@ -14,7 +14,7 @@ import time
 import unicodedata
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -153,3 +153,10 @@ def is_terminal(stream: object) -> bool:
     """Whether the stream ends at a screen whose lines can be drawn again."""
     asks = getattr(stream, "isatty", None)
     return bool(asks is not None and asks()) and os.environ.get("TERM") != "dumb"
+
+
+def write_line(value: Any, *, err: bool = False) -> None:
+    """Print plain JSON values as one line, in UTF-8 whatever the terminal's encoding, and send it off at once."""
+    from reactdb.json import encode
+
+    click.echo(encode(value).encode(), err=err)

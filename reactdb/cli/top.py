@@ -133,7 +133,7 @@ def top(file: str, count: int | None, as_json: bool) -> None:
 
     Tables with their documents and changes per second, the newest change, the size of the file and of its write-ahead log.
     """
-    from reactdb.cli.jsonform import write_line
+    from reactdb.cli.terminal import write_line
 
     with open_database(file) as database:
         try:

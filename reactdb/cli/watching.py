@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from reactdb.cli.changelines import differences, shown
-from reactdb.cli.jsonform import to_json
 from reactdb.codec import same
+from reactdb.json import to_json
 
 if TYPE_CHECKING:
     from reactdb.database import Database
@@ -76,7 +76,7 @@ def events(
 
 
 def as_json(event: dict[str, Any]) -> dict[str, Any]:
-    """An event as JSON values, documents as `jsonform` writes them."""
+    """An event as JSON values, documents as `reactdb.json` writes them."""
     return {name: to_json(value) if name in DOCUMENTS else value for name, value in event.items()}
 
 

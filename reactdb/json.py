@@ -1,4 +1,4 @@
-"""Documents as JSON text and back, without loss.
+"""reactdb.json: documents, events and whatever else a document can hold as JSON text and back, without loss.
 
 JSON has null, true, false, strings, arrays and objects; numbers with a point or an exponent are floats here, others are
 integers of any size. What JSON has no word for is an object with a type, ReQL's where ReQL has one:
@@ -21,6 +21,8 @@ integers of any size. What JSON has no word for is an object with a type, ReQL's
 
 Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, a type that is not in
 this list, or a typed object with other fields than these is refused, because accepting it would store something else.
+
+Where msgspec is installed it writes what JSON has words for, in a fraction of the time. The text is the same.
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ import math
 import re
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-import click
+from reactdb.codec import MAX_DEPTH, FrozenDict, FrozenList
+from reactdb.errors import InvalidDocument, type_in_words
 
-from reactdb.codec import FrozenDict, FrozenList
-from reactdb.errors import InvalidDocument
+__all__ = ["dumps", "loads"]
 
 REQL: Final = "$reql_type$"
 OURS: Final = "$reactdb_type$"
@@ -48,10 +50,27 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _USUAL_NAN: Final = struct.pack(">d", math.nan)
 _JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
+_TEXT: Final = frozenset({str})
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 encode: Final = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
+
+
+def _encoder_of_msgspec() -> Callable[[Any], bytes] | None:
+    try:
+        from msgspec.json import Encoder
+    except ImportError:
+        return None
+    found: Callable[[Any], bytes] = Encoder().encode
+    return found
+
+
+_quick_encode: Final = _encoder_of_msgspec()
+# Where msgspec's text may be another one: it writes null for NaN and the infinities, spells small and large floats in its own
+# way, and knows nothing of the keys that mean a type.
+_DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -59,8 +78,57 @@ encode: Final = json.JSONEncoder(
 
 
 def dumps(value: Any) -> str:
-    """The value as one line of JSON."""
-    return encode(to_json(value))
+    """The value as one line of JSON, which `loads` reads back as an equal one.
+
+    Args:
+        value: A document, an event of a feed, or any value that a document can hold; dicts that refuse changes, too. A
+            tuple becomes a list.
+
+    Raises:
+        InvalidDocument: It holds something that no document can; `path` says where.
+    """
+    try:
+        if _quick_encode is not None and _is_plain(value):
+            text = _quick_encode(value).decode()
+            if _DIFFERENT.search(text) is None:
+                return text
+        return encode(to_json(value))
+    except (KeyError, RecursionError, TypeError, UnicodeError):
+        raise _refused(value, []) from None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON has words for all of it, NaN and the infinities aside."""
+    kind = type(value)
+    if kind is dict:
+        if not _TEXT.issuperset(map(type, value)):
+            return False
+        value = value.values()
+    elif kind is not list:
+        return kind in _PLAIN
+    kinds = set(map(type, value))
+    return kinds <= _PLAIN or all(map(_is_plain, value))
+
+
+def _refused(value: Any, path: list[str | int]) -> InvalidDocument:
+    """The error for the first part of a value that cannot be written, which is there."""
+    if len(path) > MAX_DEPTH:
+        return InvalidDocument(f"nested deeper than {MAX_DEPTH} levels", tuple(path[:3]))
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    for place, part in parts:
+        if type(place) not in (str, int) or (isinstance(value, dict) and type(place) is int):
+            return InvalidDocument(
+                f"a key {type_in_words(place)} cannot be written, only strings", tuple(path)
+            )
+        try:
+            encode(to_json(part)).encode()
+        except (KeyError, RecursionError, TypeError, UnicodeError):
+            return _refused(part, [*path, place])
+    return InvalidDocument(f"a value {type_in_words(value)} cannot be written", tuple(path))
 
 
 def dumps_deleted(key: Any) -> str:
@@ -74,9 +142,11 @@ def to_json(value: Any) -> Any:
     if kind in _JSON_TYPES:
         return value
     if kind is dict or kind is FrozenDict:
+        if not _TEXT.issuperset(map(type, value)):
+            raise TypeError("a key that is not a string")
         inner = {key: to_json(part) for key, part in value.items()}
         return {OURS: "object", "value": inner} if REQL in value or OURS in value else inner
-    if kind is list or kind is FrozenList:
+    if kind is list or kind is FrozenList or kind is tuple:
         return [to_json(part) for part in value]
     return _WRITERS[kind](value)
 
@@ -348,8 +418,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("it is a string")
     return value
-
-
-def write_line(value: Any, *, err: bool = False) -> None:
-    """Print plain JSON values as one line, in UTF-8 whatever the terminal's encoding, and send it off at once."""
-    click.echo(encode(value).encode(), err=err)
