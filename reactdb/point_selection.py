@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb.access import find_table
 from reactdb.change import Change
-from reactdb.point_update import update_inside
 from reactdb.query import Get, Query
 from reactdb.selection import Selection, as_given, is_users, live_table
 from reactdb.store.transaction import WriteTransaction
@@ -49,17 +48,6 @@ class PointSelection(Selection):
         self, patch: Any, *, durability: str | None = None, return_changes: bool | str = False
     ) -> dict[str, Any]:
         """Merge a patch into the document, at once and as one commit. As `Selection.update`."""
-        writer = self._database._engine.writer
-        if (
-            writer is not None
-            and writer.inside is not None
-            and type(patch) is dict
-            and return_changes is False
-            and durability is None
-        ):
-            counted = update_inside(self._database, self._table, self._key_bytes, patch)
-            if counted is not None:
-                return counted
         given = as_given(patch, is_for_one=True)
         runs_user_code = is_users(patch)
         if return_changes is not False:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from reactdb import codec, collation
-from reactdb.change import DELETE, REPLACE, UPDATE
+from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.errors import (
     DuplicateKey,
     InvalidDocument,
@@ -210,7 +210,7 @@ def insert(
     for key, body in documents:
         old = transaction.head(table, key)
         if old is None:
-            transaction.insert(table, key, body)
+            transaction.write(table, key, INSERT, None, body)
             tally.add("inserted", None, body)
         elif conflict == "replace":
             tally.add(*put(transaction, table, key, old, codec.decode(body), REPLACE))
@@ -374,7 +374,7 @@ def put(
         return "deleted", old_body, None
     body = checked_body(table, key, old_body, document)
     if old is None:
-        transaction.insert(table, key, body)
+        transaction.write(table, key, INSERT, None, body)
         return "inserted", None, body
     if codec.same_bytes(old[1], body):
         return "unchanged", old_body, old_body

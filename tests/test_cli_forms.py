@@ -84,9 +84,7 @@ def test_the_text_is_the_same_with_and_without_msgspec(document):
     assert jsonform.encode(jsonform.to_json(document)) == jsonform.dumps(document)
 
 
-@pytest.mark.parametrize(
-    "number", [1e16, 1e-5, 0.00012, 1e22, -1e-7, 123456789012345680.0, 1e15, math.nan]
-)
+@pytest.mark.parametrize("number", [1e16, 1e-5, 0.00012, 1e22, -1e-7, 123456789012345680.0, 1e15, math.nan])
 def test_numbers_have_one_text(number):
     assert jsonform.encode(jsonform.to_json([number])) == jsonform.dumps([number])
 

@@ -53,6 +53,8 @@ def make() -> reactdb.Database:
 def content(db: reactdb.Database) -> dict[str, list[tuple[Any, ...]]]:
     transaction = db._engine.current_transaction()
     assert transaction is not None
+    with db._engine.snapshot():  # what is buffered is in the file from here on
+        pass
     return {name: transaction.connection.execute(f"SELECT * FROM {name}").fetchall() for name in TABLES}
 
 
@@ -78,6 +80,7 @@ class Failing:
 @pytest.mark.parametrize("after", [False, True], ids=["before the step", "after the step"])
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_that_fails_at_any_step_leaves_nothing(name: str, after: bool) -> None:
+    """It is taken back alone, or the transaction as a whole; and Ctrl-C leaves a transaction that can go on."""
     step = 0
     failed = True
     while failed:
@@ -87,27 +90,44 @@ def test_a_write_that_fails_at_any_step_leaves_nothing(name: str, after: bool) -
 
 
 def fails_at(step: int, write: Write, *, after: bool) -> bool:
-    """Whether the write has so many steps; then it has left nothing, and the transaction can go on."""
-    with make() as db, db.transaction():
-        db.table("games").insert({"id": "before", "score": step})
-        transaction = db._engine.current_transaction()
-        assert transaction is not None
-        before, real = content(db), transaction.execute
-        error = Struck() if step % 2 else sqlite3.OperationalError("disk I/O error")
-        failing = Failing(real, step, error, after=after)
-        transaction.execute = failing
+    """Whether the write and the flush after it have so many steps; then half of it is nowhere."""
+    with make() as db:
+        at_first = db.seq
         try:
-            write(db)
-        except (Struck, StorageError):
-            pass
+            with db.transaction():
+                return fails_inside(db, step, write, after=after)
+        except StorageError:
+            # All of it was taken back.
+            assert db.seq == at_first
+            assert db.table("games").get("before").run() is None
+            db.table("games").insert({"id": "before"})
+            return True
+
+
+def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) -> bool:
+    db.table("games").insert({"id": "before", "score": step})
+    transaction = db._engine.current_transaction()
+    assert transaction is not None
+    before, real = content(db), transaction.execute
+    error = Struck() if step % 2 else sqlite3.OperationalError("disk I/O error")
+    failing = Failing(real, step, error, after=after)
+    is_done = False
+    transaction.execute = failing
+    try:
+        write(db)
+        is_done = True
+        content(db)
+    except (Struck, StorageError):
+        pass
+    finally:
         transaction.execute = real
-        if failing.left > 0:
-            return False
-        # Released, it is done, whatever comes after that.
-        is_done = after and failing.struck.startswith("RELEASE")
-        assert (content(db) == before) is not is_done
-        db.table("plain").insert({"id": "after"})
-        assert db.table("plain").count().run() >= 1
+    if failing.left > 0:
+        return False
+    # Released, it is done, whatever comes after that; and done, it is flushed again after Ctrl-C.
+    is_done = is_done or (after and failing.struck.startswith("RELEASE"))
+    assert (content(db) == before) is not is_done
+    db.table("plain").insert({"id": "after"})
+    assert db.table("plain").count().run() >= 1
     return True
 
 

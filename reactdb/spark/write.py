@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 import reactdb
 from reactdb import codec
-from reactdb.change import DELETE, REPLACE
+from reactdb.change import DELETE, INSERT, REPLACE
 from reactdb.database import Database
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError
 from reactdb.spark import staging
@@ -322,7 +322,7 @@ def _put(transaction: WriteTransaction, table: TableInfo, key: bytes, body: byte
     old = transaction.head(table, key)
     if old is None:
         if body:
-            transaction.insert(table, key, body)
+            transaction.write(table, key, INSERT, None, body)
         tally.add("inserted" if body else "skipped", None, body or None)
     elif not body:
         transaction.write(table, key, DELETE, old, None)

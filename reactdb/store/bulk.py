@@ -9,42 +9,38 @@ Rule of this file: the statements and nothing else. `WriteTransaction.insert_man
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import chain, islice, repeat
 from operator import add, le
 from typing import Any
 
-from reactdb.change import INSERT, UPDATE
+from reactdb.change import INSERT
 from reactdb.store.sqlite import Connection
 
 # Entries to a statement: of 32 each costs a fifth less than alone, of more not less than that.
 ENTRIES = 32
-# What each entry has for itself.
-COLUMNS = {
-    INSERT: ("table_id", "key", "body", "seal"),
-    UPDATE: ("table_id", "prev", "key", "body", "seal"),
-}
+# What each entry has for itself: of inserts of keys that were never there, and of others.
+OF_INSERTS = ("table_id", "key", "body", "seal")
+OF_ANY = ("table_id", "kind", "prev", "key", "body", "meta", "seal")
 ADD_HEADS = (
     "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY "
 )
 
 
-def statement(kind: int, entries: int) -> str:
+@cache
+def statement(names: tuple[str, ...], entries: int) -> str:
     """It binds seq and step of the first entry, time, origin, and then the entries' own columns."""
-    names = COLUMNS[kind]
+    kind = () if "kind" in names else ("kind",)
     rows = []
     for place in range(entries):
         own = [f"?{5 + place * len(names) + column}" for column in range(len(names))]
-        rows.append(f"(?1 + {place}, ?2 + {place}, {kind}, ?3, ?4, {', '.join(own)})")
-    return f"INSERT INTO log (seq, step, kind, time, origin, {', '.join(names)}) VALUES {', '.join(rows)}"
-
-
-APPEND_ONE = {kind: statement(kind, 1) for kind in COLUMNS}
-APPEND_SOME = {kind: statement(kind, ENTRIES) for kind in COLUMNS}
+        rows.append(f"(?1 + {place}, ?2 + {place}, ?3, ?4, {', '.join([str(INSERT)] * len(kind) + own)})")
+    return f"INSERT INTO log (seq, step, time, origin, {', '.join(kind + names)}) VALUES {', '.join(rows)}"
 
 
 def append_many(
     connection: Connection,
-    kind: int,
+    names: tuple[str, ...],
     count: int,
     seq: int,
     step: int,
@@ -52,7 +48,7 @@ def append_many(
     origin: str | None,
     columns: Sequence[Iterable[Any]],
 ) -> None:
-    """Append so many entries, the first with the given seq and step, of these `COLUMNS`."""
+    """Append so many entries, the first with the given seq and step, of these columns: `OF_INSERTS` or `OF_ANY`."""
     rows = zip(*columns, strict=False)
     even = count - count % ENTRIES
     seqs, steps = range(seq, seq + count), range(step, step + count)
@@ -62,11 +58,11 @@ def append_many(
         own = repeat(values, len(columns) * ENTRIES)
         firsts = seqs[:even:ENTRIES], steps[:even:ENTRIES]
         connection.executemany(
-            APPEND_SOME[kind], zip(*firsts, repeat(time), repeat(origin), *own, strict=False)
+            statement(names, ENTRIES), zip(*firsts, repeat(time), repeat(origin), *own, strict=False)
         )
     if even < count:
         common = zip(seqs[even:], steps[even:], repeat(time), repeat(origin), strict=False)
-        connection.executemany(APPEND_ONE[kind], map(add, common, rows))
+        connection.executemany(statement(names, 1), map(add, common, rows))
 
 
 def heads_of_inserts(keys: Sequence[bytes]) -> str:

@@ -32,10 +32,10 @@ from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
 from reactdb.store.moved import FileGuard
 from reactdb.store.opening import Witness, look, not_opened, prepare
-from reactdb.store.pending import settle
 from reactdb.store.publisher import CommitListener, Lender, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Compacted, Retention
+from reactdb.store.savepoints import flush
 from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
@@ -238,7 +238,6 @@ class Engine:
             TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
-        # (The transaction as it is: its `head` finds what is pending.)
         transaction = None if self._writer is None or self._writer.inside is None else self._writer.current
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
@@ -279,6 +278,8 @@ class Engine:
         """
         transaction = self.current_transaction() if own is None else None
         if transaction is not None:
+            assert self._writer is not None
+            flush(transaction, self._writer)
             try:
                 yield transaction.snapshot()
             except SQLiteError as error:
@@ -380,15 +381,7 @@ class Engine:
     # Writing
 
     def current_transaction(self) -> WriteTransaction | None:
-        """The transaction that this thread is inside of, or None. Nothing is pending in it."""
-        transaction = self.transaction_as_it_is()
-        if transaction is not None and transaction.pending is not None:
-            assert self._writer is not None
-            settle(transaction, self._writer)
-        return transaction
-
-    def transaction_as_it_is(self) -> WriteTransaction | None:
-        """The same for who knows what `pending` is."""
+        """The transaction that this thread is inside of, or None."""
         writer = self._writer
         return None if writer is None or writer.inside is None else writer.current
 

@@ -140,7 +140,7 @@ class ExclusiveEngine(Engine):
                 self._lender.end_turn(ticket)
 
     def _get(self, name: str, key: bytes) -> bytes | None:
-        if self.transaction_as_it_is() is not None:
+        if self.current_transaction() is not None:
             return super().get(name, key)
         # Nobody else can change it.
         table = self.catalogue.live.get(name)

@@ -1,8 +1,7 @@
 """Savepoints: all or nothing of one write inside a transaction that goes on.
 
-Most such writes are of one document, and succeed; SQLite's savepoint around each of them would cost as much as what it does. So
-a part of a transaction begins without one: it remembers what its first document was before, and takes that one back by hand,
-should it fail. Before it does anything else it makes a savepoint (`secure`).
+A part of a transaction that fails takes its entries out of the write buffer again. SQLite hears of a part only if the buffer is
+flushed while the part is open: the flush makes a savepoint at the place where the part began (`WriteTransaction.secure`).
 
 Rule of this file: what SQLite has taken back is taken back here too, and the other way round.
 """
@@ -14,10 +13,8 @@ from types import TracebackType
 from typing import Protocol
 
 from reactdb.errors import CorruptDatabase
-from reactdb.store.catalogue import TableInfo
-from reactdb.store.pending import settle
 from reactdb.store.sqlite import SQLiteError
-from reactdb.store.transaction import WriteTransaction, take_back_document
+from reactdb.store.transaction import WriteTransaction
 
 logger = logging.getLogger("reactdb")
 
@@ -34,76 +31,66 @@ class Keeper(Protocol):
 
 
 class Part:
-    """One write inside a transaction: a context manager. An exception takes back what was done inside, and only that."""
+    """One write inside a transaction: a context manager. An exception takes back what was done inside, and only that.
 
-    __slots__ = ("_depth", "_first", "_is_secure", "_keeper", "_kept", "_operation", "_outer", "_transaction")
+    Attributes:
+        start: How many changes the transaction had when the part began.
+        outer: The part around this one, or None.
+    """
 
-    def __init__(
-        self, transaction: WriteTransaction, keeper: Keeper, operation: str, *, is_secure: bool = False
-    ) -> None:
-        """`is_secure`: a savepoint from the beginning, because others begin parts inside of this one."""
+    __slots__ = (
+        "_catalogue",
+        "_depth",
+        "_is_saved",
+        "_keeper",
+        "_operation",
+        "_transaction",
+        "outer",
+        "start",
+    )
+
+    def __init__(self, transaction: WriteTransaction, keeper: Keeper, operation: str) -> None:
         if transaction.ruin is not None:
             raise transaction.ruin
         self._transaction = transaction
         self._keeper = keeper
         self._operation = operation
-        self._is_secure = is_secure
-        self._first: tuple[TableInfo, bytes, tuple[int, bytes] | None, int | None] | None = None
+        self._is_saved = False
+        self._catalogue = (transaction.catalogue, transaction.is_catalogue_changed)
+        self.start = transaction.count
+        self.outer = transaction.part
+        # One name for each depth: what is taken back must not be the savepoint around this one.
+        self._depth: int = 1 if self.outer is None else self.outer.depth + 1
+
+    @property
+    def depth(self) -> int:
+        """1 for a part that is in no other."""
+        return self._depth
 
     def __enter__(self) -> None:
-        transaction = self._transaction
-        if transaction.pending is not None:
-            settle(transaction, self._keeper)
-        self._outer = transaction.part
-        if self._outer is not None:
-            # What is done by this one could not be taken back by hand with that one.
-            self._outer.secure()
-        self._kept = (transaction.count, transaction.catalogue, transaction.is_catalogue_changed)
-        # One name for each depth: what is taken back must not be the savepoint around this one.
-        self._depth = transaction.depth = transaction.depth + 1
-        transaction.part = self
-        if self._is_secure:
-            self._is_secure = False
-            try:
-                self.secure()
-            except BaseException as error:
-                self._end(error)
-                raise
+        self._transaction.part = self
 
-    def secure(self) -> None:
-        """From here on SQLite remembers what to take back."""
-        if not self._is_secure:
+    def save(self) -> None:
+        """From here on SQLite remembers what to take back. All changes before this part are in the file."""
+        if not self._is_saved:
             self._transaction.execute(f"SAVEPOINT write{self._depth}")
-            self._is_secure = True
-
-    def note(self, table: TableInfo, key: bytes, old: tuple[int, bytes] | None) -> None:
-        """A document is about to be written: what it was before."""
-        if self._first is None:
-            self._first = (table, key, old, None)
-        else:
-            self.secure()
-
-    def note_grave(self, key: bytes, grave: int) -> None:
-        """The document that is being written has a grave, which is about to be removed."""
-        if self._first is not None and self._first[1] is key:
-            self._first = (*self._first[:3], grave)
+            self._is_saved = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            try:
-                if self._transaction.ruin is not None:
-                    raise self._transaction.ruin
-                if self._is_secure:
-                    self._transaction.execute(f"RELEASE write{self._depth}")
-                self._transaction.part = self._outer
-                self._transaction.depth = self._depth - 1
-            except BaseException as late:
-                self._end(late)
-                raise
-        else:
+        if error is not None:
             self._end(error)
+            return
+        try:
+            if self._transaction.ruin is not None:
+                raise self._transaction.ruin
+            if self._is_saved:
+                self._transaction.execute(f"RELEASE write{self._depth}")
+            self._transaction.part = self.outer
+        except BaseException as late:
+            self._end(late)
+            raise
 
     def _end(self, error: BaseException) -> None:
         """Take back what was done inside. Raises: what the `error` is in our words, where those are others."""
@@ -113,18 +100,21 @@ class Part:
             if isinstance(translated, CorruptDatabase):
                 # Also where the caller catches it: nothing that goes on from here is worth keeping.
                 transaction.ruin = transaction.ruin or translated
-            if not keeper.is_abandoned and not self._take_back():
-                # SQLite has taken back all of it (a full disk can do that). What follows must not become a transaction of
-                # its own, with half of what belongs together.
+            if not keeper.is_abandoned and not self._take_back(is_of_sqlite=translated is not error):
+                # SQLite has taken back all of it (a full disk can do that), or refused to take all of what was buffered.
+                # What follows must not become a transaction of its own, with half of what belongs together.
                 transaction.ruin = transaction.ruin or translated
             if translated is not error:
                 raise translated from error
         finally:
-            transaction.part = self._outer
-            transaction.depth = self._depth - 1
+            transaction.part = self.outer
 
-    def _take_back(self) -> bool:
-        """Whether the transaction can go on."""
+    def _take_back(self, is_of_sqlite: bool) -> bool:
+        """Whether the transaction can go on.
+
+        Args:
+            is_of_sqlite: What went wrong is an error of SQLite's, and not of what was asked.
+        """
         transaction = self._transaction
         execute = transaction.connection.execute
         try:
@@ -137,19 +127,39 @@ class Part:
             execute(f"ROLLBACK TO write{self._depth}")
             execute(f"RELEASE write{self._depth}")
         except SQLiteError:
-            if self._is_secure:
+            if self._is_saved:
                 # Ctrl-C has struck when it was released already: what was done is whole, and stays.
                 logger.debug("there is no savepoint to go back to", exc_info=True)
                 return True
-        transaction.memory.forget()
-        transaction.count, transaction.catalogue, transaction.is_catalogue_changed = self._kept
-        transaction.documents = None
-        if transaction.changes is not None:
-            del transaction.changes[transaction.count :]
-        if self._first is not None:
-            try:
-                take_back_document(transaction, *self._first)
-            except SQLiteError:
-                logger.debug("what a failed write has done cannot be taken back alone", exc_info=True)
+            if transaction.torn_until and is_of_sqlite:
                 return False
+        else:
+            # What was torn came after the savepoint, and is gone with it.
+            transaction.torn_until = 0
+            transaction.memory.forget()
+        transaction.forget_after(self.start)
+        transaction.catalogue, transaction.is_catalogue_changed = self._catalogue
+        transaction.documents = None
         return True
+
+
+def flush(transaction: WriteTransaction, keeper: Keeper, operation: str = "write") -> None:
+    """Give SQLite what is buffered.
+
+    Raises:
+        DiskFull, StorageError: From the file. Part of it may be written: the transaction can only be taken back as a whole.
+        What has ruined the transaction before.
+    """
+    if transaction.ruin is not None:
+        raise transaction.ruin
+    if keeper.is_abandoned:
+        return
+    try:
+        transaction.flush()
+    except BaseException as error:
+        translated = keeper.note_failure(error, operation)
+        if translated is error:
+            # Ctrl-C: it is written again, the next time.
+            raise
+        transaction.ruin = translated
+        raise translated from error

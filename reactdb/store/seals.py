@@ -28,7 +28,7 @@ from zlib import adler32, crc32
 
 from msgpack import packb
 
-from reactdb.change import INSERT, UPDATE
+from reactdb.change import INSERT
 
 # The weights of the columns; `time` has 1. Of origin and meta, the Adler-32 is weighed.
 SEQ, STEP, KIND, PREV, ORIGIN, META = 31, 37, 41, 43, 47, 53
@@ -77,23 +77,30 @@ def seals_of_inserts(
     return map(add, low, (sum_ % MODULUS * ONE_HIGH for sum_ in range(rest, end, SEQ + STEP)))
 
 
-def seals_of_updates(
+def seals_of(
     first: int,
     step: int,
     time: int,
     table_ids: Sequence[int],
-    prevs: Sequence[int],
+    kinds: Sequence[int],
+    prevs: Sequence[int | None],
     keys: Sequence[bytes],
-    bodies: Sequence[bytes],
+    bodies: Sequence[bytes | None],
     origin: str | None,
+    metas: Sequence[bytes | None],
 ) -> list[int]:
-    """The seals of updates that follow each other in one commit, the first with the given seq and step."""
-    low = map(adler32, bodies, map(adler32, keys, table_ids))
-    rest = first * SEQ + step * STEP + UPDATE * KIND + time + _labels(origin, None)
+    """The seals of entries that follow each other in one commit, the first with the given seq and step."""
+    documents: Sequence[Any] = [body or b"" for body in bodies] if None in bodies else bodies
+    low = map(adler32, documents, map(adler32, keys, table_ids))
+    rest = first * SEQ + step * STEP + time
     rests = range(rest, rest + (SEQ + STEP) * len(keys), SEQ + STEP)
+    if origin is None and metas.count(None) == len(metas):
+        labels: Iterable[int] = repeat(0)
+    else:
+        labels = map(_labels, repeat(origin), metas)
     return [
-        one + (rest + prev * PREV) % MODULUS * ONE_HIGH
-        for one, rest, prev in zip(low, rests, prevs, strict=True)
+        one + (rest + kind * KIND + (prev or 0) * PREV + label) % MODULUS * ONE_HIGH
+        for one, rest, kind, prev, label in zip(low, rests, kinds, prevs, labels, strict=False)
     ]
 
 

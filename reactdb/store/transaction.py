@@ -1,7 +1,13 @@
-"""WriteTransaction: the statements that append to the log, move heads and keep indexes, inside one BEGIN IMMEDIATE.
+"""WriteTransaction: what one commit does to the log, the heads and the indexes, inside one BEGIN IMMEDIATE.
 
-Every write is the same three steps: append the entry (its `prev` is the old head), move the head, move the index entries
-that differ. A delete moves the head to `graves`, so that a key which comes back keeps its history.
+Every write of a document is the same step: `put` notes the new entry in the write buffer, and what is noted is given to SQLite
+together (`flush`): the entries, the heads of the documents that they are about, and the index entries that differ in the end. A
+deletion moves the head to `graves`, the list of tombstones, so that a key which comes back keeps its history. A commit of one
+write is a buffer of one.
+
+Who reads by anything else than a key, changes the catalogue, or ends the transaction, flushes first. A part of a transaction that
+fails (`Part`) takes its entries out of the buffer again; only if they were flushed meanwhile, SQLite takes them back, by a
+savepoint that the flush has made.
 
 Rule of this file: it is called under the write lock with a transaction open, and never begins or ends one itself.
 """
@@ -10,51 +16,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from reactdb import codec
 from reactdb.change import DELETE, INSERT, Change, InHand
-from reactdb.store.bulk import append_many, heads_of_inserts
+from reactdb.store.bulk import OF_ANY, OF_INSERTS, append_many, heads_of_inserts
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.damage import damaged_document
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
-from reactdb.store.seals import is_whole, seal_of, seals_of_inserts
+from reactdb.store.seals import is_whole, seal_of, seals_of, seals_of_inserts
 from reactdb.store.snapshot import GET, Snapshot, head_seq
 from reactdb.store.sqlite import Connection, IntegrityError
 
-if TYPE_CHECKING:
-    from reactdb.store.pending import Pending
-
 APPEND = (
-    "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal)"
+    "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal, origin, meta)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # Without the columns that are empty as a rule, because every value that is bound costs.
 APPEND_PLAIN = "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-ADD_HEAD = "INSERT INTO heads (table_id, key, seq) VALUES (?, ?, ?)"
+ADD_HEAD = "INSERT INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
+SET_HEAD = "INSERT OR REPLACE INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
-ADD_GRAVE = "INSERT INTO graves (table_id, key, seq) VALUES (?, ?, ?)"
+HAS_HEAD = "SELECT 1 FROM heads WHERE table_id = ? AND key = ?"
+# Also where the key had one before.
+SET_GRAVE = "INSERT OR REPLACE INTO graves (seq, table_id, key) VALUES (?, ?, ?)"
 DROP_GRAVE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
 GET_GRAVE = "SELECT seq FROM graves WHERE table_id = ? AND key = ?"
-DROP_EMPTY_MARK = (
-    "DELETE FROM marks WHERE table_id = ?1 AND block = ?2 AND NOT EXISTS (SELECT 1 FROM log"
-    f" WHERE seq >= (?2 << {BLOCK_BITS}) AND seq < ((?2 + 1) << {BLOCK_BITS}) AND table_id = ?1)"
-)
 ADD_MARK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
 ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
-ADD_ENTRY_AGAIN = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
+SET_ENTRY = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
 
+# Entries that may be buffered, and the bytes of their documents. Of more than these, together costs no less than before.
+MOST_ENTRIES = 1_024
+MOST_BYTES = 4 << 20
 
-class Part(Protocol):
-    """A part of a transaction that can fail alone. See `savepoints`."""
+IndexEntry = tuple[int, bytes, bytes, int]
 
-    def secure(self) -> None: ...
 
-    def note(self, table: TableInfo, key: bytes, old: tuple[int, bytes] | None) -> None: ...
+Moves = tuple[Sequence[IndexEntry], Sequence[IndexEntry]]
+"""Index entries to drop and to add."""
 
-    def note_grave(self, key: bytes, grave: int) -> None: ...
+Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, bool, bool, Moves | None]
+"""An entry of the log that SQLite has not been given yet: table, kind, the entry before, key, document, meta; whether the
+key had a head; whether it had a tombstone in the file; what moves in the indexes. A plain tuple, because one is made for every
+write."""
+
+
+class Savepoint(Protocol):
+    """A part of the transaction that is open. See `savepoints`."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def outer(self) -> Savepoint | None: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    def save(self) -> None: ...
 
 
 class KeyTaken(Exception):
@@ -85,31 +107,35 @@ class WriteTransaction:
     Attributes:
         first: Seq of its first change.
         changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
-        depth: Parts that are open, one inside the other.
-        pending: Updates that SQLite has not been given yet: the last ones. See `pending`.
-        part: The innermost of them, which hears of each document before it is written; None outside of them.
-        ruin: Why SQLite has taken all of it back already; None while it has not.
+        count: How many changes there are, flushed or not.
+        flushed: How many of them SQLite has been given.
+        part: The innermost part that is open; None outside of parts.
+        ruin: Why it can only be taken back as a whole; None while it can go on.
+        torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
         is_committing: COMMIT was begun.
         documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
     __slots__ = (
+        "_buffer",
+        "_buffered_bytes",
+        "_latest",
         "catalogue",
         "changes",
         "connection",
         "count",
-        "depth",
         "documents",
         "execute",
         "first",
+        "flushed",
         "is_catalogue_changed",
         "is_committing",
         "memory",
         "origin",
         "part",
-        "pending",
         "ruin",
         "time",
+        "torn_until",
     )
 
     def __init__(
@@ -133,9 +159,13 @@ class WriteTransaction:
         self.origin = origin
         self.changes = changes
         self.is_catalogue_changed = False
-        self.depth = 0
-        self.part: Part | None = None
-        self.pending: Pending | None = None
+        self._buffer: list[Buffered] = []
+        self._buffered_bytes = 0
+        # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
+        self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
+        self.flushed = 0
+        self.part: Savepoint | None = None
+        self.torn_until = 0
         self.ruin: BaseException | None = None
         self.is_committing = False
         self.documents: InHand | None = None
@@ -146,6 +176,7 @@ class WriteTransaction:
 
     def snapshot(self) -> Snapshot:
         """Reads that see what this transaction has written so far."""
+        self.flush()
         return Snapshot(self.connection, self.catalogue)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -157,10 +188,10 @@ class WriteTransaction:
         Raises:
             CorruptDatabase: It is not what was written.
         """
-        if self.pending is not None:
-            found = self.pending.latest.get((table.id, key))
-            if found is not None:
-                return found
+        latest = self._latest.get((table.id, key))
+        if latest is not None:
+            seq, body = latest
+            return None if body is None else (seq, body)
         row = self.execute(GET, (table.id, key)).fetchone()
         if row is None:
             return None
@@ -175,17 +206,25 @@ class WriteTransaction:
         Raises:
             KeyTaken: It is not, and nothing was written.
         """
-        part = self.part
-        if part is not None:
-            part.note(table, key, None)
-        try:
-            # The head first: if the key is taken, this is the statement that fails, before there is an entry.
-            self.execute(ADD_HEAD, (table.id, key, self.first + self.count))
-        except IntegrityError:
-            raise KeyTaken from None
-        self._append(table, key, INSERT, self._grave(table, key), None, body, meta)
-        if table.indexes:
-            self._index(table, key, None, body)
+        if self.part is None:
+            # Nothing has to be taken back alone, so SQLite may say whether the key is free: a step less.
+            count = self.count
+            self.flush()
+            self.write(table, key, INSERT, None, body, meta)
+            try:
+                self.flush()
+            except IntegrityError:
+                self.torn_until = 0
+                self.forget_after(count)
+                raise KeyTaken from None
+            return
+        latest = self._latest.get((table.id, key))
+        if latest is None:
+            if self.execute(HAS_HEAD, (table.id, key)).fetchone() is not None:
+                raise KeyTaken
+        elif latest[1] is not None:
+            raise KeyTaken
+        self.write(table, key, INSERT, None, body, meta)
 
     def write(
         self,
@@ -197,23 +236,205 @@ class WriteTransaction:
         meta: bytes | None = None,
     ) -> None:
         """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there."""
+        table_id = table.id
+        had_grave = False
         if old is None:
             assert body is not None
-            self.insert(table, key, body, meta)
-            return
-        if self.part is not None:
-            self.part.note(table, key, old)
-        prev, old_body = old
-        seq = self._append(table, key, kind, prev, old_body, body, meta)
-        if body is None:
-            assert kind == DELETE
-            self.execute(DROP_HEAD, (table.id, key))
-            self.execute(ADD_GRAVE, (table.id, key, seq))
-            self.memory.graves[table.id] = True
+            kind = INSERT
+            old_body = None
+            prev, had_grave = self._tombstone(table, key) if self._may_have_graves(table) else (None, False)
         else:
-            self.execute(MOVE_HEAD, (seq, table.id, key))
+            prev, old_body = old
+            if body is None:
+                assert kind == DELETE
+                self.memory.graves[table_id] = True
+        moves = places = None
         if table.indexes:
-            self._index(table, key, old_body, body)
+            moves, places = index_moves(table, key, old_body, body)
+        # The same object where it can be: it is kept, as seq and commit, with each change that waits.
+        seq = self.first + self.count if self.count else self.first
+        self._buffer.append((table_id, kind, prev, key, body, meta, old is not None, had_grave, moves))
+        self._latest[table_id, key] = seq, body
+        if self.changes is not None:
+            change = Change(
+                seq,
+                table.name,
+                table_id,
+                key,
+                kind,
+                prev,
+                old_body,
+                body,
+                self.first,
+                self.time,
+                self.origin,
+                meta,
+            )
+            change.places = places
+            self.changes.append(change)
+        self.count += 1
+        if body is not None:
+            self._buffered_bytes += len(body)
+        if len(self._buffer) >= MOST_ENTRIES or self._buffered_bytes > MOST_BYTES:
+            self.flush()
+
+    def _may_have_graves(self, table: TableInfo) -> bool:
+        known = self.memory.graves.get(table.id)
+        if known is None:
+            row = self.execute("SELECT 1 FROM graves WHERE table_id = ? LIMIT 1", (table.id,)).fetchone()
+            known = self.memory.graves[table.id] = row is not None
+        return known
+
+    def _tombstone(self, table: TableInfo, key: bytes) -> tuple[int | None, bool]:
+        """The seq of the entry that deleted this key earlier, or None; and whether SQLite has been given it."""
+        latest = self._latest.get((table.id, key))
+        if latest is not None:
+            return latest[0], False
+        row = self.execute(GET_GRAVE, (table.id, key)).fetchone()
+        return (None, False) if row is None else (int(row[0]), True)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The buffer
+
+    def flush(self) -> None:
+        """Give SQLite all that is buffered.
+
+        Raises:
+            SQLiteError: From the file. Part of it may be written: the transaction can only be taken back as a whole.
+        """
+        if self._buffer:
+            self.secure()
+            self._flush_until(self.count)
+
+    def secure(self) -> None:
+        """Before SQLite is given anything: from here on it remembers what to take back of the parts that are open."""
+        part = self.part
+        if part is None:
+            return
+        parts = []
+        while part is not None:
+            parts.append(part)
+            part = part.outer
+        for part in reversed(parts):
+            self._flush_until(part.start)
+            part.save()
+
+    def forget_after(self, count: int) -> None:
+        """Take all but the first `count` changes back, which SQLite has not been given or has taken back already."""
+        self.count = count
+        if self.changes is not None:
+            del self.changes[count:]
+        if count < self.flushed:
+            self.flushed = count
+        kept = count - self.flushed
+        if len(self._buffer) > kept:
+            del self._buffer[kept:]
+            seqs = range(self.first + self.flushed, self.first + count)
+            self._latest = {
+                (one[0], one[3]): (seq, one[4]) for seq, one in zip(seqs, self._buffer, strict=True)
+            }
+            self._buffered_bytes = sum(len(one[4] or b"") for one in self._buffer)
+
+    def _flush_until(self, count: int) -> None:
+        """Give SQLite what is buffered of the first `count` changes."""
+        if self.torn_until:
+            # Ctrl-C struck the last time. What came then is written again, and nothing else with it: of more, other things
+            # would cancel out. The log takes an entry once only.
+            self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
+            self._flush_many(self._buffer[: self.torn_until - self.flushed], self.flushed)
+            self._have_flushed(self.torn_until)
+        if count > self.flushed:
+            self.torn_until = count
+            entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
+            if len(entries) == 1:
+                self._flush_one(entries[0], self.flushed)
+            else:
+                self._flush_many(entries, self.flushed)
+            self._have_flushed(count)
+
+    def _have_flushed(self, count: int) -> None:
+        flushed, self.flushed, self.torn_until = count - self.flushed, count, 0
+        if count == self.count:
+            self._buffer = []
+            self._latest = {}
+            self._buffered_bytes = 0
+        else:
+            del self._buffer[:flushed]
+            kept = {(one[0], one[3]) for one in self._buffer}
+            self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
+            self._buffered_bytes = sum(len(one[4] or b"") for one in self._buffer)
+
+    def _flush_one(self, entry: Buffered, step: int) -> None:
+        table_id, kind, prev, key, body, meta, was_there, had_grave, moves = entry
+        execute, seq, time, origin = self.execute, self.first + step, self.time, self.origin
+        if body is None:
+            execute(DROP_HEAD, (table_id, key))
+            execute(SET_GRAVE, (seq, table_id, key))
+        else:
+            # First of all: if the key is taken, this is the statement that fails.
+            execute(MOVE_HEAD if was_there else ADD_HEAD, (seq, table_id, key))
+            if had_grave:
+                execute(DROP_GRAVE, (table_id, key))
+        seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
+        if origin is None and meta is None:
+            execute(APPEND_PLAIN, (seq, table_id, kind, step, prev, time, key, body, seal))
+        else:
+            execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, seal, origin, meta))
+        if moves is not None:
+            for statement, moved in zip((DROP_ENTRY, ADD_ENTRY), moves, strict=True):
+                for index_entry in moved:
+                    execute(statement, index_entry)
+        block = seq >> BLOCK_BITS
+        if self.memory.marked.get(table_id) != block:
+            execute(ADD_MARK, (table_id, block))
+            self.memory.marked[table_id] = block
+
+    def _flush_many(self, entries: Sequence[Buffered], step: int) -> None:
+        """What many entries come to: each key's head is moved once, and an index entry that goes and comes stays.
+
+        To do it twice is to do it once, but for the entries of the log.
+        """
+        first, count, time, origin = self.first + step, len(entries), self.time, self.origin
+        many = self.connection.executemany
+        table_ids, kinds, prevs, keys, bodies, metas, were_there, _, moves = zip(*entries, strict=True)
+        seqs = range(first, first + count)
+        seals = seals_of(first, step, time, table_ids, kinds, prevs, keys, bodies, origin, metas)
+        columns = (table_ids, kinds, prevs, keys, bodies, metas, seals)
+        append_many(self.connection, OF_ANY, count, first, step, time, origin, columns)
+        names = zip(table_ids, keys, strict=True)
+        afters = {name: (seq, body) for name, seq, body in zip(names, seqs, bodies, strict=True)}
+        if None not in bodies and all(were_there):
+            many(MOVE_HEAD, [(seq, *name) for name, (seq, _) in afters.items()])
+        else:
+            many(SET_HEAD, [(seq, *name) for name, (seq, body) in afters.items() if body is not None])
+            many(DROP_HEAD, [name for name, (_, body) in afters.items() if body is None])
+            many(SET_GRAVE, [(seq, *name) for name, (seq, body) in afters.items() if body is None])
+            raised = {(one[0], one[3]) for one in entries if one[7]}
+            many(DROP_GRAVE, [name for name in raised if afters[name][1] is not None])
+        if moves.count(None) < count:
+            self._move_index_entries([one for one in moves if one is not None])
+        marked = self.memory.marked
+        marks = {(table_id, seq >> BLOCK_BITS) for table_id, seq in zip(table_ids, seqs, strict=True)}
+        # In order, so that the newest block of each table is remembered.
+        new = [mark for mark in sorted(marks) if marked.get(mark[0]) != mark[1]]
+        many(ADD_MARK, new)
+        marked.update(new)
+
+    def _move_index_entries(self, moves: Sequence[Moves]) -> None:
+        added: dict[IndexEntry, None] = {}
+        dropped: dict[IndexEntry, None] = {}
+        for gone, come in moves:
+            for here, there, moved in ((added, dropped, gone), (dropped, added, come)):
+                for entry in moved:
+                    if entry in here:
+                        del here[entry]
+                    else:
+                        there[entry] = None
+        self.connection.executemany(DROP_ENTRY, sorted(dropped))
+        self.connection.executemany(SET_ENTRY, sorted(added))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Many at once
 
     def insert_many(self, table: TableInfo, keys: Sequence[bytes], bodies: Sequence[bytes]) -> None:
         """Add many encoded documents whose keys are free, at half the cost of one by one.
@@ -226,16 +447,17 @@ class WriteTransaction:
                 self.insert(table, key, body)
             return
         self.secure()
+        self.flush()
+        self.torn_until = self.count + len(keys)
         table_id, time, origin, start = table.id, self.time, self.origin, self.count
         first = self.first + start
         seals = seals_of_inserts(first, table_id, start, time, keys, bodies, origin)
         columns = (repeat(table_id), keys, bodies, seals)
-        append_many(self.connection, INSERT, len(keys), first, start, time, origin, columns)
+        append_many(self.connection, OF_INSERTS, len(keys), first, start, time, origin, columns)
         try:
             self.execute(heads_of_inserts(keys), (first,))
         except IntegrityError:
             raise KeyTaken from None
-        self.count += len(keys)
         last = first + len(keys) - 1
         self.connection.executemany(
             ADD_MARK, [(table_id, block) for block in range(first >> BLOCK_BITS, (last >> BLOCK_BITS) + 1)]
@@ -252,115 +474,22 @@ class WriteTransaction:
                         for index_id, value, tag in index.stored_entries(document)
                     ),
                 )
+        self.count += len(keys)
+        self.flushed = self.count
+        self.torn_until = 0
         if self.changes is not None:
+            names = (table.name, table_id)
             self.changes.extend(
-                Change(
-                    first + place,
-                    table.name,
-                    table_id,
-                    key,
-                    INSERT,
-                    None,
-                    None,
-                    body,
-                    self.first,
-                    time,
-                    origin,
-                )
+                Change(first + place, *names, key, INSERT, None, None, body, self.first, time, origin)
                 for place, (key, body) in enumerate(zip(keys, bodies, strict=True))
             )
-
-    def _append(
-        self,
-        table: TableInfo,
-        key: bytes,
-        kind: int,
-        prev: int | None,
-        old_body: bytes | None,
-        body: bytes | None,
-        meta: bytes | None,
-    ) -> int:
-        step = self.count
-        # The same object where it can be: it is kept, as seq and commit, with each change that waits.
-        seq = self.first + step if step else self.first
-        table_id, time, origin = table.id, self.time, self.origin
-        seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
-        if origin is None and meta is None:
-            self.execute(APPEND_PLAIN, (seq, table_id, kind, step, prev, time, key, body, seal))
-        else:
-            self.execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, origin, meta, seal))
-        self.count = step + 1
-        block = seq >> BLOCK_BITS
-        if self.memory.marked.get(table.id) != block:
-            self.execute(ADD_MARK, (table.id, block))
-            self.memory.marked[table.id] = block
-        if self.changes is not None:
-            self.changes.append(
-                Change(
-                    seq,
-                    table.name,
-                    table.id,
-                    key,
-                    kind,
-                    prev,
-                    old_body,
-                    body,
-                    self.first,
-                    self.time,
-                    self.origin,
-                    meta,
-                )
-            )
-        return seq
-
-    def _may_have_graves(self, table: TableInfo) -> bool:
-        known = self.memory.graves.get(table.id)
-        if known is None:
-            row = self.execute("SELECT 1 FROM graves WHERE table_id = ? LIMIT 1", (table.id,)).fetchone()
-            known = self.memory.graves[table.id] = row is not None
-        return known
-
-    def _grave(self, table: TableInfo, key: bytes) -> int | None:
-        """The seq of the entry that deleted this key earlier, taken out of `graves`; None where there is none."""
-        if not self._may_have_graves(table):
-            return None
-        row = self.execute(GET_GRAVE, (table.id, key)).fetchone()
-        if row is None:
-            return None
-        if self.part is not None:
-            self.part.note_grave(key, int(row[0]))
-        self.execute(DROP_GRAVE, (table.id, key))
-        return int(row[0])
-
-    def _index(self, table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None) -> None:
-        """Move the entries that differ, and note in the change where the document is and was."""
-        old = None if old_body is None else codec.decode(old_body)
-        new = None if body is None else codec.decode(body)
-        places: dict[int, Sequence[bytes]] = {}
-        for index in table.indexes.values():
-            before = [] if old is None else index.stored_entries(old)
-            after = [] if new is None else index.stored_entries(new)
-            if before == after:
-                places[index.id] = [value for index_id, value, _ in before if index_id > 0]
-                continue
-            places[index.id] = [value for index_id, value, _ in before + after if index_id > 0]
-            for entry in before:
-                if entry not in after:
-                    index_id, value, tag = entry
-                    self.execute(DROP_ENTRY, (index_id, value, key, tag))
-            for entry in after:
-                if entry not in before:
-                    index_id, value, tag = entry
-                    self.execute(ADD_ENTRY, (index_id, value, key, tag))
-        if self.changes is not None:
-            self.changes[-1].places = places
 
     # -----------------------------------------------------------------------------------------------------------
     # Tables and indexes
 
     def create_table(self, name: str, primary_key: str) -> TableInfo:
         """The caller has looked that the name is free."""
-        self.secure()
+        self._settle()
         seq = head_seq(self.connection)
         table_id = self.execute(
             "INSERT INTO tables (name, primary_key, created) VALUES (?, ?, ?)", (name, primary_key, seq)
@@ -370,19 +499,19 @@ class WriteTransaction:
 
     def drop_table(self, table: TableInfo) -> None:
         """Take the table off the list. Its documents stay for views of the past until compaction passes this point."""
-        self.secure()
+        self._settle()
         self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (head_seq(self.connection), table.id))
         self._catalogue_changed()
 
     def rename_table(self, table: TableInfo, name: str) -> None:
         """The caller has looked that `name` is free. Feeds go on: they know the table by its number."""
-        self.secure()
+        self._settle()
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
         self._catalogue_changed()
 
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
         """List the index and fill it from the documents."""
-        self.secure()
+        self._settle()
         index_id = self.execute(
             "INSERT INTO indexes (table_id, name, expression, multi) VALUES (?, ?, ?, ?)",
             (table.id, name, expression, multi),
@@ -398,7 +527,7 @@ class WriteTransaction:
         self._catalogue_changed()
 
     def drop_index(self, table: TableInfo, name: str) -> None:
-        self.secure()
+        self._settle()
         index = table.indexes[name]
         self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
         self.execute("DELETE FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
@@ -406,14 +535,14 @@ class WriteTransaction:
 
     def rename_index(self, table: TableInfo, old: str, new: str) -> None:
         """The caller has looked that `new` is free. To those who watch `old` it is gone."""
-        self.secure()
+        self._settle()
         self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, table.indexes[old].id))
         self._catalogue_changed()
 
-    def secure(self) -> None:
-        """Before anything but the write of one document: only those are taken back by hand."""
-        if self.part is not None:
-            self.part.secure()
+    def _settle(self) -> None:
+        """Before the catalogue changes: all documents are in the file, and open parts can be taken back."""
+        self.secure()
+        self.flush()
 
     def _catalogue_changed(self) -> None:
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
@@ -422,42 +551,25 @@ class WriteTransaction:
         self.is_catalogue_changed = True
 
 
-def take_back_document(
-    transaction: WriteTransaction,
-    table: TableInfo,
-    key: bytes,
-    old: tuple[int, bytes] | None,
-    grave: int | None,
-) -> None:
-    """Undo the write of one document, of which any number of steps may have been done: the last one of the transaction, and no
-    longer counted in it.
-
-    Args:
-        old: As `head` gave it before.
-        grave: The seq of its grave before, where that was removed.
-    """
-    execute, seq = transaction.execute, transaction.first + transaction.count
-    row = execute("SELECT body FROM log WHERE seq = ?", (seq,)).fetchone()
-    if row is not None:
-        # Otherwise there was no step after it. Where the key was taken, that is another document's.
-        for index in table.indexes.values():
-            if row[0] is not None:
-                for index_id, value, tag in index.stored_entries(codec.decode(row[0])):
-                    execute(DROP_ENTRY, (index_id, value, key, tag))
-            if old is not None:
-                for index_id, value, tag in index.stored_entries(codec.decode(old[1])):
-                    execute(ADD_ENTRY_AGAIN, (index_id, value, key, tag))
-        execute("DELETE FROM log WHERE seq = ?", (seq,))
-        execute(DROP_EMPTY_MARK, (table.id, seq >> BLOCK_BITS))
-    if old is None:
-        execute("DELETE FROM heads WHERE table_id = ? AND key = ? AND seq = ?", (table.id, key, seq))
-        if grave is not None:
-            execute(
-                "INSERT OR REPLACE INTO graves (table_id, key, seq) VALUES (?, ?, ?)", (table.id, key, grave)
-            )
-    else:
-        execute("INSERT OR REPLACE INTO heads (table_id, key, seq) VALUES (?, ?, ?)", (table.id, key, old[0]))
-        execute(DROP_GRAVE, (table.id, key))
+def index_moves(
+    table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None
+) -> tuple[Moves | None, dict[int, Sequence[bytes]]]:
+    """What moves in the indexes with one step of a document, and under which values of each index it is or was."""
+    old = None if old_body is None else codec.decode(old_body)
+    new = None if body is None else codec.decode(body)
+    dropped: list[IndexEntry] = []
+    added: list[IndexEntry] = []
+    places: dict[int, Sequence[bytes]] = {}
+    for index in table.indexes.values():
+        before = [] if old is None else index.stored_entries(old)
+        after = [] if new is None else index.stored_entries(new)
+        if before == after:
+            places[index.id] = [value for index_id, value, _ in before if index_id > 0]
+            continue
+        places[index.id] = [value for index_id, value, _ in before + after if index_id > 0]
+        dropped += [(one[0], one[1], key, one[2]) for one in before if one not in after]
+        added += [(one[0], one[1], key, one[2]) for one in after if one not in before]
+    return ((dropped, added) if dropped or added else None), places
 
 
 def remove_dropped(connection: Connection, table_ids: Sequence[int]) -> None:

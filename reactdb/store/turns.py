@@ -261,6 +261,8 @@ def carry_out(
                 raise
             ticket.error = error
             continue
+        # Outside of its part: should it fail, all of them fail, as they would in COMMIT.
+        transaction.flush()
         transactions.append(transaction)
         seq += transaction.count
     return transactions

@@ -26,10 +26,9 @@ from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
 from reactdb.store.epochs import start_epoch
-from reactdb.store.pending import settle
 from reactdb.store.reflush import Flushes
 from reactdb.store.relearn import relearn
-from reactdb.store.savepoints import Part
+from reactdb.store.savepoints import Part, flush
 from reactdb.store.snapshot import head_seq
 from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
@@ -208,7 +207,7 @@ class Writer:
         """Several writes as one commit; an exception takes all of them back. Inside another one: a part of it."""
         outer = self.current
         if outer is not None:
-            with Part(outer, self, "transaction", is_secure=True):
+            with Part(outer, self, "transaction"):
                 yield outer
             return
         self.check_writable()
@@ -224,7 +223,7 @@ class Writer:
                     self.inside = (get_ident(), transaction, ticket.held)
                     yield transaction
                     self.inside = None
-                    settle(transaction, self, ticket.operation)
+                    flush(transaction, self, ticket.operation)
                     self._commit([transaction], ticket.operation)
                 except BaseException:
                     self.inside = None
@@ -292,6 +291,7 @@ class Writer:
             self.inside = (get_ident(), transaction, ticket.held)
             result = work(transaction)
             self.inside = None
+            transaction.flush()
             transactions = [transaction]
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
             if ticket.work is not None and is_hard and self._turns.waiting > 1:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from reactdb import point_selection
-from reactdb.change import DELETE
 from reactdb.feeds.feed import Feed
 from reactdb.store import retention, snapshot, transaction
 from reactdb.store.savepoints import Part
@@ -54,51 +52,37 @@ def transaction_in_two_halves() -> None:
         outer = self.current
         result = write(self, *args, **options)
         # Not one that is going to be taken back: that would show without a kill.
-        if outer is not None and not outer.depth and not (outer.origin or "").endswith("-back"):
+        if outer is not None and outer.part is None and not (outer.origin or "").endswith("-back"):
+            outer.flush()
             self.connection.execute("COMMIT")
             time.sleep(PAUSE_S)
             self.connection.execute("BEGIN IMMEDIATE")
         return result
 
     Writer.write = write_and_commit  # type: ignore[method-assign]
-    # By this way an update would wait for the others.
-    point_selection.update_inside = lambda *given: None
 
 
 def head_moved_later() -> None:
     """The log entry of an update is committed; its head is moved in a transaction of its own, at once."""
     pending: list[tuple[int, int, bytes]] = []
-    write, head, insert, insert_many = (
-        WriteTransaction.write,
-        WriteTransaction.head,
-        WriteTransaction.insert,
-        WriteTransaction.insert_many,
-    )
+    flush_one = WriteTransaction._flush_one
     commit = Writer._commit
+
+    def flush_without_head(self: WriteTransaction, entry: Any, step: int) -> None:
+        if self.count > 1 or self.part is not None or self.origin or not entry[6] or entry[4] is None:
+            flush_one(self, entry, step)
+            return
+        pending.append((self.first + step, entry[0], entry[3]))
+        real, self.execute = (
+            self.execute,
+            lambda statement, row: None if statement == transaction.MOVE_HEAD else real(statement, row),
+        )
+        flush_one(self, entry, step)
+        self.execute = real
 
     def move(connection: Connection) -> None:
         while pending:
             connection.execute(transaction.MOVE_HEAD, pending.pop())
-
-    def write_without_head(
-        self: WriteTransaction, table: Any, key: bytes, kind: int, old: Any, body: Any, *rest: Any
-    ) -> None:
-        move(self.connection)
-        if self.count or self.depth or self.origin or old is None or kind == DELETE:
-            write(self, table, key, kind, old, body, *rest)
-            return
-        prev, old_body = old
-        seq = self._append(table, key, kind, prev, old_body, body, None)
-        pending.append((seq, table.id, key))
-        if table.indexes:
-            self._index(table, key, old_body, body)
-
-    def first_move(method: Callable[..., Any]) -> Callable[..., Any]:
-        def moved(self: WriteTransaction, *args: Any) -> Any:
-            move(self.connection)
-            return method(self, *args)
-
-        return moved
 
     def commit_and_move(self: Writer, *args: Any) -> None:
         commit(self, *args)
@@ -108,22 +92,19 @@ def head_moved_later() -> None:
             move(self.connection)
             self.connection.execute("COMMIT")
 
-    WriteTransaction.write = write_without_head  # type: ignore[method-assign]
-    WriteTransaction.head = first_move(head)  # type: ignore[method-assign]
-    WriteTransaction.insert = first_move(insert)  # type: ignore[method-assign]
-    WriteTransaction.insert_many = first_move(insert_many)  # type: ignore[method-assign]
+    WriteTransaction._flush_one = flush_without_head  # type: ignore[method-assign]
     Writer._commit = commit_and_move  # type: ignore[method-assign]
 
 
 def index_not_maintained() -> None:
     """One write in twenty forgets the indexes."""
-    index, random = WriteTransaction._index, Random(1)
+    moves, random = transaction.index_moves, Random(1)
 
-    def sometimes(self: WriteTransaction, *args: Any) -> None:
-        if random.random() > 0.05:
-            index(self, *args)
+    def sometimes(*args: Any) -> Any:
+        found = moves(*args)
+        return found if random.random() > 0.05 else (None, found[1])
 
-    WriteTransaction._index = sometimes  # type: ignore[method-assign]
+    transaction.index_moves = sometimes
 
 
 def feed_told_before_commit() -> None:
@@ -180,7 +161,7 @@ def token_one_ahead() -> None:
 def part_not_taken_back() -> None:
     """What failed inside a transaction stays, where the transaction goes on."""
 
-    def nothing(self: Part) -> bool:
+    def nothing(self: Part, is_of_sqlite: bool) -> bool:
         return True
 
     Part._take_back = nothing  # type: ignore[method-assign]

@@ -98,27 +98,36 @@ MUTANTS = [
     Mutant(
         "a head is moved in a later transaction than the one of its log entry",
         "store/transaction.py",
-        "            self.execute(MOVE_HEAD, (seq, table.id, key))",
+        "            execute(MOVE_HEAD if was_there else ADD_HEAD, (seq, table_id, key))",
         (
-            "            self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
-            "            for move in self.memory.__class__.late:\n"
-            "                self.execute(MOVE_HEAD, move)\n"
-            "            self.memory.__class__.late = [(seq, table.id, key)]"
+            "            late = self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
+            "            for move in late:\n"
+            "                execute(MOVE_HEAD, move)\n"
+            "            late[:] = [(seq, table_id, key)] if was_there else []\n"
+            "            if not was_there:\n"
+            "                execute(ADD_HEAD, (seq, table_id, key))"
         ),
         ("tests/test_tables.py::TestUpdateReplaceDelete::test_update_merges",),
     ),
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "            self.execute(DROP_HEAD, (table.id, key))",
+        "            execute(DROP_HEAD, (table_id, key))",
         "            pass",
+        ("tests/test_tables.py::TestUpdateReplaceDelete",),
+    ),
+    Mutant(
+        "deleted documents keep their heads",
+        "store/transaction.py",
+        "            many(DROP_HEAD, [name",
+        "            many(DROP_HEAD, [] and [name",
         ("tests/test_tables.py::TestUpdateReplaceDelete::test_delete_of_a_selection",),
     ),
     Mutant(
         "a write that fails inside a transaction leaves its changes to be told",
         "store/savepoints.py",
-        "            del transaction.changes[transaction.count :]",
-        "            pass",
+        "        transaction.forget_after(self.start)\n",
+        "        transaction.count = self.start\n",
         ("tests/test_feeds_delivery.py::test_a_write_that_fails_inside_a_transaction_is_not_told",),
     ),
     Mutant(
@@ -129,70 +138,89 @@ MUTANTS = [
         ("tests/test_tables.py::TestTransactions::test_a_failed_write_inside_is_taken_back_alone",),
     ),
     Mutant(
-        "a write of one document that fails inside a transaction leaves its log entry",
+        "a part of a transaction that fails is flushed all the same",
         "store/transaction.py",
-        '        execute("DELETE FROM log WHERE seq = ?", (seq,))\n',
-        "",
-        ("tests/test_parts.py",),
-    ),
-    Mutant(
-        "a write of one document that fails inside a transaction leaves its index entries",
-        "store/transaction.py",
-        "                    execute(DROP_ENTRY, (index_id, value, key, tag))\n            if old",
-        "                    pass\n            if old",
-        ("tests/test_parts.py",),
-    ),
-    # ----- updates that wait inside a transaction
-    Mutant(
-        "updates that wait are forgotten when the transaction ends",
-        "store/writer.py",
-        "                    settle(transaction, self, ticket.operation)\n",
-        "",
-        ("tests/test_pending.py::test_no_more_than_so_many_wait",),
-    ),
-    Mutant(
-        "a read inside a transaction does not see the updates that wait",
-        "store/engine.py",
-        "            settle(transaction, self._writer)",
-        "            pass",
-        ("tests/test_pending.py::test_updates_wait_for_the_end_of_the_transaction",),
-    ),
-    Mutant(
-        "a part of a transaction is written before the updates that waited",
-        "store/savepoints.py",
-        "            settle(transaction, self._keeper)",
-        "            pass",
-        ("tests/test_pending.py::test_a_transaction_whose_updates_wait_is_as_one_whose_updates_do_not",),
-    ),
-    Mutant(
-        "the head of an update that waits is not moved",
-        "store/pending.py",
-        "    pending.latest[table.id, key] = seq, body\n",
-        "",
-        ("tests/test_pending.py::test_updates_wait_for_the_end_of_the_transaction",),
-    ),
-    Mutant(
-        "an update that Ctrl-C struck stays among those that wait",
-        "store/pending.py",
-        "            del self.rows[kept:]\n",
+        "            del self._buffer[kept:]\n",
         "",
         (
-            "tests/test_pending.py::test_an_update_that_ctrl_c_strikes_in_any_line_is_there_whole_or_not_at_all",
+            "tests/test_write_buffer.py::test_a_failed_update_leaves_those_before_it_waiting_right",
+            "tests/test_parts.py",
         ),
     ),
     Mutant(
-        "updates that were half written are written again beside themselves",
-        "store/pending.py",
-        "        if self.is_torn:",
-        "        if False:",
-        ("tests/test_pending.py::test_what_ctrl_c_tears_is_written_again",),
+        "a flush inside of a part makes no savepoint where the part began",
+        "store/transaction.py",
+        "            self._flush_until(part.start)\n",
+        "",
+        (
+            "tests/test_write_buffer.py::test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it",
+        ),
+    ),
+    # ----- the write buffer
+    Mutant(
+        "what is buffered is forgotten when the transaction ends",
+        "store/writer.py",
+        "                    flush(transaction, self, ticket.operation)\n",
+        "",
+        ("tests/test_write_buffer.py::test_no_more_than_so_many_wait",),
     ),
     Mutant(
-        "a transaction goes on when updates that waited could not be written",
-        "store/pending.py",
-        "            transaction.ruin = translated\n",
-        "            transaction.pending = None\n",
-        ("tests/test_pending.py::test_an_error_of_the_file_fails_the_whole_transaction",),
+        "a read inside a transaction does not see what is buffered",
+        "store/transaction.py",
+        "        self.flush()\n        return Snapshot(",
+        "        return Snapshot(",
+        ("tests/test_write_buffer.py::test_a_write_that_selects_sees_what_is_buffered",),
+    ),
+    Mutant(
+        "a read by key inside a transaction does not see what is buffered",
+        "store/transaction.py",
+        "        if latest is not None:\n            seq, body = latest\n",
+        "        if False:\n            seq, body = latest\n",
+        ("tests/test_write_buffer.py::test_writes_wait_for_the_end_of_the_transaction",),
+    ),
+    Mutant(
+        "a tombstone that is still buffered is not seen",
+        "store/transaction.py",
+        "            return latest[0], False",
+        "            return None, False",
+        ("tests/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
+    ),
+    Mutant(
+        "a key that comes back keeps its tombstone",
+        "store/transaction.py",
+        "            many(DROP_GRAVE, [name for",
+        "            many(DROP_GRAVE, [] and [name for",
+        ("tests/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
+    ),
+    Mutant(
+        "what was half flushed when Ctrl-C struck is flushed beside itself",
+        "store/transaction.py",
+        "        if self.torn_until:",
+        "        if False:",
+        ("tests/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
+    ),
+    Mutant(
+        "what was half flushed when Ctrl-C struck is flushed again with what came later",
+        "store/transaction.py",
+        "self._buffer[: self.torn_until - self.flushed], self.flushed)\n            self._have_flushed(self.torn_until)",
+        "self._buffer, self.flushed)\n            self._have_flushed(self.count)",
+        ("tests/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
+    ),
+    Mutant(
+        "a transaction goes on when what was buffered could not be written",
+        "store/savepoints.py",
+        "        transaction.ruin = translated\n        raise translated from error",
+        "        raise translated from error",
+        ("tests/test_write_buffer.py::test_an_error_of_the_file_fails_the_whole_transaction",),
+    ),
+    Mutant(
+        "an index entry that comes and goes while it waits stays",
+        "store/transaction.py",
+        "                    if entry in here:",
+        "                    if False:",
+        (
+            "tests/test_write_buffer.py::test_index_entries_that_go_and_come_while_they_wait_are_as_they_should_be",
+        ),
     ),
     Mutant(
         "the last of many entries are left out",
@@ -258,8 +286,8 @@ MUTANTS = [
     Mutant(
         "an entry forgets which one it supersedes",
         "store/transaction.py",
-        "        seq = self._append(table, key, kind, prev, old_body, body, meta)",
-        "        seq = self._append(table, key, kind, None, old_body, body, meta)",
+        "            prev, old_body = old\n",
+        "            prev, old_body = None, old[1]\n",
         ("tests/test_tables.py::TestLogAndTime::test_history_goes_through_a_deletion",),
     ),
     Mutant(
@@ -336,15 +364,15 @@ MUTANTS = [
     Mutant(
         "an index is not maintained by updates",
         "store/transaction.py",
-        "            self._index(table, key, old_body, body)",
-        "            pass",
+        "            moves, places = index_moves(table, key, old_body, body)",
+        "            moves, places = None, {}",
         ("tests/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     Mutant(
         "an index keeps the entry of the value that was",
         "store/transaction.py",
-        "                    self.execute(DROP_ENTRY, (index_id, value, key, tag))",
-        "                    pass",
+        "            for statement, moved in zip((DROP_ENTRY, ADD_ENTRY), moves, strict=True):",
+        "            for statement, moved in ((ADD_ENTRY, moves[1]),):",
         ("tests/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     # ----- the file, and its locks

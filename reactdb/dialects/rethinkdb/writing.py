@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from reactdb import codec, collation
-from reactdb.change import DELETE, REPLACE, UPDATE
+from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.codec import pretty
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.administering import configure
@@ -127,7 +127,7 @@ class Statement:
                 self.transaction.write(self.table, key, DELETE, old, None)
                 self.summary.add("deleted", old_body, None)
         elif old is None:
-            self.transaction.insert(self.table, key, body)
+            self.transaction.write(self.table, key, INSERT, None, body)
             self.summary.add("inserted", None, body)
         elif codec.same_bytes(old[1], body):
             self.summary.add("unchanged", old_body, old_body)

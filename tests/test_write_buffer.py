@@ -1,4 +1,4 @@
-"""Updates that wait inside a transaction: nobody can tell that they do, and what strikes them leaves what it should."""
+"""The write buffer of a transaction: nobody can tell that writes wait in it, and what strikes them leaves what it should."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scaling import examples
 
 import reactdb
-from reactdb import point_selection, point_update, row
+from reactdb import row
 from reactdb.errors import ForkedDatabase, ReactDBError, StorageError
-from reactdb.store import doctor, pending
+from reactdb.store import doctor, savepoints, transaction
 
 KEYS = st.sampled_from("abcd")
 TABLES = st.sampled_from(["games", "plain", "indexed"])
@@ -125,43 +125,103 @@ def carried_out(program: Any, path: str, *, is_kept: bool, origin: str | None) -
 
 
 @settings(max_examples=examples(80), deadline=None)
-@given(PROGRAMS, st.booleans(), st.sampled_from([None, "elsewhere"]), st.sampled_from([1, 2, 3, 1_024]))
-def test_a_transaction_whose_updates_wait_is_as_one_whose_updates_do_not(
+@given(PROGRAMS, st.booleans(), st.sampled_from([None, "elsewhere"]), st.sampled_from([2, 3, 1_024]))
+def test_a_transaction_whose_writes_wait_is_as_one_whose_writes_do_not(
     tmp_path_factory: pytest.TempPathFactory, program: Any, is_kept: bool, origin: str | None, most: int
 ) -> None:
     folder = tmp_path_factory.mktemp("pending")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(point_update, "MOST", most)
+        patch.setattr(transaction, "MOST_ENTRIES", most)
         waiting = carried_out(program, str(folder / "waiting.db"), is_kept=is_kept, origin=origin)
-        patch.setattr(point_selection, "update_inside", lambda *given: None)
+        patch.setattr(transaction, "MOST_ENTRIES", 1)
         assert carried_out(program, str(folder / "direct.db"), is_kept=is_kept, origin=origin) == waiting
 
 
-def test_updates_wait_for_the_end_of_the_transaction(db: reactdb.Database) -> None:
+def test_writes_wait_for_the_end_of_the_transaction(db: reactdb.Database) -> None:
     with db.transaction():
         add_to_all(db)
-        assert len(waiting(db)) == 3
+        db.table("plain").insert({"id": "x"})
+        db.table("plain").get("x").delete()
+        assert waiting(db) == 5
         assert db.table("games").get("a").run() == {"id": "a", "n": 1}
-        assert len(waiting(db)) == 3
+        assert db.table("plain").get("x").run() is None
+        assert waiting(db) == 5
         assert db.table("games").count().run() == 3
-        assert waiting(db) == []
+        assert waiting(db) == 0
     assert [document["n"] for document in db.table("games")] == [1, 2, 3]
 
 
 def test_no_more_than_so_many_wait(db: reactdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(point_update, "MOST", 5)
+    monkeypatch.setattr(transaction, "MOST_ENTRIES", 5)
     with db.transaction():
         for _ in range(6):
             add_to_all(db)
-            assert 0 < len(waiting(db)) <= 5
+            assert waiting(db) < 5
     assert [document["n"] for document in db.table("games")] == [6, 7, 8]
 
 
-def test_a_large_document_does_not_wait(db: reactdb.Database) -> None:
+def test_no_more_than_so_many_bytes_wait(db: reactdb.Database) -> None:
+    text = "x" * (transaction.MOST_BYTES // 2)
     with db.transaction():
-        db.table("games").get("a").update({"text": "x" * pending.LARGE_BYTES})
-        assert waiting(db) == []
-    assert len(db.table("games").get("a").run()["text"]) == pending.LARGE_BYTES
+        db.table("games").get("a").update({"text": text})
+        assert waiting(db) == 1
+        db.table("games").get("b").update({"text": text})
+        assert waiting(db) == 0
+    assert len(db.table("games").get("b").run()["text"]) == len(text)
+
+
+def test_a_key_may_come_and_go_while_it_waits(db: reactdb.Database) -> None:
+    """A tombstone that is in the file, one that is not, and a head that was and is not any more."""
+    plain = db.table("plain")
+    plain.insert({"id": "x", "n": 1})
+    plain.get("x").delete()
+    with db.transaction():
+        plain.insert({"id": "x", "n": 2})
+        plain.get("x").delete()
+        plain.insert({"id": "x", "n": 3})
+        with pytest.raises(reactdb.DuplicateKey):
+            plain.insert({"id": "x", "n": 4})
+        plain.insert({"id": "y", "n": 5})
+        plain.get("y").delete()
+    assert plain.run() == [{"id": "x", "n": 3}]
+    history = [change.new_val and change.new_val["n"] for change in plain.get("x").history()]
+    assert history == [1, None, 2, None, 3]
+    assert [change.prev is None for change in plain.get("x").history()] == [True, False, False, False, False]
+    assert problems(db) == []
+
+
+def test_index_entries_that_go_and_come_while_they_wait_are_as_they_should_be(db: reactdb.Database) -> None:
+    games = db.table("games")
+    games.index_create("n")
+    with db.transaction():
+        games.get("a").update({"n": 9})
+        games.get("a").update({"n": 0})
+        games.insert({"id": "x", "n": 5})
+        games.get("x").delete()
+        games.get("b").update({"n": 7})
+    assert [document["id"] for document in games.order_by(index="n")] == ["a", "c", "b"]
+    assert problems(db) == []
+
+
+def test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it(db: reactdb.Database) -> None:
+    plain = db.table("plain")
+    with db.transaction():
+        plain.insert({"id": "before"})
+        with pytest.raises(Abandoned), db.transaction():
+            plain.insert({"id": "inside"})
+            assert plain.count().run() == 2
+            raise Abandoned
+        plain.insert({"id": "after"})
+    assert [document["id"] for document in plain] == ["after", "before"]
+    assert problems(db) == []
+
+
+def test_a_write_that_selects_sees_what_is_buffered(db: reactdb.Database) -> None:
+    plain = db.table("plain")
+    with db.transaction():
+        plain.insert({"id": "x", "n": 1})
+        assert plain.filter({"n": 1}).update({"n": 2})["replaced"] == 1
+    assert plain.get("x").run() == {"id": "x", "n": 2}
 
 
 def test_a_failed_update_leaves_those_before_it_waiting_right(db: reactdb.Database) -> None:
@@ -220,7 +280,6 @@ def test_an_error_of_the_file_fails_the_whole_transaction(
 ) -> None:
     with pytest.raises(StorageError, match="disk I/O error") as raised, db.transaction():
         connection = transaction_of(db).connection
-        db.table("plain").insert({"id": "x"})
         add_to_all(db)
         error = sqlite3.OperationalError("disk I/O error")
         monkeypatch.setattr(
@@ -257,13 +316,20 @@ def test_an_error_of_the_file_at_the_end_leaves_nothing(
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("at", range(1, 9))
 def test_what_ctrl_c_tears_is_written_again(
     db: reactdb.Database, at: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    db.table("games").index_create("n")
+    db.table("plain").insert({"id": "gone"})
+    db.table("plain").get("gone").delete()
     with db.transaction():
         connection = transaction_of(db).connection
         add_to_all(db)
+        db.table("plain").insert({"id": "gone"})
+        db.table("plain").insert({"id": "new"})
+        db.table("plain").insert({"id": "brief"})
+        db.table("plain").get("brief").delete()
         monkeypatch.setattr(
             connection, "executemany", Failing(connection.executemany, at, Struck(), after=after)
         )
@@ -274,6 +340,9 @@ def test_what_ctrl_c_tears_is_written_again(
         assert [document["n"] for document in db.table("games")] == [2, 3, 4]
     assert [document["n"] for document in db.table("games")] == [2, 3, 4]
     assert [len(list(db.table("games").get(key).history())) for key in "abc"] == [3, 3, 3]
+    assert [document["id"] for document in db.table("games").order_by(index="n")] == ["a", "b", "c"]
+    assert [document["id"] for document in db.table("plain")] == ["gone", "new"]
+    assert problems(db) == []
 
 
 @pytest.mark.parametrize("is_heard", [False, True])
@@ -305,13 +374,13 @@ def test_an_update_that_ctrl_c_strikes_in_any_line_is_there_whole_or_not_at_all(
 def strikes(work: Callable[[], object], at: int) -> bool:
     """Do the work and raise in the nth line of the two files. Whether there are so many."""
     left = at
-    files = (point_update.__file__, pending.__file__)
+    files = (savepoints.__file__, transaction.__file__)
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
         if frame.f_code.co_filename not in files:
             return None
-        if event == "line" and frame.f_code.co_name != "take_back":
+        if event == "line" and frame.f_code.co_name not in ("_take_back", "_end", "forget_after"):
             left -= 1
             if left == 0:
                 raise Struck
@@ -346,17 +415,24 @@ def test_what_waits_is_the_parents_to_write_after_fork(db: reactdb.Database) -> 
     assert [document["n"] for document in db.table("games")] == [1, 2, 3]
 
 
-@pytest.fixture(params=[False, True], ids=["shared", "exclusive"])
-def db(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[reactdb.Database]:
-    with made(str(tmp_path / "games.db"), exclusive=request.param) as found:
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[reactdb.Database]:
+    with made(str(tmp_path / "games.db")) as found:
         yield found
 
 
-def made(path: str = ":memory:", *, exclusive: bool = False) -> reactdb.Database:
-    db = reactdb.connect(path, exclusive=exclusive)
+def made(path: str = ":memory:") -> reactdb.Database:
+    db = reactdb.connect(path)
     db.table_create("games").insert([{"id": key, "n": number} for number, key in enumerate("abc")])
     db.table_create("plain")
     return db
+
+
+def problems(db: reactdb.Database) -> list[Any]:
+    """What the doctor has to say of the file, once it is closed."""
+    path = db.path
+    db.close()
+    return [one for _, found in doctor.examine(path) for one in found if one.level == "problem"]
 
 
 def add_to_all(db: reactdb.Database) -> None:
@@ -365,11 +441,11 @@ def add_to_all(db: reactdb.Database) -> None:
 
 
 def transaction_of(db: reactdb.Database) -> Any:
-    found = db._engine.transaction_as_it_is()
+    found = db._engine.current_transaction()
     assert found is not None
     return found
 
 
-def waiting(db: reactdb.Database) -> list[Any]:
-    found = transaction_of(db).pending
-    return [] if found is None else found.rows
+def waiting(db: reactdb.Database) -> int:
+    found = transaction_of(db)
+    return int(found.count - found.flushed)
