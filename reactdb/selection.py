@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb import codec, collation
 from reactdb.access import access, find_table
@@ -17,6 +17,7 @@ from reactdb.errors import (
     InvalidDocument,
     InvalidKey,
     InvalidOption,
+    NotAValue,
     QueryError,
     TableNotFound,
     UsageError,
@@ -91,6 +92,45 @@ class Selection:
 
     def _then(self, step: Step) -> Selection:
         return Selection(self._database, self._query.then(step))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # It is not its answer: what Python would say of any object is surely not what was asked
+
+    # Sets and dicts know it by its identity.
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise not_compared("==")
+
+    def __ne__(self, other: object) -> NoReturn:
+        raise not_compared("!=")
+
+    def __lt__(self, other: object) -> NoReturn:
+        raise not_compared("<")
+
+    def __le__(self, other: object) -> NoReturn:
+        raise not_compared("<=")
+
+    def __gt__(self, other: object) -> NoReturn:
+        raise not_compared(">")
+
+    def __ge__(self, other: object) -> NoReturn:
+        raise not_compared(">=")
+
+    def __bool__(self) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, which is neither true nor false: test what run() gives, as in `if selection.run():`"
+        )
+
+    def __len__(self) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, which has no length: count().run() says how many there are"
+        )
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, and `in` does not ask it: look in what run() gives, as in `... in selection.run()`"
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # Selecting
@@ -423,6 +463,12 @@ class Selection:
             check_return_changes(return_changes)
         is_shareable = self._query.is_point and not runs_user_code
         return self._database._write(one, durability, is_shareable, operation)
+
+
+def not_compared(sign: str) -> NotAValue:
+    return NotAValue(
+        f"a selection is a question, and {sign} does not ask it: compare what run() gives, as in `selection.run() {sign} ...`"
+    )
 
 
 def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
