@@ -378,6 +378,7 @@ class Database:
         include_seq: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
+        on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
         return self._feed(
@@ -392,6 +393,7 @@ class Database:
                 "include_seq": include_seq,
                 "since": since,
                 "on_overflow": on_overflow,
+                "on_predicate_error": on_predicate_error,
             },
         )
 

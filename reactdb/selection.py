@@ -317,6 +317,7 @@ class Selection:
         include_seq: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
+        on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch this selection's result.
 
@@ -335,6 +336,9 @@ class Selection:
             since: A seq or a token: begin with the changes past it instead of now.
             on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
                 "spill" to read on from the log and lose nothing.
+            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
+                document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
+                that is missing is no error to a filter, which has its `default`.
 
         Returns:
             A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside
@@ -361,6 +365,7 @@ class Selection:
                 "include_seq": include_seq,
                 "since": since,
                 "on_overflow": on_overflow,
+                "on_predicate_error": on_predicate_error,
             },
         )
 

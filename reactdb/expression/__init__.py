@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from reactdb.expression.markers import Grouped, Literal
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
-    from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate
+    from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate, place_of
     from reactdb.expression.registry import OPERATIONS, Operation
     from reactdb.expression.stored import from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
@@ -106,6 +106,7 @@ _HOMES = {
         "Predicate",
         "as_predicate",
         "has_fields_predicate",
+        "place_of",
     ),
     "reactdb.expression.registry": (
         "OPERATIONS",
@@ -183,6 +184,7 @@ __all__ = [
     "merge_document",
     "minval",
     "pattern_function",
+    "place_of",
     "r",
     "route_of",
     "routing_keys",

@@ -36,6 +36,7 @@ def explain(request: Request) -> dict[str, Any]:
         "squash": options.squash_s if options.squash_s else options.squash_s is not None,
         "queue_size": options.queue_size,
         "on_overflow": options.on_overflow,
+        "on_predicate_error": options.on_predicate_error,
         "callables": callables,
     }
 
@@ -81,6 +82,7 @@ def figures(subscription: Subscription) -> dict[str, Any]:
         "queued": subscription.queued,
         "dropped": subscription.dropped,
         "told": subscription.told,
+        "failed": subscription.failed,
         "is_behind": subscription.is_behind,
         "lag_seq": max(0, request.hub.engine.published - subscription.position),
     }
@@ -101,6 +103,7 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
         "queued": sum(member.queued for member in members),
         "dropped": sum(member.dropped for member in members),
         "told": sum(member.told for member in members),
+        "failed": sum(member.failed for member in members),
         "documents_held": sum(held.values()),
         "lag_seq": max(
             (member.request.hub.engine.published - member.position for member in members), default=0
