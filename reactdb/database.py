@@ -25,6 +25,7 @@ from reactdb.errors import (
     shown,
     word,
 )
+from reactdb.hints import HintLog
 from reactdb.query import ALL_TABLES, Query
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
@@ -182,6 +183,7 @@ class Database:
         busy_timeout_s: float | None = None,
     ) -> None:
         self._engine = engine
+        self._hints = HintLog()
         # None: the engine's, which is that of the first handle.
         self._busy_timeout_s = busy_timeout_s
         self._durability: Durability = durability

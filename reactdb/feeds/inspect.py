@@ -14,12 +14,16 @@ from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.view import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
+from reactdb.hints import hints
 from reactdb.query import ALL_TABLES, Filter
 
 
 def explain(request: Request) -> dict[str, Any]:
     """The kind of feed, its table, how its documents are found, how changes find it."""
     plan = request.fresh_plan()
+    with request.hub.engine.snapshot() as snapshot:
+        is_of_one = request.query.table != ALL_TABLES and snapshot.table(request.query.table) is not None
+        found = [hint.text for hint in hints(request.query, snapshot)] if is_of_one else []
     view, options = plan.view, request.options
     callables = [
         step.predicate.explain()
@@ -38,6 +42,7 @@ def explain(request: Request) -> dict[str, Any]:
         "on_overflow": options.on_overflow,
         "on_predicate_error": options.on_predicate_error,
         "callables": callables,
+        "hints": found,
     }
 
 
