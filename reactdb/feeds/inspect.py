@@ -87,7 +87,6 @@ def figures(subscription: Subscription) -> dict[str, Any]:
         "queued": subscription.queued,
         "dropped": subscription.dropped,
         "told": subscription.told,
-        "failed": subscription.failed,
         "is_behind": subscription.is_behind,
         "lag_seq": max(0, request.hub.engine.published - subscription.position),
     }
