@@ -25,6 +25,7 @@ from reactdb.errors import (
     shown,
     word,
 )
+from reactdb.hints import HintLog
 from reactdb.query import ALL_TABLES, Query
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
@@ -182,6 +183,7 @@ class Database:
         busy_timeout_s: float | None = None,
     ) -> None:
         self._engine = engine
+        self._hints = HintLog()
         # None: the engine's, which is that of the first handle.
         self._busy_timeout_s = busy_timeout_s
         self._durability: Durability = durability
@@ -378,6 +380,7 @@ class Database:
         include_seq: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
+        on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
         return self._feed(
@@ -392,6 +395,7 @@ class Database:
                 "include_seq": include_seq,
                 "since": since,
                 "on_overflow": on_overflow,
+                "on_predicate_error": on_predicate_error,
             },
         )
 

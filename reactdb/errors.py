@@ -18,6 +18,7 @@
     │   └── QueryError            what ReQL calls a logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
     │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
+    │       ├── NotAValue         a selection or a feed was compared, tested or measured (also a TypeError)
     │       ├── ResourceLimit     an array or a pattern beyond its bound
     │       └── RaisedError       `r.error("...")` in an expression
     ├── FeedError                 what ends a feed
@@ -196,6 +197,13 @@ class MissingValue(QueryError):
 
 class UnsupportedFeed(QueryError):
     """The result of this query cannot be kept up to date; the sentence says why."""
+
+
+class NotAValue(QueryError, TypeError):
+    """A selection, or a feed, was compared, tested or measured as if it were what it gives.
+
+    It is a TypeError too, because `list` asks for a length by itself, and takes a TypeError for "there is none".
+    """
 
 
 class ResourceLimit(QueryError):

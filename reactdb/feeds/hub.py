@@ -28,6 +28,7 @@ from reactdb.feeds.position import KnownEpochs
 from reactdb.feeds.routing import Routing
 from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.teller import Told
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch
@@ -56,7 +57,7 @@ class FeedHub(Routing):
     """See the head of this file. It is the engine's CommitListener."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(StateAt(engine))
+        super().__init__(StateAt(engine), self.say)
         self.engine = engine
         self._lock = engine.publish_lock
         # Anybody listens: commits are not put together for nobody.
@@ -144,7 +145,7 @@ class FeedHub(Routing):
                     if reader.plan.key not in self._nodes:
                         if not seeded.can_join(snapshot, LAST_CHANGES):
                             return False
-                        reader.read(snapshot, LAST_CHANGES + 1)
+                        reader.read_last(snapshot, LAST_CHANGES + 1)
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
                 # The snapshot stands still, so writers need not wait for it to be read.
@@ -169,7 +170,8 @@ class FeedHub(Routing):
             # Of a union, members without state read the snapshot: the same moment, or a commit would be told twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
             subscription.provide(initial_events(view, then, seq, request.options))
-        self._join(subscription, node)
+        # What the view passed over when it was seeded is missing in what this one begins with.
+        self._join(subscription, node, node.failed - node.failures.seeded)
         return view if request.options.include_initial and not view.is_stateful else None
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
@@ -180,16 +182,20 @@ class FeedHub(Routing):
         if view is None:
             view = plan.view
             view.seed(snapshot)
-        node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0)
+        plan.failures.seeded = plan.failures.count
+        node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0, plan.failures)
         if not self._nodes:
             self.engine.begin_listening(snapshot.seq)
         # First: Ctrl-C may strike, and to be told for nobody does no harm.
         self.is_active = True
         self._nodes[plan.key] = node
         self._router.add(node, view.routes())
+        node.lanes = self._router.lanes(view.routes())
         return node
 
-    def _join(self, subscription: Subscription, node: Node) -> None:
+    def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
+        """`failed`: how many documents of those that the node could not compute it has heard of; None: all of them."""
+        subscription.count_failures_of(node, failed)
         # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
         node.add(subscription, self.engine.published)
@@ -198,6 +204,7 @@ class FeedHub(Routing):
         """Out of the node; a node without subscribers goes. Called with the lock held."""
         node = subscription.node
         self._behind.pop(subscription, None)
+        subscription.count_failures_of(None)
         if node is not None:
             try:
                 node.remove(subscription)
@@ -314,7 +321,10 @@ class FeedHub(Routing):
                 if snapshot.seq - reader.position > LAST_CHANGES:
                     return False
                 deltas, is_last = reader.read(snapshot)
-                assert is_last
+                if not is_last:
+                    # It failed for one of them. Those before it are told, and then why it ends.
+                    subscription.read_on(deltas, reader.position)
+                    return False
                 gone = why_gone(reader.plan.view, snapshot)
                 self._behind.pop(subscription, None)
                 if gone is None:
@@ -342,6 +352,13 @@ class FeedHub(Routing):
         if self._forgotten:
             self._sweep_if_free()
             self._mind_the_tail()
+
+    def say(self, told: Told) -> None:
+        """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            self.is_ready(told)
+        else:
+            told.run()
 
     # -----------------------------------------------------------------------------------------------------------
     # Figures
