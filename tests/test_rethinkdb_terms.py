@@ -213,5 +213,5 @@ def test_a_renamed_table_keeps_its_documents_its_feeds_and_its_hook(memory: Any,
     assert ["matches"] == run(r.table_list())
     assert 4 == memory.table("matches").count().run()
     assert [{"id": 40, "checked": True}] == [event["new_val"] for event in heard]
-    with pytest.raises(ReqlQueryLogicError, match="only `name` can change"):
+    with pytest.raises(ReqlQueryLogicError, match="can change, not: primary_key"):
         run(r.table("matches").config().update({"primary_key": "x"}))
