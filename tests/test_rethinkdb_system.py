@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +20,8 @@ from rethinkdb.errors import (
 )
 
 import reactdb
+from reactdb.dialects.rethinkdb import Session
+from reactdb.dialects.rethinkdb.jobs import jobs_of
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
 
 r = rethinkdb.RethinkDB()
@@ -163,6 +167,24 @@ def test_no_job_is_left_behind(memory: Any, run: Any) -> None:
             assert 2 == len(run(system.table("jobs")))
         # The server notices in a moment that the client has gone.
         until(lambda: len(run(system.table("jobs"))) == 1)
+
+
+def test_a_session_that_is_dropped_leaves_no_job_and_keeps_no_database() -> None:
+    db = reactdb.connect(":memory:")
+    db.table_create("games").insert([{"id": 1}, {"id": 2}])
+    session = Session(db)
+    session.receive(1, b'[1,[15,["games"]],{"max_batch_rows":1}]')
+    engine = weakref.ref(db._open_engine())
+    assert 1 == len(jobs_of(db).running())
+
+    del session
+    gc.collect()
+    assert [] == jobs_of(db).running()
+    db.close()
+    del db
+    gc.collect()
+
+    assert engine() is None
 
 
 def test_stats_count_clients_and_queries(memory: Any, run: Any) -> None:

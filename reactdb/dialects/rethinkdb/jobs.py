@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from reactdb.dialects.rethinkdb.printing import printed
 from reactdb.dialects.rethinkdb.terms import Term
@@ -28,16 +28,20 @@ TERMINATED: Final = "Query terminated by the `rethinkdb.jobs` table."
 
 
 class Job:
-    """One query of one session."""
+    """One query of one session. It does not keep the session: who drops one without closing it has no jobs any more."""
 
-    __slots__ = ("_id", "session", "started", "term", "token")
+    __slots__ = ("_id", "_session", "started", "term", "token")
 
     def __init__(self, session: Session, token: int, term: Term) -> None:
-        self.session = session
+        self._session = ref(session)
         self.token = token
         self.term = term
         self.started = time.monotonic()
         self._id: str | None = None
+
+    @property
+    def session(self) -> Session | None:
+        return self._session()
 
     @property
     def id(self) -> str:
@@ -48,7 +52,8 @@ class Job:
 
     def document(self, server: str) -> dict[str, Any]:
         """The job as a row of the table."""
-        address, port = self.session.client
+        session = self.session
+        address, port = ("", 0) if session is None else session.client
         return {
             "duration_sec": time.monotonic() - self.started,
             "id": ["query", self.id],
@@ -56,7 +61,7 @@ class Job:
                 "client_address": address,
                 "client_port": port,
                 "query": printed(self.term)[:MAX_QUERY_TEXT],
-                "user": self.session.user,
+                "user": "" if session is None else session.user,
             },
             "servers": [server],
             "type": "query",
@@ -64,7 +69,9 @@ class Job:
 
     def kill(self) -> None:
         """End it, if it is a stream: a query that is being carried out is past the point where it could be stopped."""
-        self.session.kill(self.token)
+        session = self.session
+        if session is not None:
+            session.kill(self.token)
 
 
 class Jobs:
@@ -102,6 +109,9 @@ class Jobs:
         self._jobs.pop(job, None)
 
     def running(self) -> list[Job]:
+        for job in list(self._jobs):
+            if job.session is None:
+                self.end(job)
         return list(self._jobs)
 
     def named(self, identity: Any) -> Job | None:
