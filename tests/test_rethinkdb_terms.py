@@ -177,6 +177,16 @@ def test_an_index_can_be_renamed(run: Any) -> None:
     assert [2] == run(games.get_all(7, index="points")["id"])
 
 
+@pytest.mark.parametrize("name", ["", "x" * 256, "\x1b[31mred", "two\nlines"])
+def test_an_index_has_a_name_that_can_be_shown(run: Any, name: str) -> None:
+    run(games.index_create("by room & größe", r.row["room"]))
+
+    for query in (games.index_create(name), games.index_rename("by room & größe", name)):
+        with pytest.raises(ReqlQueryLogicError, match="characters that can be printed"):
+            run(query)
+    assert ["by room & größe"] == run(games.index_list())
+
+
 def test_a_write_counts_what_fails_and_writes_the_rest(run: Any) -> None:
     result = run(games.insert([{"id": 1}, {"id": 50}, {"id": None}]))
 

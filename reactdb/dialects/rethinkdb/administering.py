@@ -219,6 +219,7 @@ def index_rename(call: Call) -> Any:
     for name in (old, new):
         if name == info.primary_key:
             raise QueryError(f"Index name conflict: `{name}` is the name of the primary key.")
+    tables.check_index_name(new)
 
     def one(transaction: WriteTransaction) -> bool:
         known = live_table(transaction, table.file_name)

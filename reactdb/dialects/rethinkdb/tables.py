@@ -160,14 +160,14 @@ def create_table(native: NativeDatabase, table: TableName, primary_key: str) -> 
 
 def check_index_name(name: str) -> None:
     """RethinkDB takes any text as the name of an index, and its tool for rebuilding them makes names like
-    `$reql_temp_index$_score`. A name is a value in the catalogue, so only its length is bounded here.
+    `$reql_temp_index$_score`. A name is a value in the catalogue, so here it need only be short, and something to be shown.
 
     Raises:
-        QueryError: It is empty, too long, or cannot be stored.
+        QueryError: It is empty, too long, or has control characters.
     """
-    if not name or len(name) > MAX_INDEX_NAME or "\0" in name:
+    if not name or len(name) > MAX_INDEX_NAME or not name.isprintable():
         raise QueryError(
-            f"Index name `{name[:64]}` invalid (Use 1 to {MAX_INDEX_NAME} characters, and none that is null)."
+            f"Index name `{name[:64]}` invalid (Use 1 to {MAX_INDEX_NAME} characters that can be printed)."
         )
 
 
