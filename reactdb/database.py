@@ -349,12 +349,13 @@ class Database:
 
         return PastDatabase(self._open_engine(), seq)
 
-    def compact(self, keep: int | timedelta | None = None, *, vacuum: bool = False) -> dict[str, int]:
+    def compact(self, keep: int | timedelta, *, vacuum: bool = False) -> dict[str, int]:
         """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a
         change that stays.
 
         Args:
-            keep: How much history stays: a number of changes or a timedelta. Default: the database's retention, or none.
+            keep: How much history stays: a number of changes or a timedelta; 0 keeps none. It has no default, because positions
+                that readers have kept for later are worth nothing once their history is removed.
             vacuum: Also give the room back to the file system. Rewrites the whole file; nobody can write meanwhile.
 
         Returns:
@@ -362,7 +363,9 @@ class Database:
         """
         check_flag("vacuum", vacuum)
         engine = self._open_engine()
-        kept = Retention.of(keep) or engine.retention or Retention(changes=0)
+        kept = Retention.of(keep, "keep")
+        if kept is None:
+            raise InvalidOption("keep is a number of changes or a timedelta, not None; keep=0 removes all history")
         removed = engine.compact(kept, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 

@@ -31,8 +31,9 @@ class Retention:
     age_ms: int | None = None
 
     @classmethod
-    def of(cls, value: object) -> Retention | None:
+    def of(cls, value: object, name: str = "retention") -> Retention | None:
         """From what `connect(retention=)` and `compact(keep=)` take: None, a number of changes, a timedelta, or a Retention.
+        `name` is what the caller calls it.
 
         Raises:
             InvalidOption: Something else, or a negative one.
@@ -41,13 +42,13 @@ class Retention:
             return value
         if isinstance(value, timedelta):
             if value < timedelta():
-                raise InvalidOption(f"retention of {value} is negative")
+                raise InvalidOption(f"{name} of {value} is negative")
             return cls(age_ms=int(value.total_seconds() * 1000))
         if isinstance(value, int) and not isinstance(value, bool):
             if value < 0:
-                raise InvalidOption(f"retention of {value} changes is negative")
+                raise InvalidOption(f"{name} of {value} changes is negative")
             return cls(changes=value)
-        raise InvalidOption(f"retention is a number of changes or a timedelta, not {type(value).__name__}")
+        raise InvalidOption(f"{name} is a number of changes or a timedelta, not {type(value).__name__}")
 
     def target(self, connection: Connection) -> int:
         """The low-water mark that this retention asks for now: never below the present one, never past the head."""
