@@ -30,7 +30,6 @@ from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import epoch_at
 from reactdb.store.log_pages import log_changes
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import Snapshot, low_water
@@ -141,7 +140,7 @@ def remove(path: str | os.PathLike[str]) -> None:
 
 
 def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
-    return f"{engine.database_id}.{epoch_at(snapshot.connection, seq)}.{seq}"
+    return f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
 
 
 def check_durability(durability: object) -> None:
@@ -365,7 +364,9 @@ class Database:
         engine = self._open_engine()
         kept = Retention.of(keep, "keep")
         if kept is None:
-            raise InvalidOption("keep is a number of changes or a timedelta, not None; keep=0 removes all history")
+            raise InvalidOption(
+                "keep is a number of changes or a timedelta, not None; keep=0 removes all history"
+            )
         removed = engine.compact(kept, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 

@@ -254,7 +254,7 @@ class TestTokens:
     @staticmethod
     def is_good(db: Database, token: str) -> bool:
         with db._engine.fresh_snapshot() as snapshot:
-            return read_position(token, db._engine.database_id, snapshot) == int(token.split(".")[2])
+            return read_position(token, db._engine, snapshot) == int(token.split(".")[2])
 
     def test_a_write_that_came_to_nothing_spoils_no_token(self, path):
         """The first write of a process begins an epoch, which goes with the write if that is taken back."""

@@ -639,7 +639,9 @@ class TestCompaction:
             db.compact()
         with pytest.raises(TypeError, match="keep"):
             db.compact(vacuum=True)
-        with pytest.raises(reactdb.InvalidOption, match="keep is a number of changes or a timedelta, not None"):
+        with pytest.raises(
+            reactdb.InvalidOption, match="keep is a number of changes or a timedelta, not None"
+        ):
             db.compact(None)
 
         assert 0 == db.stats()["oldest"]

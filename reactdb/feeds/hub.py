@@ -24,13 +24,11 @@ from reactdb.feeds.compiler import Plan
 from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
-from reactdb.feeds.position import KnownEpochs
 from reactdb.feeds.routing import Routing
 from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import Epoch
 from reactdb.store.snapshot import Snapshot, as_of
 
 logger = logging.getLogger("reactdb")
@@ -64,15 +62,18 @@ class FeedHub(Routing):
         self._tail_lock = threading.Lock()
         self._is_tailing: bool | None = False
         self._seeding = Seeding(engine)
-        self._epochs = KnownEpochs(engine)
+        # Where the feed begins that began earliest; None before the first.
+        self._earliest: int | None = None
 
     def close(self) -> None:
         """Every feed completes, when it has told what it has."""
         with self._alone():
-            try:
-                self._epochs.read()
-            except Exception:
-                logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
+            if self._earliest is not None:
+                try:
+                    # Tokens are asked for afterwards, too.
+                    self.token(self._earliest)
+                except Exception:
+                    logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
             for node in list(self._nodes.values()):
                 self._end(node, COMPLETED)
             for subscription in list(self._behind):
@@ -116,6 +117,8 @@ class FeedHub(Routing):
                 seeded = self._seeding.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
                 if self._attach_now(subscription, seeded):
                     break
+        if self._earliest is None or subscription.since < self._earliest:
+            self._earliest = subscription.since
         if subscription.has_work:
             subscription.wake()
         self._mind_the_tail()
@@ -346,9 +349,18 @@ class FeedHub(Routing):
     # -----------------------------------------------------------------------------------------------------------
     # Figures
 
-    def history(self) -> list[Epoch]:
-        """The file's epochs, as last seen where the database is closed."""
-        return self._epochs.known()
+    def token(self, seq: int) -> str:
+        """The position `seq`, to be kept beyond the process; where the database is closed, as the file was last seen."""
+        engine = self.engine
+        try:
+            with engine.fresh_snapshot() as snapshot:
+                epoch = engine.epochs.at(snapshot.connection, seq)
+        except Exception:
+            known = engine.epochs.last_known(seq)
+            if known is None:
+                raise
+            epoch = known
+        return f"{engine.database_id}.{epoch}.{seq}"
 
     def subscriptions(self) -> list[Subscription]:
         """Those that are open."""

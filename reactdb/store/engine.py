@@ -30,6 +30,7 @@ from reactdb.store import forking, schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
+from reactdb.store.epochs import Epochs
 from reactdb.store.moved import FileGuard
 from reactdb.store.opening import Witness, look, not_opened, prepare
 from reactdb.store.pending import settle
@@ -65,6 +66,7 @@ class Engine:
         is_exclusive: One connection for all; nobody else has the file. See `exclusive`.
         is_alone: No other process can write.
         turns: Who may write next.
+        epochs: The stretches of its history, for tokens.
     """
 
     is_exclusive = False
@@ -82,6 +84,7 @@ class Engine:
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
         self.turns = self.turns_class()
         self.readers = Readers()
+        self.epochs = Epochs()
         self.unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue

@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from reactdb.errors import InvalidOption
 from reactdb.records import record
+from reactdb.store.epochs import remove_epochs
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection
@@ -120,6 +121,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             "DELETE FROM marks WHERE block < ? AND table_id IN (SELECT id FROM tables)", (goal >> BLOCK_BITS,)
         )
         set_fact(connection, "low_water", goal)
+        remove_epochs(connection, goal)
     dropped = [
         row[0]
         for row in connection.execute(

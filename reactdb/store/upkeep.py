@@ -114,7 +114,8 @@ class Upkeep:
             writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
-            writer.has_own_epoch = True
+            if not writer.has_own_epoch:
+                writer.note_epoch()
         except BaseException as error:
             writer.roll_back()
             if isinstance(error, SQLiteError):
