@@ -84,6 +84,9 @@ class Listener:
     def abort(self, error: reactdb.FeedError) -> None:
         raise AssertionError(error)
 
+    def lowest_needed(self, oldest: int) -> int | None:
+        return None
+
     def tidy(self) -> None:
         pass
 

@@ -328,6 +328,17 @@ class FeedHub(Routing):
         self._mind_the_tail()
         return True
 
+    def lowest_needed(self, oldest: int) -> int | None:
+        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
+        with self._lock:
+            # What is published later may not fit into a queue. What another process has written is read before it is told.
+            needed = [self.engine.published] if self._nodes else []
+            for subscription in self._behind:
+                position = subscription.reads_from
+                if position is not None:
+                    needed.append(position)
+        return min((position for position in needed if position >= oldest), default=None)
+
     # -----------------------------------------------------------------------------------------------------------
     # Telling
 

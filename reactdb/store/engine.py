@@ -67,6 +67,7 @@ class Engine:
         is_alone: No other process can write.
         turns: Who may write next.
         epochs: The stretches of its history, for tokens.
+        twin: The other engine of the file in this process, where one writes and one only reads; None: there is none.
     """
 
     is_exclusive = False
@@ -85,6 +86,7 @@ class Engine:
         self.turns = self.turns_class()
         self.readers = Readers()
         self.epochs = Epochs()
+        self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
@@ -124,7 +126,8 @@ class Engine:
             else:
                 self._writer = self._writer_of(connection)
                 self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
-                self._writer.upkeep.before_removal = self.readers.pages.complete
+                self._writer.upkeep.before_removal = self._before_removal
+                self._writer.upkeep.lowest_needed = self._lowest_needed
                 if witness is not None and self.guard is not None and self.guard.identity == witness.identity:
                     # It has read already what a reader reads first: a fifth of what opening a file and a first get cost.
                     sqlite.configure(witness.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
@@ -427,7 +430,22 @@ class Engine:
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
     ) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
-        return self._writable().upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
+        writer = self._writable()
+        if not self.is_alone:
+            # What others have written is told first, or the feeds would still have to read all of it.
+            self.catch_up()
+        return writer.upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
+
+    def _before_removal(self, until: int) -> None:
+        for engine in (self, self.twin):
+            if engine is not None:
+                engine.readers.pages.complete(until)
+
+    def _lowest_needed(self, oldest: int) -> int | None:
+        """Of all feeds of this process. See `CommitListener.lowest_needed`."""
+        listeners = [engine.listener for engine in (self, self.twin) if engine is not None]
+        needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
+        return min((position for position in needed if position is not None), default=None)
 
     @property
     def wal_limit_bytes(self) -> int:

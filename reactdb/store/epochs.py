@@ -26,7 +26,7 @@ FROM_POSITION = (
     "SELECT epoch, since FROM epochs"
     " WHERE since >= ifnull((SELECT max(since) FROM epochs WHERE since <= ?), 0) ORDER BY since, position"
 )
-# What is different after any change of the list: where there is one more, the count (which SQLite makes in one step, by the pages);
+# What differs after any change of the list: where there is one more, the count (which SQLite makes in one step, by the pages);
 # where the oldest were removed, also the places of the others.
 STATE = "SELECT (SELECT count(*) FROM epochs), position FROM epochs WHERE epoch = ?"
 

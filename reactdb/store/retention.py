@@ -5,6 +5,9 @@ below L', those that are superseded at or below L'. So these always stay: every 
 old value of every change past L' (its `prev`). A deletion at or below L' goes, and its grave with it.
 
 The work is proportional to the changes between L and L', not to the file.
+
+L is not raised past what an open feed of this process has still to read, up to MOST_HELD_CHANGES: who removes asks
+`CommitListener.lowest_needed` before. Nobody here knows of the feeds of other processes.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ from reactdb.store.transaction import remove_dropped
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
 CHUNK_CHANGES = 5_000
+# Changes that removal leaves, beyond what was asked for, to the feeds of this process that have still to read them. A reader
+# that was forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
+MOST_HELD_CHANGES = 1_000_000
 
 
 @record
