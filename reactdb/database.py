@@ -69,7 +69,7 @@ def connect(
             power loss the newest commits may be missing, never damaged, never a hole.
         busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
         retention: How much history to keep: a number of changes or a timedelta; None keeps all. Live documents, and old
-            values of kept changes, always stay.
+            values of kept changes, always stay; so does, up to a limit, what open feeds of this process have still to read.
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
@@ -358,7 +358,8 @@ class Database:
             vacuum: Also give the room back to the file system. Rewrites the whole file; nobody can write meanwhile.
 
         Returns:
-            `entries` and `tables` removed, and `oldest`, the position from which the log can be read now.
+            `entries` and `tables` removed, and `oldest`, the position from which the log can be read now: less than was asked
+            for was removed where an open feed of this process has still to read it.
         """
         check_flag("vacuum", vacuum)
         engine = self._open_engine()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
-from reactdb.store import doctor, sqlite
+from reactdb.store import doctor, exports, sqlite
 from reactdb.store.engine import Engine
 
 MANY = 20_000
@@ -252,6 +252,31 @@ def test_a_backup_put_over_an_open_file_is_noticed_although_compaction_removes_e
         with pytest.raises(reactdb.StorageMoved, match="another history"):
             games.insert({"id": 11})
     backup.close()
+
+
+def test_a_position_of_spark_in_a_removed_epoch_is_lost_and_not_of_another_history(tmp_path: Path):
+    pytest.importorskip("pyspark")
+    from reactdb.spark import positions, reach
+
+    path = tmp_path / "a.db"
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games").insert({"id": 0})
+    options = reach.options_of(str(path))
+    (before,) = reach.look(options)
+    position = positions.Position(before.database, before.position.epoch, 0, before.position.seq)
+    for n in range(1, 4):
+        with reactdb.connect(path, durability="soft") as db:
+            db.table("games").insert({"id": n})
+            oldest = db.compact(keep=0)["oldest"]
+    (now,) = reach.look(options)
+
+    assert before.position.epoch not in [epoch.name for epoch in now.history]
+    with pytest.raises(reactdb.HistoryLost):
+        reach.check_has(now, before.position)
+    with exports.opened(str(path)) as engine, engine.snapshot() as snapshot:
+        with pytest.raises(reactdb.HistoryLost):
+            positions.check(engine, snapshot, position, position.seq)
+        assert oldest == positions.check(engine, snapshot, position, position.seq, fail_on_data_loss=False)
 
 
 @settings(max_examples=25)
