@@ -461,7 +461,11 @@ class Engine:
         writer = self._writable()
         if not self.is_alone:
             # What others have written is told first, or the feeds would still have to read all of it.
-            self.catch_up()
+            try:
+                self.catch_up()
+            except ReactDBError:
+                # Then they have to: compaction stops there, and says itself what is wrong.
+                logger.debug("telling what others wrote to %s failed", self.path, exc_info=True)
         return writer.upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
 
     def _before_removal(self, until: int) -> None:
