@@ -308,7 +308,8 @@ class WalTooLarge(StorageError):
 class StorageMoved(StorageError):
     """The file (or its write-ahead log) was unlinked, renamed or replaced while it was open.
 
-    The write that noticed is not acknowledged, and the handle refuses to go on.
+    The write that noticed is not acknowledged, and the handle refuses to go on. Also where somebody writes a file that was
+    opened to read in a folder where nothing can be made, as a file that nobody writes.
     """
 
 

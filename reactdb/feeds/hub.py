@@ -24,14 +24,12 @@ from reactdb.feeds.compiler import Plan
 from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
-from reactdb.feeds.position import KnownEpochs
 from reactdb.feeds.routing import Routing
 from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.teller import Told
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import Epoch
 from reactdb.store.snapshot import Snapshot, as_of
 
 logger = logging.getLogger("reactdb")
@@ -65,15 +63,18 @@ class FeedHub(Routing):
         self._tail_lock = threading.Lock()
         self._is_tailing: bool | None = False
         self._seeding = Seeding(engine)
-        self._epochs = KnownEpochs(engine)
+        # Where the feed begins that began earliest; None before the first.
+        self._earliest: int | None = None
 
     def close(self) -> None:
         """Every feed completes, when it has told what it has."""
         with self._alone():
-            try:
-                self._epochs.read()
-            except Exception:
-                logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
+            if self._earliest is not None:
+                try:
+                    # Tokens are asked for afterwards, too.
+                    self.token(self._earliest)
+                except Exception:
+                    logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
             for node in list(self._nodes.values()):
                 self._end(node, COMPLETED)
             for subscription in list(self._behind):
@@ -117,6 +118,8 @@ class FeedHub(Routing):
                 seeded = self._seeding.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
                 if self._attach_now(subscription, seeded):
                     break
+        if self._earliest is None or subscription.since < self._earliest:
+            self._earliest = subscription.since
         if subscription.has_work:
             subscription.wake()
         self._mind_the_tail()
@@ -335,6 +338,17 @@ class FeedHub(Routing):
         self._mind_the_tail()
         return True
 
+    def lowest_needed(self, oldest: int) -> int | None:
+        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
+        with self._lock:
+            # What is published later may not fit into a queue. What another process has written is read before it is told.
+            needed = [self.engine.published] if self._nodes else []
+            for subscription in self._behind:
+                position = subscription.reads_from
+                if position is not None:
+                    needed.append(position)
+        return min((position for position in needed if position >= oldest), default=None)
+
     # -----------------------------------------------------------------------------------------------------------
     # Telling
 
@@ -363,9 +377,18 @@ class FeedHub(Routing):
     # -----------------------------------------------------------------------------------------------------------
     # Figures
 
-    def history(self) -> list[Epoch]:
-        """The file's epochs, as last seen where the database is closed."""
-        return self._epochs.known()
+    def token(self, seq: int) -> str:
+        """The position `seq`, to be kept beyond the process; where the database is closed, as the file was last seen."""
+        engine = self.engine
+        try:
+            with engine.fresh_snapshot() as snapshot:
+                epoch = engine.epochs.at(snapshot.connection, seq)
+        except Exception:
+            known = engine.epochs.last_known(seq)
+            if known is None:
+                raise
+            epoch = known
+        return f"{engine.database_id}.{epoch}.{seq}"
 
     def subscriptions(self) -> list[Subscription]:
         """Those that are open."""

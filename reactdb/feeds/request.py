@@ -66,7 +66,7 @@ class Request:
                 self._plan = (snapshot.catalogue, plan)
                 self.is_stateful = plan.view.is_stateful
                 return
-            position = read_position(since, self.hub.engine.database_id, snapshot)
+            position = read_position(since, self.hub.engine, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))
             self.compiled(past)
 
@@ -74,9 +74,7 @@ class Request:
         """Where a subscription would begin."""
         with self.hub.engine.fresh_snapshot() as snapshot:
             since = self.options.since
-            return (
-                snapshot.seq if since is None else read_position(since, self.hub.engine.database_id, snapshot)
-            )
+            return snapshot.seq if since is None else read_position(since, self.hub.engine, snapshot)
 
     def render(self, is_ordered: bool) -> Render:
         """What makes events of deltas."""

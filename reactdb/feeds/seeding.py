@@ -106,7 +106,7 @@ class Seeding:
             TableNotFound, IndexNotFound: The query meant nothing then.
         """
         with self._snapshot() as snapshot:
-            position = read_position(since, self._engine.database_id, snapshot)
+            position = read_position(since, self._engine, snapshot)
             reader = LogReader(self._engine, plan_at(request, snapshot, position), position)
             reader.seed(snapshot)
         return reader

@@ -410,6 +410,11 @@ class Subscription(Direct):
         """It reads on from the log, or will when its queue is empty."""
         return self.reader is not None
 
+    @property
+    def reads_from(self) -> int | None:
+        """The position from which it has still to read the log; None where it has not, or will not."""
+        return self._base if self.is_behind and self.end is None and not self.is_closed else None
+
     def _read_on(self, queue: Queue) -> None:
         """The next page of the log into the queue; at its end, back among the living."""
         hub, options = self.request.hub, self.request.options
