@@ -25,12 +25,12 @@ from reactdb.errors import (
     shown,
     word,
 )
+from reactdb.hints import HintLog
 from reactdb.query import ALL_TABLES, Query
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import epoch_at
 from reactdb.store.log_pages import log_changes
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import Snapshot, low_water
@@ -70,7 +70,7 @@ def connect(
             power loss the newest commits may be missing, never damaged, never a hole.
         busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
         retention: How much history to keep: a number of changes or a timedelta; None keeps all. Live documents, and old
-            values of kept changes, always stay.
+            values of kept changes, always stay; so does, up to a limit, what open feeds of this process have still to read.
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
@@ -141,7 +141,7 @@ def remove(path: str | os.PathLike[str]) -> None:
 
 
 def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
-    return f"{engine.database_id}.{epoch_at(snapshot.connection, seq)}.{seq}"
+    return f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
 
 
 def check_durability(durability: object) -> None:
@@ -182,6 +182,7 @@ class Database:
         busy_timeout_s: float | None = None,
     ) -> None:
         self._engine = engine
+        self._hints = HintLog()
         # None: the engine's, which is that of the first handle.
         self._busy_timeout_s = busy_timeout_s
         self._durability: Durability = durability
@@ -349,20 +350,26 @@ class Database:
 
         return PastDatabase(self._open_engine(), seq)
 
-    def compact(self, keep: int | timedelta | None = None, *, vacuum: bool = False) -> dict[str, int]:
+    def compact(self, keep: int | timedelta, *, vacuum: bool = False) -> dict[str, int]:
         """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a
         change that stays.
 
         Args:
-            keep: How much history stays: a number of changes or a timedelta. Default: the database's retention, or none.
+            keep: How much history stays: a number of changes or a timedelta; 0 keeps none. It has no default, because positions
+                that readers have kept for later are worth nothing once their history is removed.
             vacuum: Also give the room back to the file system. Rewrites the whole file; nobody can write meanwhile.
 
         Returns:
-            `entries` and `tables` removed, and `oldest`, the position from which the log can be read now.
+            `entries` and `tables` removed, and `oldest`, the position from which the log can be read now: less than was asked
+            for was removed where an open feed of this process has still to read it.
         """
         check_flag("vacuum", vacuum)
         engine = self._open_engine()
-        kept = Retention.of(keep) or engine.retention or Retention(changes=0)
+        kept = Retention.of(keep, "keep")
+        if kept is None:
+            raise InvalidOption(
+                "keep is a number of changes or a timedelta, not None; keep=0 removes all history"
+            )
         removed = engine.compact(kept, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 
@@ -378,6 +385,7 @@ class Database:
         include_seq: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
+        on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
         return self._feed(
@@ -392,6 +400,7 @@ class Database:
                 "include_seq": include_seq,
                 "since": since,
                 "on_overflow": on_overflow,
+                "on_predicate_error": on_predicate_error,
             },
         )
 

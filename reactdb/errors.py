@@ -18,6 +18,7 @@
     │   └── QueryError            what ReQL calls a logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
     │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
+    │       ├── NotAValue         a selection or a feed was compared, tested or measured (also a TypeError)
     │       ├── ResourceLimit     an array or a pattern beyond its bound
     │       └── RaisedError       `r.error("...")` in an expression
     ├── FeedError                 what ends a feed
@@ -198,6 +199,13 @@ class UnsupportedFeed(QueryError):
     """The result of this query cannot be kept up to date; the sentence says why."""
 
 
+class NotAValue(QueryError, TypeError):
+    """A selection, or a feed, was compared, tested or measured as if it were what it gives.
+
+    It is a TypeError too, because `list` asks for a length by itself, and takes a TypeError for "there is none".
+    """
+
+
 class ResourceLimit(QueryError):
     """Something grew beyond its stated bound."""
 
@@ -300,7 +308,8 @@ class WalTooLarge(StorageError):
 class StorageMoved(StorageError):
     """The file (or its write-ahead log) was unlinked, renamed or replaced while it was open.
 
-    The write that noticed is not acknowledged, and the handle refuses to go on.
+    The write that noticed is not acknowledged, and the handle refuses to go on. Also where somebody writes a file that was
+    opened to read in a folder where nothing can be made, as a file that nobody writes.
     """
 
 

@@ -88,7 +88,7 @@ class PastDatabase(Database):
     def transaction(self, **options: Any) -> Any:
         raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
 
-    def compact(self, keep: int | timedelta | None = None, *, vacuum: bool = False) -> dict[str, int]:
+    def compact(self, keep: int | timedelta, *, vacuum: bool = False) -> dict[str, int]:
         raise ReadOnlyDatabase(f"the database as of seq {self._seq} is the past, and cannot be written")
 
     def _feed(self, query: Query, options: dict[str, Any]) -> Feed:

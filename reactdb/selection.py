@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb import codec, collation
 from reactdb.access import access, find_table
@@ -17,6 +17,7 @@ from reactdb.errors import (
     InvalidDocument,
     InvalidKey,
     InvalidOption,
+    NotAValue,
     QueryError,
     TableNotFound,
     UsageError,
@@ -36,6 +37,7 @@ from reactdb.expression import (
     flat_patch,
     row,
 )
+from reactdb.hints import hints
 from reactdb.query import (
     Aggregate,
     Aggregation,
@@ -91,6 +93,45 @@ class Selection:
 
     def _then(self, step: Step) -> Selection:
         return Selection(self._database, self._query.then(step))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # It is not its answer: what Python would say of any object is surely not what was asked
+
+    # Sets and dicts know it by its identity.
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise not_compared("==")
+
+    def __ne__(self, other: object) -> NoReturn:
+        raise not_compared("!=")
+
+    def __lt__(self, other: object) -> NoReturn:
+        raise not_compared("<")
+
+    def __le__(self, other: object) -> NoReturn:
+        raise not_compared("<=")
+
+    def __gt__(self, other: object) -> NoReturn:
+        raise not_compared(">")
+
+    def __ge__(self, other: object) -> NoReturn:
+        raise not_compared(">=")
+
+    def __bool__(self) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, which is neither true nor false: test what run() gives, as in `if selection.run():`"
+        )
+
+    def __len__(self) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, which has no length: count().run() says how many there are"
+        )
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, and `in` does not ask it: look in what run() gives, as in `... in selection.run()`"
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # Selecting
@@ -150,6 +191,10 @@ class Selection:
         Without arguments: in order of the primary key.
         """
         descending = False
+        if isinstance(index, str) and index.startswith("-"):
+            raise InvalidOption(
+                f"index is the name of an index: for the reverse order write index=desc({index[1:]!r})"
+            )
         if isinstance(index, OrderKey):
             descending = index.descending
             path = field_path(index.expression)
@@ -253,8 +298,11 @@ class Selection:
         Raises:
             TableNotFound, IndexNotFound, QueryError: As the query deserves.
         """
-        with self._database._snapshot() as snapshot:
-            return run(self._query, snapshot)
+        database = self._database
+        with database._snapshot() as snapshot:
+            found = run(self._query, snapshot)
+        database._hints.look(self._query, database._snapshot, found_nothing=not found)
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         """The documents, of one state: a long loop sees no write that happens meanwhile."""
@@ -277,6 +325,7 @@ class Selection:
         include_seq: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
+        on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch this selection's result.
 
@@ -295,6 +344,9 @@ class Selection:
             since: A seq or a token: begin with the changes past it instead of now.
             on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
                 "spill" to read on from the log and lose nothing.
+            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
+                document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
+                that is missing is no error to a filter, which has its `default`.
 
         Returns:
             A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside
@@ -309,6 +361,7 @@ class Selection:
         Source:
             RethinkDB 2.4 API reference, `changes`. What differs is listed in docs/reference/feeds.md.
         """
+        self._database._hints.look(self._query, self._database._snapshot, found_nothing=True)
         return self._database._feed(
             self._query,
             {
@@ -321,13 +374,18 @@ class Selection:
                 "include_seq": include_seq,
                 "since": since,
                 "on_overflow": on_overflow,
+                "on_predicate_error": on_predicate_error,
             },
         )
 
     def explain(self) -> dict[str, Any]:
-        """How this selection is read: `access` in words, the `index` if one is used, and what runs in Python."""
+        """How this selection is read: `access` in words, the `index` if one is used, and what runs in Python.
+
+        `hints` are sentences about what was probably not meant, such as a comparison of a time with a text.
+        """
         with self._database._snapshot() as snapshot:
             path = access(self._query, find_table(self._query.table, snapshot))
+            found = [hint.text for hint in hints(self._query, snapshot)]
         callables = [
             step.predicate.explain()
             for step in self._query.steps
@@ -339,6 +397,7 @@ class Selection:
             "index": None if path.index is None else path.index.name,
             "steps": [type(step).__name__.lower() for step in path.rest],
             "callables": callables,
+            "hints": found,
         }
 
     # -----------------------------------------------------------------------------------------------------------
@@ -412,6 +471,9 @@ class Selection:
                 raise QueryError("Expected type SELECTION but found SEQUENCE.")
             if isinstance(step, (Filter, HasFields)) and step.predicate.expression is None:
                 runs_user_code = True
+        if not self._query.is_point:
+            # Before it is done: afterwards, the documents may be gone or changed.
+            self._database._hints.look(self._query, self._database._snapshot, found_nothing=True)
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
             table = live_table(transaction, self._query.table)
@@ -423,6 +485,12 @@ class Selection:
             check_return_changes(return_changes)
         is_shareable = self._query.is_point and not runs_user_code
         return self._database._write(one, durability, is_shareable, operation)
+
+
+def not_compared(sign: str) -> NotAValue:
+    return NotAValue(
+        f"a selection is a question, and {sign} does not ask it: compare what run() gives, as in `selection.run() {sign} ...`"
+    )
 
 
 def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
@@ -467,10 +535,77 @@ def as_given(patch: Any, *, is_for_one: bool) -> Patch:
     if type(patch) is dict:
         flat = flat_patch(patch)
         if flat is not None:
+            if "$" in "".join(patch):
+                check_no_operators(patch)
             return flat
-    if isinstance(patch, dict) and not has_expression(patch):
-        return patch
+    if isinstance(patch, dict):
+        check_no_operators(patch)
+        if not has_expression(patch):
+            return patch
+    if is_users(patch):
+        return as_patch(without_operators(patch), is_for_one=is_for_one)
     return as_patch(patch, is_for_one=is_for_one)
+
+
+def without_operators(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, where the patches that it gives are looked at."""
+
+    def patch(document: Any) -> Any:
+        given = function(document)
+        if isinstance(given, dict):
+            check_no_operators(given)
+        return given
+
+    return patch
+
+
+# MongoDB's operators of updates, and how a field's new value is said here.
+OPERATORS = {
+    "$set": "{value}",
+    "$inc": "{field} + {value}",
+    "$mul": "{field} * {value}",
+    "$min": "r.branch({field} > {value}, {value}, {field})",
+    "$max": "r.branch({field} < {value}, {value}, {field})",
+    "$unset": "literal()",
+    "$push": "{field}.append({value})",
+    "$addToSet": "{field}.set_insert({value})",
+    "$pull": "{field}.difference([{value}])",
+    "$currentDate": "r.now()",
+}
+
+
+def check_no_operators(patch: dict[Any, Any]) -> None:
+    """Raise QueryError where a key of a patch begins with `$`: it would be stored in every document, as a field of that name.
+
+    Not for what is inside of a list, an expression or `literal`: nothing is merged there. Documents may have such fields.
+    """
+    pending: list[tuple[tuple[Any, ...], dict[Any, Any]]] = [((), patch)]
+    known = {id(patch)}
+    while pending:
+        path, part = pending.pop()
+        for name, value in dict.items(part):
+            if isinstance(name, str) and name.startswith("$"):
+                raise QueryError(operator_refused(path, name, value))
+            # Each once: a dict may be inside itself, which is refused later.
+            if isinstance(value, dict) and id(value) not in known:
+                known.add(id(value))
+                pending.append(((*path, name), value))
+
+
+def operator_refused(path: tuple[Any, ...], name: str, value: Any) -> str:
+    if not path and isinstance(value, dict) and value:
+        field, value = next(iter(dict.items(value)))
+        path = (field,)
+    instead = "an expression of row says how a value is computed"
+    if name in OPERATORS and path:
+        steps = [shown(step, 30) for step in path]
+        field = "row" + "".join(f"[{step}]" for step in steps)
+        spelling = OPERATORS[name].format(field=field, value=shown(value, 40))
+        instead = f"write {''.join(f'{{{step}: ' for step in steps)}{spelling}{'}' * len(steps)}"
+    return (
+        f"a patch is merged as it is, and {shown(name)} would be the name of a field: {instead}; "
+        "to store a field of that name, give the patch as r.expr({...}), or use replace"
+    )
 
 
 def is_users(function: Any) -> bool:

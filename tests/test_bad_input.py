@@ -262,8 +262,8 @@ import reactdb
 from reactdb.cli import main
 arguments = sys.argv[1:]
 # As above: imported before, and by what is done: here to no file.
-for command in ("doctor", "inspect"):
-    CliRunner().invoke(main, [command, "no such file"])
+for command in (["doctor"], ["inspect"], ["compact", "--keep", "0"]):
+    CliRunner().invoke(main, [*command, "no such file"])
 CliRunner().invoke(main, ["export", "--salvage", "no such file"])
 reactdb.connect(":memory:").table_create("games").count().run()
 os.setgroups([]); os.setgid({nobody}); os.setuid({nobody})
@@ -299,25 +299,50 @@ class TestPermissions:
 
         assert f"CannotOpen cannot open {folder / 'a.db'}: it may not be read (permission denied)" == told
 
-    @pytest.mark.parametrize("mode", ["rw", "ro"])
     @pytest.mark.parametrize("file_mode", [0o444, 0o666])
-    def test_a_file_in_a_read_only_folder(self, folder, mode, file_mode):
-        """To read, SQLite needs its two files beside it, and cannot make them."""
+    def test_a_file_in_a_read_only_folder_is_not_opened_to_write(self, folder, file_mode):
+        """SQLite needs its two files beside it, and cannot make them."""
         reactdb.connect(folder / "a.db").close()
         (folder / "a.db").chmod(file_mode)
-        told = self.tried(folder / "a.db", mode)
+        told = self.tried(folder / "a.db", "rw")
 
         assert told.startswith(
             f"CannotOpen cannot open {folder / 'a.db'}: it, or its folder {folder}, may not"
         )
-        assert told.endswith("copy it to a folder where they can be made")
+        assert told.endswith("read while nobody writes it, or copy it to a folder where files can be made")
+
+    @pytest.mark.parametrize("file_mode", [0o444, 0o666])
+    def test_a_file_in_a_read_only_folder_can_be_read(self, folder, file_mode):
+        """Nobody writes it, so it can be read without those files."""
+        with reactdb.connect(folder / "a.db") as db:
+            db.table_create("games").insert({"id": 1})
+        (folder / "a.db").chmod(file_mode)
+
+        assert "read 1" == self.tried(folder / "a.db", "ro")
+
+    def test_commits_in_a_log_that_cannot_be_read_are_not_passed_over(self, folder):
+        in_process(
+            "import os, sys, reactdb\n"
+            "reactdb.connect(sys.argv[1]).table_create('games').insert({'id': 1})\n"
+            "os._exit(0)",
+            folder / "a.db",
+        )
+        (folder / "a.db-shm").unlink()
+        told = self.tried(folder / "a.db", "ro")
+
+        assert (
+            f"its write-ahead log {folder / 'a.db'}-wal may hold commits that are not in the file yet" in told
+        )
 
     @pytest.mark.parametrize("command", ["doctor", "inspect"])
-    def test_the_command_line_says_what_helps_in_a_read_only_folder(self, folder, command):
-        told = self.commanded(folder, command, folder / "a.db")
+    def test_the_command_line_reads_it_in_a_read_only_folder(self, folder, command):
+        assert "" == self.commanded(folder, command, folder / "a.db")
+
+    def test_the_command_line_says_what_helps_in_a_read_only_folder(self, folder):
+        told = self.commanded(folder, "compact", folder / "a.db", "--keep", "0")
 
         assert told.startswith(f"reactdb: cannot open {folder / 'a.db'}: it, or its folder {folder}, may not")
-        assert told.endswith("copy it to a folder where they can be made")
+        assert told.endswith("copy it to a folder where files can be made")
 
     def test_a_salvage_in_a_read_only_folder_says_that_there_can_be_a_target(self, folder):
         told = self.commanded(folder, "export", "--salvage", folder / "a.db")
@@ -607,7 +632,7 @@ class TestClosed:
             games.index_list,
             past.run,
             db.table_list,
-            db.compact,
+            lambda: db.compact(keep=0),
             db.stats,
             lambda: games.insert({"id": 2}),
             lambda: db.table_create("more"),
@@ -700,7 +725,9 @@ class TestOptions:
         lambda db, games: db.at(True),
         lambda db, games: db.at(10**30),
         lambda db, games: db.compact(keep="all"),
-        lambda db, games: db.compact(vacuum="x"),
+        lambda db, games: db.compact(None),
+        lambda db, games: db.compact(keep=-1),
+        lambda db, games: db.compact(0, vacuum="x"),
         lambda db, games: db.transaction(durability="x").__enter__(),
         lambda db, games: db.transaction(origin=5).__enter__(),
         lambda db, games: games.insert(5),

@@ -355,7 +355,7 @@ def test_what_is_no_option_of_anything_is_refused_by_every_option(
         lambda games: shelf.log(until=make()),
         lambda games: shelf.at(make()),
         lambda games: shelf.compact(keep=make()),
-        lambda games: shelf.compact(vacuum=make()),
+        lambda games: shelf.compact(0, vacuum=make()),
         lambda games: shelf.transaction(durability=make()).__enter__(),
         lambda games: shelf.transaction(origin=make()).__enter__(),
         lambda games: reactdb.connect(":memory:", durability=make()),
@@ -898,7 +898,7 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
             table.get(key).delete()
             table.index_drop(index_name)
             db.table_drop(table_name)
-            db.compact()
+            db.compact(keep=0)
 
     assert len(prepared) > 50
     assert [] == [sql for sql in prepared for word in words if word in sql]

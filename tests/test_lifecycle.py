@@ -410,7 +410,7 @@ class TestClosing:
             lambda db, games: db.seq,
             lambda db, games: db.token,
             lambda db, games: db.stats(),
-            lambda db, games: db.compact(),
+            lambda db, games: db.compact(keep=0),
             lambda db, games: db.at(0),
             lambda db, games: list(db.log()),
             lambda db, games: db.transaction().__enter__(),

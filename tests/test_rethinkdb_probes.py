@@ -25,7 +25,6 @@ OVERFLOW = "the earliest changes are discarded and the newest stay; RethinkDB th
 DROPPED = "the manual's sentence for a dropped table"
 PENDING = "what was pending is told before the error"
 INDEX_GONE = "a feed whose index is dropped or renamed ends with an error; RethinkDB's goes silent"
-JOBS = "there is no table of jobs"
 SNAPSHOT = "initial values are one snapshot, in order: changes come after them, and none is mixed in"
 SCRATCH = "feeds of the system's scratch table are like any other; RethinkDB looks at it once in a while and skips steps"
 
@@ -84,8 +83,6 @@ DIFFERENT = {
     "rename.index.0 t.get_all(1,index='a').changes()": INDEX_GONE,
     "rename.index.1 t.between(1,3,index='a').changes()": INDEX_GONE,
     "rename.index.2 t.order_by(index='a').limit(2).changes()": INDEX_GONE,
-    "job_kill": JOBS,
-    "q.job_kill": JOBS,
     "init.squash": SNAPSHOT,
     "q.init.index.move": SNAPSHOT,
     "q.init.pk.swap_back": SNAPSHOT,

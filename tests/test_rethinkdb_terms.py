@@ -15,6 +15,7 @@ from rethinkdb.errors import (
     ReqlQueryLogicError,
     ReqlResourceLimitError,
     ReqlServerCompileError,
+    ReqlTimeoutError,
 )
 
 import reactdb
@@ -88,6 +89,35 @@ def run(memory: Any) -> Iterator[Any]:
         ([{"left": {"id": 1, "k": 3}, "right": {"id": 3}}], r.expr([{"id": 1, "k": 3}]).eq_join("k", games)
             .map(lambda pair: pair.merge({"right": r.literal(pair["right"].pluck("id"))}))),
         (1, r.monday),
+        # Arrays, where the real server has arrays: what is made of an unindexed order or of a sample.
+        ([1, 2, 3, 9], games.order_by("id")["id"].add([9])),
+        ([{"id": 1}, {"id": 2}, {"id": 3}, 9], games.order_by("id").pluck("id").append(9)),
+        ([1, 2, 3, 9], games.order_by("id").map(r.row["id"]).add([9])),
+        ([1, 3, 9], games.filter({"room": "a"}).order_by("id").get_field("id").add([9])),
+        ([3, 9], games.order_by("id").skip(2)["id"].add([9])),
+        ([0, 2, 9], games.order_by("id").offsets_of(lambda game: game["room"] == "a").add([9])),
+        (["x", "y", 9], games.order_by("id").concat_map(r.row["tags"].default([])).add([9])),
+        ([[1], [2], 9], games.order_by("id").limit(2).fold(
+            0, lambda total, game: total, emit=lambda before, game, after: [[game["id"]]]
+        ).add([9])),
+        ([1, 2, 3, 7], games.order_by("id").union([{"id": 7}])["id"].coerce_to("array")),
+        ([1, 2, 3, 3, 9], (games.order_by("id")["id"]).union(games.order_by("id").filter({"score": 9})["id"]).add([9])),
+        ([[1, 5], [2, 7], [3, 9]], r.map(games.order_by("id"), [5, 7, 9], lambda game, score: [game["id"], score]).add([])),
+        ([{"id": 1, "all": [1, 2, 3, 9]}], games.get_all(1).pluck("id").merge(
+            lambda game: {"all": games.order_by("id")["id"].add([9])}
+        )),
+        (2, games.sample(2)["id"].do(lambda ids: (ids + ids).count() / 2)),
+        ([1, 1], r.expr([{"k": 1}]).eq_join("k", games)["right"]["id"].add([1])),
+        ("ARRAY", games.order_by("id")["id"].type_of()),
+        ("ARRAY", games.sample(2)["id"].type_of()),
+        ("SELECTION<ARRAY>", games.sample(2).filter({}).limit(1).type_of()),
+        ("SELECTION<ARRAY>", games.order_by("id").filter({}).limit(1).has_fields("id").type_of()),
+        ("SELECTION<OBJECT>", games.sample(1)[0].type_of()),
+        ("SELECTION<STREAM>", games.order_by("room", index="id").type_of()),
+        ("STREAM", games.order_by(index="id")["id"].type_of()),
+        # A bound is the key of nothing.
+        (None, games.get(r.minval)),
+        (None, games.get([r.maxval])),
     ],
 )  # fmt: skip
 def test_a_term_gives_what_rethinkdb_gives(run: Any, expected: Any, query: Any) -> None:
@@ -147,6 +177,16 @@ def test_an_index_can_be_renamed(run: Any) -> None:
     assert [2] == run(games.get_all(7, index="points")["id"])
 
 
+@pytest.mark.parametrize("name", ["", "x" * 256, "\x1b[31mred", "two\nlines"])
+def test_an_index_has_a_name_that_can_be_shown(run: Any, name: str) -> None:
+    run(games.index_create("by room & größe", r.row["room"]))
+
+    for query in (games.index_create(name), games.index_rename("by room & größe", name)):
+        with pytest.raises(ReqlQueryLogicError, match="characters that can be printed"):
+            run(query)
+    assert ["by room & größe"] == run(games.index_list())
+
+
 def test_a_write_counts_what_fails_and_writes_the_rest(run: Any) -> None:
     result = run(games.insert([{"id": 1}, {"id": 50}, {"id": None}]))
 
@@ -182,6 +222,161 @@ def test_an_error_has_rethinkdbs_kind_and_says_what_is_wrong(
         run(query)
 
 
+@pytest.mark.parametrize(
+    ("frames", "message", "query"),
+    [
+        ([0, 0], "eager stream", games.offsets_of(lambda game: game["room"] == "a").changes()),
+        ([0, 0, 0], "eager stream", games.filter({"room": "a"}).offsets_of(r.row["score"] > 1).changes()),
+        ([0], "eager stream", games.order_by("id").offsets_of(r.row["score"] > 1).changes()),
+        ([0], "eager stream", games.order_by("id")["id"].changes()),
+        ([0], "eager stream", games.sample(2)["id"].changes()),
+        ([], "Invalid return_changes value `sometimes`", games.delete(return_changes="sometimes")),
+        ([], "Invalid return_changes value `sometimes`", games.update({}, return_changes="sometimes")),
+        ([], "Cannot convert NUMBER to SEQUENCE", games.insert(5)),
+        ([0], "Cannot convert NUMBER to SEQUENCE", games.insert(5).merge({})),
+        ([], "Cannot convert STRING to SEQUENCE", r.expr("a").map(lambda one: one)),
+        ([0], "Cannot convert NUMBER to SEQUENCE", r.expr(5).distinct().count()),
+        ([0], "Expected type SEQUENCE but found SINGLE_SELECTION", games.get(1).map(lambda one: one)),
+        ([0], "Expected type DATUM but found SELECTION", games.order_by("id").add([9])),
+        ([0], "Expected type DATUM but found SEQUENCE", games.order_by(index="id")["id"].add([9])),
+    ],
+)
+def test_an_error_blames_the_term_that_rethinkdb_blames(
+    run: Any, frames: list[Any], message: str, query: Any
+) -> None:
+    with pytest.raises(ReqlQueryLogicError, match=message) as caught:
+        run(query)
+
+    assert frames == list(caught.value.frames)
+
+
+def test_an_array_is_no_longer_than_the_limit(run: Any) -> None:
+    with pytest.raises(ReqlResourceLimitError, match="Array over size limit `2`"):
+        run(games.order_by("id")["id"], array_limit=2)
+
+    assert [1, 2, 3] == run(games.order_by("id")["id"], array_limit=3)
+
+
+def test_a_sample_of_a_table_can_be_written(memory: Any, run: Any) -> None:
+    assert 2 == run(games.sample(3).limit(2).update({"seen": True}))["replaced"]
+    assert 2 == memory.table("games").has_fields("seen").count().run()
+    assert 1 == run(games.order_by("id").nth(0).update({"first": True}))["replaced"]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# for_each
+
+
+def test_databases_tables_and_indexes_are_made_in_a_for_each(run: Any) -> None:
+    """As RethinkDB's tool for importing makes those that are missing."""
+    made = run(r.expr(["arena", "test", "hall"]).set_difference(r.db_list()).for_each(r.db_create(r.row)))
+    tables = run(r.expr(["rooms", "doors"]).for_each(lambda name: r.db("arena").table_create(name)))
+    indexes = run(r.expr(["score", "room"]).for_each(lambda name: games.index_create(name)))
+
+    assert (2, ["arena", "hall"]) == (
+        made["dbs_created"],
+        sorted(change["new_val"]["name"] for change in made["config_changes"]),
+    )
+    assert (2, 2) == (tables["tables_created"], len(tables["config_changes"]))
+    assert {"created": 2} == indexes
+    assert ["arena", "hall", "rethinkdb", "test"] == run(r.db_list())
+    assert ["doors", "rooms"] == run(r.db("arena").table_list())
+    assert ["room", "score"] == run(games.index_list())
+    assert {"dropped": 2} == run(r.expr(["score", "room"]).for_each(lambda name: games.index_drop(name)))
+    assert 2 == run(r.expr(["arena", "hall"]).for_each(lambda name: r.db_drop(name)))["dbs_dropped"]
+
+
+def test_the_answers_of_a_for_each_are_added_up(run: Any) -> None:
+    both = run(
+        r.expr([1, 2, 77]).for_each(
+            lambda key: [
+                games.get(key).update({"seen": True}, return_changes=True),
+                games.insert({"id": key}),
+            ]
+        )
+    )
+
+    assert (2, 1, 1, 2) == (both["replaced"], both["skipped"], both["inserted"], both["errors"])
+    assert 2 == len(both["changes"])
+    assert both["first_error"].startswith("Duplicate primary key `id`")
+    assert {} == run(r.expr([]).for_each(lambda key: games.insert({"id": key})))
+    # No function: it is carried out once, and counts each time.
+    assert 2 == run(r.expr([1, 2]).for_each(games.insert({"id": 78})))["inserted"]
+    assert 1 == run(games.filter({"id": 78}).count())
+
+
+def test_the_lists_of_a_for_each_are_as_long_as_arrays_may_be(run: Any) -> None:
+    answer = run(
+        games.for_each(lambda game: games.get(game["id"]).update({"seen": True}, return_changes=True)),
+        array_limit=2,
+    )
+
+    assert (3, 2) == (answer["replaced"], len(answer["changes"]))
+    assert ["Too many changes, array truncated to 2."] == answer["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("frames", "message", "query"),
+    [
+        ([1, 1], "Expected type ARRAY but found NUMBER", r.expr([1]).for_each(lambda one: one)),
+        ([1, 1], "basic write queries", r.expr([1]).for_each(lambda one: games)),
+        ([], "Expected type OBJECT but found NUMBER", r.expr([1]).for_each(lambda one: [one])),
+        ([], "Cannot merge statistics `1`", r.expr([1, "a"]).for_each(lambda one: {"n": one})),
+    ],
+)
+def test_what_is_no_write_is_refused_in_a_for_each(
+    run: Any, frames: list[Any], message: str, query: Any
+) -> None:
+    with pytest.raises(ReqlQueryLogicError, match=message) as caught:
+        run(query)
+
+    assert str(caught.value).startswith("FOR_EACH expects one or more basic write queries")
+    assert frames == list(caught.value.frames)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# run
+
+
+def test_a_profile_says_what_was_evaluated(run: Any) -> None:
+    one = run(games.get(1)["score"], profile=True)
+    several = run(games.filter({"room": "a"}), profile=True)
+    none = run(games.get(1)["score"], profile=False)
+
+    assert (5, 5) == (one["value"], none)
+    (bracket,) = one["profile"]
+    assert "Evaluating bracket." == bracket["description"]
+    assert ["Evaluating get."] == [task["description"] for task in bracket["sub_tasks"]]
+    assert bracket["duration(ms)"] >= bracket["sub_tasks"][0]["duration(ms)"] >= 0
+    assert [1, 3] == [game["id"] for game in several["value"]]
+    assert "Reading the first batch." == several["profile"][-1]["description"]
+
+
+def test_a_profile_has_an_end(run: Any) -> None:
+    found = run(r.range(3_000).map(lambda one: games.count() + one).sum(), profile=True)
+
+    assert 3 * 3_000 + sum(range(3_000)) == found["value"]
+    assert len(repr(found["profile"])) < 200_000
+
+
+def test_a_feed_of_a_key_that_nothing_has_is_silent(memory: Any) -> None:
+    """RethinkDB takes its bounds for keys that can be looked for."""
+    with rethinkdb_connection(memory) as connection:
+        feeds = [
+            games.get(key).changes(include_initial=True, include_states=True).run(connection)
+            for key in (r.minval, r.maxval, [1, r.minval])
+        ]
+        memory.table("games").insert([{"id": 1}, {"id": [1, 2]}])
+
+        for feed in feeds:
+            told = [feed.next(wait=1) for _ in range(3)]
+            assert [{"state": "initializing"}, {"new_val": None}, {"state": "ready"}] == told
+            with pytest.raises(ReqlTimeoutError):
+                feed.next(wait=False)
+        assert 1 == games.get(r.minval).update({"a": 1}).run(connection)["skipped"]
+        assert 1 == games.get(r.minval).replace({"id": 5}).run(connection)["errors"]
+
+
 def test_an_error_points_at_the_term(run: Any) -> None:
     with pytest.raises(ReqlQueryLogicError) as caught:
         run(r.expr([1, "a"]).map(lambda one: one + 1))
@@ -213,5 +408,5 @@ def test_a_renamed_table_keeps_its_documents_its_feeds_and_its_hook(memory: Any,
     assert ["matches"] == run(r.table_list())
     assert 4 == memory.table("matches").count().run()
     assert [{"id": 40, "checked": True}] == [event["new_val"] for event in heard]
-    with pytest.raises(ReqlQueryLogicError, match="only `name` can change"):
+    with pytest.raises(ReqlQueryLogicError, match="can change, not: primary_key"):
         run(r.table("matches").config().update({"primary_key": "x"}))

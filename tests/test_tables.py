@@ -629,6 +629,26 @@ class TestCompaction:
         with pytest.raises(reactdb.HistoryLost):
             db.at(6)
 
+    def test_compaction_has_to_be_told_what_to_keep(self, db, games):
+        """Whoever takes it for maintenance would lose every position that readers have kept."""
+        games.insert([{"id": n} for n in range(5)])
+        games.update({"a": 1})
+        token = db.token
+
+        with pytest.raises(TypeError, match="keep"):
+            db.compact()
+        with pytest.raises(TypeError, match="keep"):
+            db.compact(vacuum=True)
+        with pytest.raises(
+            reactdb.InvalidOption, match="keep is a number of changes or a timedelta, not None"
+        ):
+            db.compact(None)
+
+        assert 0 == db.stats()["oldest"]
+        assert 10 == len(list(db.log()))
+        with games.changes(since=token).cursor():
+            pass
+
     def test_compaction_removes_dropped_tables(self, db, games):
         games.index_create("a")
         games.insert([{"id": n, "a": n} for n in range(10)])

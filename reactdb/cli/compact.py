@@ -36,9 +36,9 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
     from reactdb.cli.terminal import write_line
     from reactdb.store.figures import measure
 
-    if (keep is None) == (keep_days is None):
-        raise click.UsageError("Say what to keep: --keep or --keep-days, one of them.")
     kept = keep if keep_days is None else timedelta(days=keep_days)
+    if kept is None or None not in (keep, keep_days):
+        raise click.UsageError("Say what to keep: --keep or --keep-days, one of them.")
     with open_database(file, write=True) as database:
         before = measure(file)
         try:

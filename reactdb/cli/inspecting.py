@@ -91,7 +91,7 @@ def table_lines(tables: tuple[TableFigures, ...] | list[TableFigures]) -> Iterat
             ["index", "of table", "multi", "entries", "expression"],
             [
                 [
-                    index.name,
+                    safe(index.name),
                     name,
                     "yes" if index.multi else "no",
                     f"{index.entries:,}",

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from reactdb.expression.analyse import (
         Conjunct,
         FieldPath,
+        compared_fields,
         conjuncts,
+        dict_patterns,
         field_path,
         implied_ranges,
         index_ranges,
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from reactdb.expression.markers import Grouped, Literal
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
-    from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate
+    from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate, place_of
     from reactdb.expression.registry import OPERATIONS, Operation
     from reactdb.expression.stored import from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
@@ -65,7 +67,9 @@ _HOMES = {
     "reactdb.expression.analyse": (
         "Conjunct",
         "FieldPath",
+        "compared_fields",
         "conjuncts",
+        "dict_patterns",
         "field_path",
         "implied_ranges",
         "index_ranges",
@@ -106,6 +110,7 @@ _HOMES = {
         "Predicate",
         "as_predicate",
         "has_fields_predicate",
+        "place_of",
     ),
     "reactdb.expression.registry": (
         "OPERATIONS",
@@ -163,10 +168,12 @@ __all__ = [
     "branch",
     "call",
     "call_node",
+    "compared_fields",
     "compile_predicate",
     "compile_value",
     "conjuncts",
     "desc",
+    "dict_patterns",
     "evaluate",
     "expr",
     "field_path",
@@ -183,6 +190,7 @@ __all__ = [
     "merge_document",
     "minval",
     "pattern_function",
+    "place_of",
     "r",
     "route_of",
     "routing_keys",

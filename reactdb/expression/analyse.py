@@ -11,11 +11,12 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from reactdb.collation import key_bytes, maxval, minval
 from reactdb.errors import InvalidKey, QueryError
-from reactdb.expression.build import Expression
+from reactdb.expression.build import Expression, call_node
 from reactdb.expression.evaluate import is_spliced, run
 from reactdb.expression.key_range import KeyRange
 from reactdb.expression.predicate import Predicate
@@ -126,13 +127,7 @@ def _of_comparison(node: Call) -> _Implied:
 
 def _of_pattern(value: Node, pattern: Node) -> _Implied:
     found: _Implied = {}
-    if isinstance(pattern, Constant) and isinstance(pattern.value, dict):
-        fields: list[tuple[str, Node]] = [(name, Constant(inner)) for name, inner in pattern.value.items()]
-    elif isinstance(pattern, Call) and pattern.operation == "make_obj":
-        fields = list(pattern.options)
-    else:
-        return found
-    for name, wanted in fields:
+    for name, wanted in _fields_of(pattern):
         inner = Call("bracket", (value, Constant(name)))
         constant = _constant(wanted)
         if constant is not None and not isinstance(constant[0], dict):
@@ -275,6 +270,78 @@ def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
             if constant is not None:
                 return (KeyRange(constant[0], constant[0]),)
     return None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What is compared with what
+
+
+def compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str]]:
+    """Each comparison of a field of the document with a constant, wherever in the condition it stands.
+
+    Returns:
+        Triples of the field, the constant, and the comparison as it was written.
+    """
+    if condition.expression is None:
+        return []
+    found = []
+    for node in walk(condition.expression.node):
+        if isinstance(node, Call) and node.operation in _COMPARED and len(node.arguments) == 2:
+            for one, other in (node.arguments, node.arguments[::-1]):
+                path, constant = field_path(one), _constant(other)
+                if path is not None and constant is not None:
+                    found.append((path, constant[0], repr(Expression(node))))
+    for path, pattern in _patterns(condition.expression.node):
+        for name, wanted in _fields_of(pattern):
+            constant = _constant(wanted)
+            if constant is not None and not isinstance(constant[0], dict):
+                node = call_node("eq", (_field((*path, name)), wanted))
+                found.append(((*path, name), constant[0], repr(Expression(node))))
+    return found
+
+
+def dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]:
+    """The names in a dict given to `filter` that begin with `$`: each with the field that it stands in, and its value."""
+    if condition.expression is None:
+        return []
+    found = []
+    for path, pattern in _patterns(condition.expression.node):
+        for name, wanted in _fields_of(pattern):
+            if name.startswith("$"):
+                constant = _constant(wanted)
+                found.append((name, path, constant[0] if constant is not None else Expression(wanted)))
+    return found
+
+
+_COMPARED: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+def _patterns(node: Node) -> Iterator[tuple[FieldPath, Node]]:
+    """The dict that a condition on the document is, and the dicts in it, each with the field where it is."""
+    if not (
+        isinstance(node, Call) and node.operation == "filter_match" and isinstance(node.arguments[0], Row)
+    ):
+        return
+    pending: list[tuple[FieldPath, Node]] = [((), node.arguments[1])]
+    while pending:
+        path, pattern = pending.pop()
+        yield path, pattern
+        pending += [((*path, name), inner) for name, inner in _fields_of(pattern) if _fields_of(inner)]
+
+
+def _fields_of(pattern: Node) -> list[tuple[str, Node]]:
+    if isinstance(pattern, Constant) and isinstance(pattern.value, dict):
+        return [(name, Constant(inner)) for name, inner in pattern.value.items()]
+    if isinstance(pattern, Call) and pattern.operation == "make_obj":
+        return list(pattern.options)
+    return []
+
+
+def _field(path: FieldPath) -> Node:
+    found: Node = Row()
+    for name in path:
+        found = Call("bracket", (found, Constant(name)))
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------

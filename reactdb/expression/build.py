@@ -25,7 +25,7 @@ from reactdb.expression.build_sequences import SequenceMethods
 from reactdb.expression.build_values import ValueMethods
 from reactdb.expression.compile import value_function
 from reactdb.expression.evaluate import run
-from reactdb.expression.order import OrderKey
+from reactdb.expression.order import OrderKey, check_no_sign
 from reactdb.expression.registry import find
 from reactdb.expression.show import shown_node
 from reactdb.expression.tree import (
@@ -169,6 +169,8 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
         if isinstance(key, OrderKey):
             # Its `row` is always an element: an order has no other document.
             return Expression(_of_element(key.expression.node))
+        if isinstance(key, str):
+            check_no_sign(key)
         return self._function_argument(key)
 
     def grouped_call(self, by: tuple[Any, ...], options: dict[str, Any]) -> Expression:

@@ -14,7 +14,7 @@ from typing import Any
 from reactdb.collation import Bound, maxval, minval
 from reactdb.errors import QueryError
 from reactdb.expression.build import Expression, call, expr, row
-from reactdb.expression.order import OrderKey
+from reactdb.expression.order import OrderKey, check_no_sign
 
 Key = str | Expression | OrderKey | Callable[[Expression], Any]
 
@@ -23,11 +23,12 @@ def as_order_key(key: Key) -> OrderKey:
     """A key of an order: the name of a field, an expression, a function of an Expression, or an OrderKey.
 
     Raises:
-        QueryError: It is something else.
+        QueryError: It is something else, or a name with a `-` before it, as other systems have it for the reverse order.
     """
     if isinstance(key, OrderKey):
         return key
     if isinstance(key, str):
+        check_no_sign(key)
         return OrderKey(row[key])
     if isinstance(key, Expression):
         return OrderKey(key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reactdb.errors import MissingValue
+from reactdb.errors import MissingValue, QueryError
 from reactdb.expression.checks import place
 from reactdb.records import record
 
@@ -55,6 +55,15 @@ class OrderKey:
 
     def __repr__(self) -> str:
         return f"{self.direction}({self.expression!r})"
+
+
+def check_no_sign(name: str) -> None:
+    """Raise QueryError for a name with a `-` before it, as other systems have it for the reverse order: it would be the name of a
+    field, which surely no document has."""
+    if name.startswith("-"):
+        raise QueryError(
+            f"an order does not turn round at a -: write desc({name[1:]!r}); for a field with the name {name!r}, row[{name!r}]"
+        )
 
 
 def sort_documents(documents: Iterable[Document], keys: Sequence[OrderKey]) -> list[Document]:

@@ -124,6 +124,20 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
     return Predicate(Expression(with_fixed_now(node)), default=_default(default))
 
 
+def place_of(function: Callable[..., Any]) -> str:
+    """A Python function in a message: its name, and the file and line where it was written, as far as that is known."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    found: Any = function
+    for _ in range(8):
+        code = getattr(found, "__code__", None)
+        if code is not None:
+            return f"{name}, {code.co_filename}:{code.co_firstlineno}"
+        # A method, what functools.partial and functools.wraps made, or an object that can be called.
+        inner = [getattr(found, one, None) for one in ("__func__", "func", "__wrapped__")]
+        found = next((one for one in inner if one is not None), vars(type(found)).get("__call__"))
+    return name
+
+
 def is_second_condition(default: Any) -> bool:
     """Whether what stands in the place of a default was surely meant as one more condition: `filter(row["a"] > 1, row["b"] < 2)`.
     It would be asked for where `a` is missing, and nowhere else."""

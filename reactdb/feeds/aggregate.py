@@ -8,16 +8,18 @@ Rule of this file: what a value does to a sum is in `accumulators`; here it is o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
 from reactdb import collation
 from reactdb.change import Change
 from reactdb.errors import MissingValue
-from reactdb.feeds.accumulators import Accumulator
+from reactdb.feeds.accumulators import Accumulator, accumulator_of
+from reactdb.feeds.failures import Failures, step_in_words
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.view import AnyDelta, Delta, Initial, Route, StateReader, View
+from reactdb.query import Aggregate, Group, Step
 from reactdb.spelling import Spellings, is_alike, spelling
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
@@ -28,8 +30,10 @@ class DerivedView:
 
     is_stateful = True
 
-    def __init__(self, below: View) -> None:
+    def __init__(self, below: View, step: Step, failures: Failures) -> None:
         self.below = below
+        self._step = step
+        self._failures = failures
 
     def tables(self) -> Sequence[TableInfo]:
         return self.below.tables()
@@ -43,6 +47,10 @@ class DerivedView:
     def describe(self) -> dict[str, Any]:
         return {**self.below.describe(), "over": self.below.kind}
 
+    def _note(self, error: Exception, change: Change, step: Step | None = None) -> None:
+        """What the change wrote cannot take part in the step; None: in the first one."""
+        self._failures.note(error, change.key_bytes, change.seq, lambda: step_in_words(step or self._step))
+
     def _boxes(self, snapshot: Snapshot) -> Iterable[Any]:
         self.below.seed(snapshot)
         return [initial.value for initial in self.below.result(snapshot)]
@@ -51,11 +59,11 @@ class DerivedView:
 class AggregateView(DerivedView):
     """One value of all."""
 
-    def __init__(self, below: View, make: Callable[[], Accumulator], name: str) -> None:
-        super().__init__(below)
-        self.kind = name
-        self._make = make
-        self._accumulator = make()
+    def __init__(self, below: View, step: Aggregate, failures: Failures) -> None:
+        super().__init__(below, step, failures)
+        self.kind: str = step.kind
+        self._make = accumulator_of(step)
+        self._accumulator = self._make()
         self._told: Any = None
 
     @property
@@ -78,7 +86,9 @@ class AggregateView(DerivedView):
             return ()
         for delta in deltas:
             old, new = boxes(delta)
-            move(self._accumulator, old, self._accumulator, new)
+            error = move(self._accumulator, old, self._accumulator, new)
+            if error is not None:
+                self._note(error, change)
         old_val, self._told = self._told, self._accumulator.result
         if old_val is self._told or (old_val is not None and same_value(old_val, self._told)):
             return ()
@@ -90,12 +100,13 @@ class GroupView(DerivedView):
 
     kind = "group"
 
-    def __init__(self, below: View, expression: Any, make: Callable[[], Accumulator] | None) -> None:
-        super().__init__(below)
-        self._function = value_function(expression)
-        self._make = make
-        self._groups: dict[bytes, Group] = {}
-        self.is_stateful = below.is_stateful or make is not None
+    def __init__(self, below: View, step: Group, aggregate: Aggregate | None, failures: Failures) -> None:
+        super().__init__(below, step, failures)
+        self._function = value_function(step.expression)
+        self._aggregate = aggregate
+        self._make = None if aggregate is None else accumulator_of(aggregate)
+        self._groups: dict[bytes, Members] = {}
+        self.is_stateful = below.is_stateful or aggregate is not None
 
     @property
     def documents_held(self) -> int:
@@ -132,28 +143,34 @@ class GroupView(DerivedView):
             return ()
         if self._make is None:
             return self._labelled_deltas(change, deltas)
-        touched: dict[bytes, Group] = {}
+        touched: dict[bytes, Members] = {}
         for delta in deltas:
             old_box, new_box = boxes(delta)
-            old = self._touch(old_box, touched, is_new=False)
-            new = self._touch(new_box, touched, is_new=True)
-            move(
+            old = self._touch(old_box, touched, change, is_new=False)
+            new = self._touch(new_box, touched, change, is_new=True)
+            error = move(
                 None if old is None else old.accumulator,
                 old_box,
                 None if new is None else new.accumulator,
                 new_box,
             )
+            if error is not None:
+                self._note(error, change, self._aggregate)
         return [step for place, group in touched.items() for step in self._told(change, place, group)]
 
-    def _touch(self, box: Boxed | None, touched: dict[bytes, Group], *, is_new: bool) -> Group | None:
+    def _touch(
+        self, box: Boxed | None, touched: dict[bytes, Members], change: Change, *, is_new: bool
+    ) -> Members | None:
         """The group that a value enters or leaves."""
         if box is None:
             return None
         try:
             value = self._value(box)
             place = collation.key_bytes(value)
-        except Exception:
+        except Exception as error:
             # What cannot be grouped is in no group.
+            if is_new:
+                self._note(error, change)
             return None
         group = touched[place] = self._group_of(place)
         if is_new:
@@ -162,7 +179,7 @@ class GroupView(DerivedView):
             group.names.remove(value)
         return group
 
-    def _told(self, change: Change, place: bytes, group: Group) -> list[Delta]:
+    def _told(self, change: Change, place: bytes, group: Members) -> list[Delta]:
         """What is told of a group. Under another spelling of its name it is another group to the reader."""
         old_val, old_name, name = group.told, group.name, group.names.value
         if group.names.count > 0:
@@ -184,16 +201,16 @@ class GroupView(DerivedView):
     def _labelled_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
         """What one change does to places in groups. A place that is only filled anew is one change; of the others, one that
         was left and one that was taken, both in one group, are told together."""
-        steps: dict[PlaceName, Step] = {}
+        steps: dict[PlaceName, Move] = {}
         for delta in deltas:
             old, new = boxes(delta)
             if old is not None:
-                self._step(steps, old).leave(old)
+                self._move_of(steps, old, self._quiet_value(old)).leave(old)
             if new is not None:
-                self._step(steps, new).new = new
+                self._move_of(steps, new, self._noted_value(new, change)).new = new
         found: list[Delta] = []
-        left: dict[bytes, list[tuple[PlaceName, Step]]] = {}
-        taken: list[tuple[PlaceName, Step]] = []
+        left: dict[bytes, list[tuple[PlaceName, Move]]] = {}
+        taken: list[tuple[PlaceName, Move]] = []
         for name, step in steps.items():
             if step.old is not None and step.new is not None:
                 if not same_value(step.old.value, step.new.value):
@@ -213,9 +230,8 @@ class GroupView(DerivedView):
             found.append(step.told(change, name, leaving))
         return found + [step.told(change, name) for others in left.values() for name, step in others]
 
-    def _step(self, steps: dict[PlaceName, Step], box: Boxed) -> Step:
-        group = self._quiet_value(box)
-        return steps.setdefault((collation.key_bytes(group), box.place), Step(group))
+    def _move_of(self, steps: dict[PlaceName, Move], box: Boxed, group: Any) -> Move:
+        return steps.setdefault((collation.key_bytes(group), box.place), Move(group))
 
     def _value(self, box: Boxed) -> Any:
         """The group of a value; what lacks the field is in the group of None."""
@@ -230,15 +246,22 @@ class GroupView(DerivedView):
         except Exception:
             return None
 
-    def _group_of(self, place: bytes) -> Group:
+    def _noted_value(self, box: Boxed, change: Change) -> Any:
+        try:
+            return self._value(box)
+        except Exception as error:
+            self._note(error, change)
+            return None
+
+    def _group_of(self, place: bytes) -> Members:
         group = self._groups.get(place)
         if group is None:
             assert self._make is not None
-            group = self._groups[place] = Group(self._make())
+            group = self._groups[place] = Members(self._make())
         return group
 
 
-class Group:
+class Members:
     """One group: the value that it is named by as its members spell it, their aggregate, and what was last told of both."""
 
     __slots__ = ("accumulator", "name", "names", "told")
@@ -258,7 +281,7 @@ def _identity(place: bytes, name: Any) -> tuple[str, bytes, tuple[int, bytes]]:
 PlaceName = tuple[bytes, bytes]
 
 
-class Step:
+class Move:
     """What one change does to one place in a group."""
 
     __slots__ = ("group", "new", "old")
@@ -284,7 +307,7 @@ class Step:
         )
 
 
-def _is_same(left: Step, taken: Step) -> bool:
+def _is_same(left: Move, taken: Move) -> bool:
     return left.old is not None and taken.new is not None and same_value(left.old.value, taken.new.value)
 
 
@@ -297,12 +320,13 @@ def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
 
 def move(
     old_home: Accumulator | None, old: Boxed | None, new_home: Accumulator | None, new: Boxed | None
-) -> None:
-    """A value leaves one accumulator and another enters one; a value that cannot take part stays out."""
+) -> Exception | None:
+    """A value leaves one accumulator and another enters one. A value that cannot take part stays out; the error is returned."""
     if old is not None and old_home is not None:
         old_home.remove(old)
     if new is not None and new_home is not None:
         try:
             new_home.add(new)
-        except Exception:
-            return
+        except Exception as error:
+            return error
+    return None

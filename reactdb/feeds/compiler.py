@@ -19,9 +19,9 @@ from typing import Any
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
-from reactdb.feeds.accumulators import accumulator_of
 from reactdb.feeds.aggregate import AggregateView, GroupView
 from reactdb.feeds.distinct import DistinctView
+from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
 from reactdb.feeds.point import PointView
 from reactdb.feeds.select import AllTablesView, SelectView
@@ -70,15 +70,22 @@ class Plan:
     Attributes:
         key: Equal for queries that surely have equal results in one database.
         is_ordered: Its deltas have offsets.
+        failures: The documents that the view could not compute.
     """
 
     view: View
     key: Hashable
     is_ordered: bool
+    failures: Failures
 
 
-def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = False) -> Plan:
+def compile_query(
+    query: Query, snapshot: Snapshot, failures: Failures, *, include_offsets: bool = False
+) -> Plan:
     """The view of a query. Not seeded yet.
+
+    Args:
+        failures: What is told of documents that cannot be computed. It belongs to the view.
 
     Raises:
         TableNotFound, IndexNotFound: There is none of that name.
@@ -88,7 +95,7 @@ def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = F
     if query.table == ALL_TABLES:
         if include_offsets:
             raise UnsupportedFeed("Cannot include offsets for range subs.")
-        return Plan(AllTablesView(), ALL_TABLES, False)
+        return Plan(AllTablesView(), ALL_TABLES, False, failures)
     queries = _members(query)
     members = [
         _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries
@@ -96,7 +103,7 @@ def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = F
     key: Hashable = members[0].key if len(members) == 1 else tuple(member.key for member in members)
     last = members[0].last
     views = [
-        member.view(include_offsets, number.to_bytes(2, "big") if last else None)
+        member.view(failures, include_offsets, number.to_bytes(2, "big") if last else None)
         for number, member in enumerate(members)
     ]
     lists = [] if last else [one for one in views if isinstance(one, WindowView)]
@@ -105,10 +112,14 @@ def compile_query(query: Query, snapshot: Snapshot, *, include_offsets: bool = F
     if len(views) > 1:
         view = OrderedUnionView(lists) if is_ordered else UnionView(views)
     if last:
-        view = _derived(view, last)
+        view = _derived(view, last, failures)
     if include_offsets and not is_ordered:
         raise UnsupportedFeed(f"Cannot include offsets for {_subscription_kind(view, members)} subs.")
-    return Plan(view, (key, "ordered") if is_ordered else key, is_ordered)
+    if is_ordered:
+        key = (key, "ordered")
+    if failures.raises:
+        key = (key, "raises")
+    return Plan(view, key, is_ordered, failures)
 
 
 def _members(query: Query) -> list[Query]:
@@ -137,19 +148,18 @@ def _check_after_union(step: Step) -> None:
         raise UnsupportedFeed(EAGER)
 
 
-def _derived(view: View, last: Sequence[Step]) -> View:
+def _derived(view: View, last: Sequence[Step], failures: Failures) -> View:
     """The view over the view: what distinct, group and aggregates make of it."""
     first, following = last[0], (last[1] if len(last) > 1 else None)
     if isinstance(first, Group):
-        make = None if following is None else accumulator_of(_aggregate(following))
-        return GroupView(view, first.expression, make)
+        return GroupView(view, first, None if following is None else _aggregate(following), failures)
     if isinstance(first, Distinct):
-        view = DistinctView(view, first.expression, boxed=following is not None)
+        view = DistinctView(view, first, failures, boxed=following is not None)
         first = following  # type: ignore[assignment]
     if first is None:
         return view
     step = _aggregate(first)
-    return AggregateView(view, accumulator_of(step), step.kind)
+    return AggregateView(view, step, failures)
 
 
 def _aggregate(step: Step) -> Aggregate:
@@ -245,20 +255,20 @@ class _Member:
     def is_empty(self) -> bool:
         return not self.access.is_point and Source(self.access).is_empty
 
-    def view(self, include_offsets: bool, prefix: bytes | None) -> View:
+    def view(self, failures: Failures, include_offsets: bool, prefix: bytes | None) -> View:
         """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
         if self._get_step is not None:
             assert isinstance(self._get_step, Get)
-            return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps))
+            return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps), failures)
         source = source_of(self.access)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = any(isinstance(step, OrderBy) for step in self.steps)
-            return SelectView(source, pipeline(self.steps, prefix), is_ordered=is_ordered)
+            return SelectView(source, pipeline(self.steps, prefix), failures, is_ordered=is_ordered)
         skip, limit = (0, None) if self.window is None else self.window
         # To skip and limit, which count, a null is a value like any other.
         steps = pipeline(self.steps, prefix, keeps_null=True)
-        return WindowView(source, steps, skip, None if limit is None else skip + limit)
+        return WindowView(source, steps, failures, skip, None if limit is None else skip + limit)
 
 
 def _taken_from_end(steps: list[Step]) -> list[Step]:

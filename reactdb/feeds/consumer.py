@@ -24,7 +24,6 @@ from reactdb.feeds.direct import EVENTS_IN_A_TURN
 from reactdb.feeds.fan import OnEvent, nobody
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import FeedHub
-from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.terms import Chain, Term
@@ -64,7 +63,7 @@ class Flow:
         """How far the consumer has been told; where there is none, where it would begin."""
         request = next(iter(self.requests()))
         position = request.start_position() if consumer is None else consumer.position
-        return token_of(request.hub.engine.database_id, request.hub.history(), position)
+        return request.hub.token(position)
 
 
 class BaseConsumer:

@@ -13,8 +13,10 @@ from reactdb import collation
 from reactdb.change import Change
 from reactdb.errors import MissingValue
 from reactdb.feeds.aggregate import DerivedView, boxes
+from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.view import AnyDelta, Delta, Initial, StateReader, View
+from reactdb.query import Distinct
 from reactdb.spelling import Spellings
 from reactdb.store.snapshot import Snapshot
 
@@ -24,8 +26,9 @@ class DistinctView(DerivedView):
 
     kind = "distinct"
 
-    def __init__(self, below: View, expression: Any, *, boxed: bool = False) -> None:
-        super().__init__(below)
+    def __init__(self, below: View, step: Distinct, failures: Failures, *, boxed: bool = False) -> None:
+        super().__init__(below, step, failures)
+        expression = step.expression
         self._function: Callable[[Any], Any] | None = (
             None if expression is None else value_function(expression)
         )
@@ -55,7 +58,7 @@ class DistinctView(DerivedView):
         before: dict[bytes, Any] = {}
         for delta in deltas:
             for box, step in zip(boxes(delta), (-1, 1), strict=True):
-                found = self._quietly(box)
+                found = self._quietly(box, None if step < 0 else change)
                 if found is not None:
                     if found[0] not in before:
                         before[found[0]] = self._told(found[0])
@@ -88,12 +91,15 @@ class DistinctView(DerivedView):
             return None
         return collation.key_bytes(value), value
 
-    def _quietly(self, box: Boxed | None) -> tuple[bytes, Any] | None:
+    def _quietly(self, box: Boxed | None, change: Change | None) -> tuple[bytes, Any] | None:
+        """`change`: what wrote it just now; None for what was there before."""
         if box is None:
             return None
         try:
             return self._found(box)
-        except Exception:
+        except Exception as error:
+            if change is not None:
+                self._note(error, change)
             return None
 
     def _count(self, place: bytes, value: Any, step: int) -> None:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import reactivex
 from reactivex import abc
 
-from reactdb.errors import InvalidOption, QueryError, ReactDBError, UsageError, shown
+from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, shown
 from reactdb.feeds import terms
 from reactdb.feeds.consumer import BaseConsumer, Flow, PushConsumer
 from reactdb.feeds.cursors import AsyncConsumer, PullConsumer
@@ -72,6 +72,28 @@ class Feed(Stays, reactivex.Observable[Event]):
 
     def _then(self, term: Term) -> Feed:
         return self._of(self._flow.then(term), self._scheduler)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # It is one object, and true, as every Observable is; it is not what it will tell
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if other is None or isinstance(other, reactivex.Observable):
+            return self is other
+        raise NotAValue(
+            "a feed is not the events that it tells: compare what it told, as in `cursor.next(timeout=1) == ...`"
+        )
+
+    def __bool__(self) -> bool:
+        # As reactivex asks: `other or reactivex.never()`.
+        return True
+
+    def __len__(self) -> NoReturn:
+        raise NotAValue(f"a feed has no length. {terms.TERMINAL}")
+
+    def __contains__(self, event: object) -> NoReturn:
+        raise NotAValue(f"`in` would wait for the end of a feed: use its method filter. {terms.TERMINAL}")
 
     # -----------------------------------------------------------------------------------------------------------
     # Listening

@@ -24,13 +24,12 @@ from reactdb.feeds.compiler import Plan
 from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
-from reactdb.feeds.position import KnownEpochs
 from reactdb.feeds.routing import Routing
 from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.teller import Told
 from reactdb.feeds.view import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import Epoch
 from reactdb.store.snapshot import Snapshot, as_of
 
 logger = logging.getLogger("reactdb")
@@ -56,7 +55,7 @@ class FeedHub(Routing):
     """See the head of this file. It is the engine's CommitListener."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(StateAt(engine))
+        super().__init__(StateAt(engine), self.say)
         self.engine = engine
         self._lock = engine.publish_lock
         # Anybody listens: commits are not put together for nobody.
@@ -64,15 +63,18 @@ class FeedHub(Routing):
         self._tail_lock = threading.Lock()
         self._is_tailing: bool | None = False
         self._seeding = Seeding(engine)
-        self._epochs = KnownEpochs(engine)
+        # Where the feed begins that began earliest; None before the first.
+        self._earliest: int | None = None
 
     def close(self) -> None:
         """Every feed completes, when it has told what it has."""
         with self._alone():
-            try:
-                self._epochs.read()
-            except Exception:
-                logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
+            if self._earliest is not None:
+                try:
+                    # Tokens are asked for afterwards, too.
+                    self.token(self._earliest)
+                except Exception:
+                    logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
             for node in list(self._nodes.values()):
                 self._end(node, COMPLETED)
             for subscription in list(self._behind):
@@ -116,6 +118,8 @@ class FeedHub(Routing):
                 seeded = self._seeding.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
                 if self._attach_now(subscription, seeded):
                     break
+        if self._earliest is None or subscription.since < self._earliest:
+            self._earliest = subscription.since
         if subscription.has_work:
             subscription.wake()
         self._mind_the_tail()
@@ -144,7 +148,7 @@ class FeedHub(Routing):
                     if reader.plan.key not in self._nodes:
                         if not seeded.can_join(snapshot, LAST_CHANGES):
                             return False
-                        reader.read(snapshot, LAST_CHANGES + 1)
+                        reader.read_last(snapshot, LAST_CHANGES + 1)
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
                 # The snapshot stands still, so writers need not wait for it to be read.
@@ -169,7 +173,8 @@ class FeedHub(Routing):
             # Of a union, members without state read the snapshot: the same moment, or a commit would be told twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
             subscription.provide(initial_events(view, then, seq, request.options))
-        self._join(subscription, node)
+        # What the view passed over when it was seeded is missing in what this one begins with.
+        self._join(subscription, node, node.failed - node.failures.seeded)
         return view if request.options.include_initial and not view.is_stateful else None
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
@@ -180,16 +185,20 @@ class FeedHub(Routing):
         if view is None:
             view = plan.view
             view.seed(snapshot)
-        node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0)
+        plan.failures.seeded = plan.failures.count
+        node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0, plan.failures)
         if not self._nodes:
             self.engine.begin_listening(snapshot.seq)
         # First: Ctrl-C may strike, and to be told for nobody does no harm.
         self.is_active = True
         self._nodes[plan.key] = node
         self._router.add(node, view.routes())
+        node.lanes = self._router.lanes(view.routes())
         return node
 
-    def _join(self, subscription: Subscription, node: Node) -> None:
+    def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
+        """`failed`: how many documents of those that the node could not compute it has heard of; None: all of them."""
+        subscription.count_failures_of(node, failed)
         # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
         node.add(subscription, self.engine.published)
@@ -198,6 +207,7 @@ class FeedHub(Routing):
         """Out of the node; a node without subscribers goes. Called with the lock held."""
         node = subscription.node
         self._behind.pop(subscription, None)
+        subscription.count_failures_of(None)
         if node is not None:
             try:
                 node.remove(subscription)
@@ -314,7 +324,10 @@ class FeedHub(Routing):
                 if snapshot.seq - reader.position > LAST_CHANGES:
                     return False
                 deltas, is_last = reader.read(snapshot)
-                assert is_last
+                if not is_last:
+                    # It failed for one of them. Those before it are told, and then why it ends.
+                    subscription.read_on(deltas, reader.position)
+                    return False
                 gone = why_gone(reader.plan.view, snapshot)
                 self._behind.pop(subscription, None)
                 if gone is None:
@@ -324,6 +337,17 @@ class FeedHub(Routing):
                     subscription.finish(gone)
         self._mind_the_tail()
         return True
+
+    def lowest_needed(self, oldest: int) -> int | None:
+        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
+        with self._lock:
+            # What is published later may not fit into a queue. What another process has written is read before it is told.
+            needed = [self.engine.published] if self._nodes else []
+            for subscription in self._behind:
+                position = subscription.reads_from
+                if position is not None:
+                    needed.append(position)
+        return min((position for position in needed if position >= oldest), default=None)
 
     # -----------------------------------------------------------------------------------------------------------
     # Telling
@@ -343,12 +367,28 @@ class FeedHub(Routing):
             self._sweep_if_free()
             self._mind_the_tail()
 
+    def say(self, told: Told) -> None:
+        """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            self.is_ready(told)
+        else:
+            told.run()
+
     # -----------------------------------------------------------------------------------------------------------
     # Figures
 
-    def history(self) -> list[Epoch]:
-        """The file's epochs, as last seen where the database is closed."""
-        return self._epochs.known()
+    def token(self, seq: int) -> str:
+        """The position `seq`, to be kept beyond the process; where the database is closed, as the file was last seen."""
+        engine = self.engine
+        try:
+            with engine.fresh_snapshot() as snapshot:
+                epoch = engine.epochs.at(snapshot.connection, seq)
+        except Exception:
+            known = engine.epochs.last_known(seq)
+            if known is None:
+                raise
+            epoch = known
+        return f"{engine.database_id}.{epoch}.{seq}"
 
     def subscriptions(self) -> list[Subscription]:
         """Those that are open."""

@@ -14,12 +14,16 @@ from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.view import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
+from reactdb.hints import hints
 from reactdb.query import ALL_TABLES, Filter
 
 
 def explain(request: Request) -> dict[str, Any]:
     """The kind of feed, its table, how its documents are found, how changes find it."""
     plan = request.fresh_plan()
+    with request.hub.engine.snapshot() as snapshot:
+        is_of_one = request.query.table != ALL_TABLES and snapshot.table(request.query.table) is not None
+        found = [hint.text for hint in hints(request.query, snapshot)] if is_of_one else []
     view, options = plan.view, request.options
     callables = [
         step.predicate.explain()
@@ -36,7 +40,9 @@ def explain(request: Request) -> dict[str, Any]:
         "squash": options.squash_s if options.squash_s else options.squash_s is not None,
         "queue_size": options.queue_size,
         "on_overflow": options.on_overflow,
+        "on_predicate_error": options.on_predicate_error,
         "callables": callables,
+        "hints": found,
     }
 
 
@@ -101,6 +107,7 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
         "queued": sum(member.queued for member in members),
         "dropped": sum(member.dropped for member in members),
         "told": sum(member.told for member in members),
+        "failed": sum(member.failed for member in members),
         "documents_held": sum(held.values()),
         "lag_seq": max(
             (member.request.hub.engine.published - member.position for member in members), default=0

@@ -75,13 +75,20 @@ class LogReader:
         position: Every change up to it has been taken in.
     """
 
-    __slots__ = ("_engine", "_is_seeded", "plan", "position")
+    __slots__ = ("_engine", "_error", "_is_seeded", "plan", "position")
 
     def __init__(self, engine: Engine, plan: Plan, position: int) -> None:
         self._engine = engine
         self.plan = plan
         self.position = position
         self._is_seeded = not plan.view.is_stateful
+        # A document could not be computed, and that is to be raised; but first, what comes before it is told.
+        self._error: Exception | None = None
+
+    @property
+    def failed(self) -> int:
+        """How many documents could not be computed."""
+        return self.plan.failures.count
 
     @property
     def is_seeded(self) -> bool:
@@ -99,7 +106,10 @@ class LogReader:
 
         Raises:
             HistoryLost: They were compacted away.
+            What a step of the query raised for the next one, where that is to be raised.
         """
+        if self._error is not None:
+            raise self._error
         self.seed(now)
         view = self.plan.view
         tables = view.tables()
@@ -108,9 +118,24 @@ class LogReader:
         state = StateAt(self._engine, now)
         deltas: list[AnyDelta] = []
         for change in changes:
-            deltas.extend(view.advance(change, state))
+            try:
+                deltas.extend(view.advance(change, state))
+            except Exception as error:
+                self._error = error
+                return deltas, False
+            self.position = change.seq
         is_last = len(changes) < limit
         if is_last:
             let_go(view)
         self.position = head if is_last else changes[-1].seq
         return deltas, is_last
+
+    def read_last(self, now: Snapshot, limit: int) -> None:
+        """Take in the next changes, which are fewer than `limit`, where nobody is told of them.
+
+        Raises:
+            As `read`.
+        """
+        _, is_last = self.read(now, limit)
+        if not is_last:
+            self.read(now, limit)

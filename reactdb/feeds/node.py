@@ -15,7 +15,9 @@ from typing import Any
 from reactdb.change import Change
 from reactdb.feeds.chain import Chain
 from reactdb.feeds.events import Render
+from reactdb.feeds.failures import Failures
 from reactdb.feeds.fan import Fan
+from reactdb.feeds.router import Lane
 from reactdb.feeds.subscription import Subscription, without_moves
 from reactdb.feeds.view import AnyDelta, Delta, View
 
@@ -26,6 +28,8 @@ class Node:
     Attributes:
         key: What equal queries have in common.
         seq: The newest change that the view has taken in, or was seeded with.
+        failures: The documents that the view could not compute.
+        lanes: Where it is found by a value that may fail to be computed; the documents that it fails for never come here.
         is_verbatim: Each change that it hears of is told as it is.
         direct: The only subscriber, where it takes every step as it comes; None elsewhere.
         is_called: It is a function that is called where the commit is told.
@@ -37,15 +41,19 @@ class Node:
         "_others",
         "_shared",
         "direct",
+        "failures",
         "is_called",
         "is_verbatim",
         "key",
+        "lanes",
         "seq",
         "sole",
         "view",
     )
 
-    def __init__(self, key: Hashable, view: View, seq: int) -> None:
+    def __init__(self, key: Hashable, view: View, seq: int, failures: Failures) -> None:
+        self.failures = failures
+        self.lanes: Sequence[Lane[Node]] = ()
         self.key = key
         self.view = view
         self.seq = seq
@@ -57,6 +65,11 @@ class Node:
         self.direct: Subscription | None = None
         self.is_called = False
         self.sole: Fan | Chain | None = None
+
+    @property
+    def failed(self) -> int:
+        """How many documents could not be computed, here or on the way here."""
+        return self.failures.count + sum(lane.failed for lane in self.lanes)
 
     @property
     def subscriptions(self) -> list[Subscription]:

@@ -23,6 +23,7 @@ MAX_SQUASH_S = 86_400.0
 MAX_TIMEOUT_S = 31_536_000
 DEFAULT_QUEUE_SIZE = 100_000
 OVERFLOWS = ("drop", "error", "spill")
+PREDICATE_ERRORS = ("skip", "raise")
 BOOLEANS = ("include_states", "include_types", "include_initial", "include_offsets", "include_seq")
 
 
@@ -36,6 +37,7 @@ class FeedOptions:
         queue_size: Events kept for a subscriber that lags.
         on_overflow: One of OVERFLOWS.
         since: A seq or a token, or None for now.
+        on_predicate_error: One of PREDICATE_ERRORS.
     """
 
     squash_s: float | None = None
@@ -47,6 +49,7 @@ class FeedOptions:
     include_seq: bool = False
     since: int | str | None = None
     on_overflow: str = "drop"
+    on_predicate_error: str = "skip"
 
 
 def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions], None]) -> FeedOptions:
@@ -59,12 +62,12 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         InvalidOption: With ReQL's sentence where it has one.
         Whatever `check_query` raises.
     """
-    known = {"squash", "changefeed_queue_size", "since", "on_overflow", *BOOLEANS}
+    known = {"squash", "changefeed_queue_size", "since", "on_overflow", "on_predicate_error", *BOOLEANS}
     for name in options:
         if name not in known:
             raise InvalidOption(f"Unrecognized optional argument `{name}`.")
     squash_s = _squash_s(options.get("squash", False))
-    flags = {name: _flag(name, options.get(name, False)) for name in BOOLEANS}
+    flags: dict[str, Any] = {name: _flag(name, options.get(name, False)) for name in BOOLEANS}
     since = options.get("since")
     if since is not None and (isinstance(since, bool) or not isinstance(since, (int, str))):
         raise InvalidOption(f"since is a seq or a token, not {_type_name(since)}")
@@ -77,6 +80,7 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
     on_overflow = options.get("on_overflow", "drop")
     if not is_one_of(on_overflow, OVERFLOWS):
         raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {shown(on_overflow)}')
+    flags["on_predicate_error"] = check_predicate_error(options.get("on_predicate_error", "skip"))
     checked = _shared(squash_s=squash_s, since=since, on_overflow=on_overflow, **flags)
     check_query(checked)
     queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
@@ -89,6 +93,13 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
 def _shared(**options: Any) -> FeedOptions:
     """One value for the many feeds that are opened alike."""
     return FeedOptions(**options)
+
+
+def check_predicate_error(value: Any) -> str:
+    """Raises: InvalidOption."""
+    if not is_one_of(value, PREDICATE_ERRORS):
+        raise InvalidOption(f'on_predicate_error is "skip" or "raise", not {shown(value)}')
+    return str(value)
 
 
 def _squash_s(value: Any) -> float | None:

@@ -12,13 +12,14 @@ Rule of this file: what a step raises is raised. Whether that ends a feed or lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from reactdb import codec, collation
 from reactdb.errors import InvalidDocument, MissingValue
 from reactdb.expression import Expression, OrderKey, as_function
+from reactdb.feeds.failures import Failures, in_words, step_in_words
 from reactdb.query import Filter, HasFields, Map, OrderBy, Step
 
 # Sorts before every key, and after every key when it is turned round: what lacks the field that is ordered by.
@@ -112,7 +113,8 @@ class Pipeline:
         return (Boxed(value, self._prefix + place) if self.boxed else value), place
 
     def quietly(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
-        """The same, where a document that cannot be computed is not in the result.
+        """The same, where a document that cannot be computed is not in the result. For what was written before: that it fails was
+        noted then.
 
         Raises:
             MemoryError: That says nothing of the document.
@@ -123,6 +125,43 @@ class Pipeline:
             raise
         except Exception:
             return None
+
+    def noting(
+        self, document: Any, place: bytes, failures: Failures, key: bytes, change: Hashable
+    ) -> tuple[Any, bytes] | None:
+        """The same for what is written now: a document that cannot be computed is noted.
+
+        Raises:
+            MemoryError: That says nothing of the document.
+            What a step raised, where failures are to be raised.
+        """
+        try:
+            return self(document, place)
+        except MemoryError:
+            raise
+        except Exception as error:
+            failures.note(error, key, change, lambda: self.failing_step(document, place))
+            return None
+
+    def failing_step(self, document: Any, place: bytes) -> str:
+        """Which step fails for the document, in words. They are done once more, one by one."""
+        value = document
+        for step in self.steps:
+            try:
+                found = _operation(step)(value, place)
+            except Exception:
+                return _in_words(step)
+            if found is None:
+                break
+            value, place = found
+        # It does not fail twice.
+        return " ".join(map(_in_words, self.steps))
+
+
+def _in_words(step: Step) -> str:
+    if isinstance(step, Ranked):
+        return f"{'max' if step.is_max else 'min'}({in_words(step.expression)})"
+    return step_in_words(step)
 
 
 def _tests(steps: Sequence[Step]) -> tuple[Callable[[Any], Any], ...]:

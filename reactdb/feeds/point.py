@@ -10,6 +10,7 @@ from typing import Any
 
 from reactdb import codec
 from reactdb.change import Change
+from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, same_value
 from reactdb.feeds.view import AnyDelta, Delta, Initial, OneKey, Route, StateReader
 from reactdb.store.catalogue import TableInfo
@@ -19,13 +20,14 @@ from reactdb.store.snapshot import Snapshot
 class PointView:
     """`get(key)`: its result is one value, or None."""
 
-    __slots__ = ("is_verbatim", "key", "pipeline", "table")
+    __slots__ = ("failures", "is_verbatim", "key", "pipeline", "table")
 
     kind = "point"
     is_stateful = False
     documents_held = 0
 
-    def __init__(self, table: TableInfo, key: bytes, pipeline: Pipeline) -> None:
+    def __init__(self, table: TableInfo, key: bytes, pipeline: Pipeline, failures: Failures) -> None:
+        self.failures = failures
         self.table = table
         self.key = key
         self.pipeline = pipeline
@@ -56,7 +58,9 @@ class PointView:
         if self.pipeline.is_identity:
             return (change,)
         old = None if change.old_bytes is None else self.pipeline.quietly(change.old_val, b"")
-        new = None if change.new_bytes is None else self.pipeline.quietly(change.new_val, b"")
+        new = None
+        if change.new_bytes is not None:
+            new = self.pipeline.noting(change.new_val, b"", self.failures, self.key, change.seq)
         old_val = None if old is None else old[0]
         new_val = None if new is None else new[0]
         if same_value(old_val, new_val):

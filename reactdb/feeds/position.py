@@ -8,24 +8,12 @@ Rule of this file: a position is good or refused, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import Epoch, epochs
 from reactdb.store.snapshot import Snapshot, low_water
 
 
-def token_of(database_id: str, history: Sequence[Epoch], seq: int) -> str:
-    """The position `seq`, to be kept beyond the process."""
-    name = history[0].name
-    for epoch in history:
-        if epoch.since <= seq:
-            name = epoch.name
-    return f"{database_id}.{name}.{seq}"
-
-
-def read_position(since: int | str, database_id: str, snapshot: Snapshot) -> int:
+def read_position(since: int | str, engine: Engine, snapshot: Snapshot) -> int:
     """The seq that `since` names in this file.
 
     Raises:
@@ -33,19 +21,19 @@ def read_position(since: int | str, database_id: str, snapshot: Snapshot) -> int
         HistoryDiverged: It is a position of another file, or of a future that this one does not have.
         HistoryLost: The changes past it were compacted away.
     """
-    seq = since if isinstance(since, int) else _read_token(since, database_id, epochs(snapshot.connection))
+    oldest = low_water(snapshot.connection)
+    seq = since if isinstance(since, int) else _read_token(since, engine, snapshot, oldest)
     head = snapshot.seq
     if seq > head:
         raise HistoryDiverged(
             f"there is no position {shown(seq)} in this history: its newest change has seq {head}"
         )
-    oldest = low_water(snapshot.connection)
     if seq < oldest:
         raise HistoryLost(seq, oldest + 1)
     return seq
 
 
-def _read_token(token: str, database_id: str, history: Sequence[Epoch]) -> int:
+def _read_token(token: str, engine: Engine, snapshot: Snapshot, oldest: int) -> int:
     parts = token.split(".")
     # No seq has more than 19 digits, and Python converts no more than some thousand of them.
     if (
@@ -57,37 +45,13 @@ def _read_token(token: str, database_id: str, history: Sequence[Epoch]) -> int:
     ):
         raise InvalidOption(f"since is a seq or a token of feed.token or db.token, not {shown(token)}")
     database, name, number = parts
-    if database != database_id:
+    if database != engine.database_id:
         raise HistoryDiverged("this token is of another database")
     seq = int(number)
-    for place, epoch in enumerate(history):
-        if epoch.name == name:
-            end = history[place + 1].since if place + 1 < len(history) else None
-            if end is not None and seq > end:
-                raise HistoryDiverged(
-                    f"position {seq} was lost: this history went on from seq {end} without it"
-                )
-            return seq
-    raise HistoryDiverged("this token is of a stretch of history that this file does not have")
-
-
-class KnownEpochs:
-    """The epochs of a file, as last seen where it is closed."""
-
-    __slots__ = ("_engine", "_found")
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._found: list[Epoch] = []
-
-    def read(self) -> None:
-        with self._engine.fresh_snapshot() as snapshot:
-            self._found = epochs(snapshot.connection)
-
-    def known(self) -> list[Epoch]:
-        try:
-            self.read()
-        except Exception:
-            if not self._found:
-                raise
-        return self._found
+    is_known, end = engine.epochs.end_of(snapshot.connection, name)
+    # An epoch that ended before the log begins has been removed with its changes, and the position is too old in any case.
+    if not is_known and seq >= oldest:
+        raise HistoryDiverged("this token is of a stretch of history that this file does not have")
+    if end is not None and seq > end:
+        raise HistoryDiverged(f"position {seq} was lost: this history went on from seq {end} without it")
+    return seq

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.events import Render, renderer
+from reactdb.feeds.failures import Failures
 from reactdb.feeds.options import FeedOptions, check_options
 from reactdb.feeds.position import read_position
 from reactdb.query import ALL_TABLES, Query
@@ -43,12 +44,18 @@ class Request:
         made, self._plan = self._plan, None
         if made is not None and made[0] is snapshot.catalogue:
             return made[1]
-        return compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
+        return self.compiled(snapshot)
+
+    def compiled(self, snapshot: Snapshot) -> Plan:
+        """The query compiled for the snapshot, which may be of the past."""
+        raises = self.options.on_predicate_error == "raise"
+        failures = Failures(self.query.table, raises=raises, say=self.hub.say)
+        return compile_query(self.query, snapshot, failures, include_offsets=self.options.include_offsets)
 
     def fresh_plan(self) -> Plan:
         """The query compiled for the present, or for where the feed is to begin."""
         with self.hub.engine.snapshot() as snapshot:
-            return compile_query(self.query, snapshot, include_offsets=self.options.include_offsets)
+            return self.compiled(snapshot)
 
     def _check(self, options: FeedOptions) -> None:
         self.options = options
@@ -59,17 +66,15 @@ class Request:
                 self._plan = (snapshot.catalogue, plan)
                 self.is_stateful = plan.view.is_stateful
                 return
-            position = read_position(since, self.hub.engine.database_id, snapshot)
+            position = read_position(since, self.hub.engine, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))
-            compile_query(self.query, past, include_offsets=self.options.include_offsets)
+            self.compiled(past)
 
     def start_position(self) -> int:
         """Where a subscription would begin."""
         with self.hub.engine.fresh_snapshot() as snapshot:
             since = self.options.since
-            return (
-                snapshot.seq if since is None else read_position(since, self.hub.engine.database_id, snapshot)
-            )
+            return snapshot.seq if since is None else read_position(since, self.hub.engine, snapshot)
 
     def render(self, is_ordered: bool) -> Render:
         """What makes events of deltas."""

@@ -21,8 +21,19 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from reactdb.change import Change
+from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.intervals import Intervals
-from reactdb.feeds.view import Axis, Everywhere, Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
+from reactdb.feeds.view import (
+    Axis,
+    Everywhere,
+    Horizon,
+    OneKey,
+    OneValue,
+    Route,
+    Unroutable,
+    ValueRange,
+    WholeTable,
+)
 
 T = TypeVar("T", bound=Hashable)
 
@@ -64,15 +75,28 @@ class Bag(Generic[T]):
 class Lane(Generic[T]):
     """One axis of one table: who waits for a value of it, or for a range of values."""
 
-    __slots__ = ("ranges", "values")
+    __slots__ = ("failures", "ranges", "values")
 
     def __init__(self) -> None:
+        # Documents whose value could not be computed: nobody who waits here was asked about them. None as long as there are none.
+        self.failures: Failures | None = None
         self.values: Bag[T] = Bag()
         self.ranges: Intervals[T] = Intervals()
 
     @property
     def is_empty(self) -> bool:
         return not self.values.held and not len(self.ranges)
+
+    @property
+    def failed(self) -> int:
+        """How many documents had no value, because of an error."""
+        return 0 if self.failures is None else self.failures.count
+
+    def note(self, error: Exception, change: Change, axis: Axis | None, say: Say | None) -> None:
+        """Count a document that has none."""
+        if self.failures is None:
+            self.failures = Failures(change.table, say=say)
+        self.failures.note(error, change.key_bytes, change.seq, lambda: f"the value of {axis}")
 
     def everybody(self) -> list[T]:
         """Who waits for any value."""
@@ -134,9 +158,11 @@ class Router(Generic[T]):
         tables: Who hears of what is in one, by its id.
     """
 
-    __slots__ = ("_tokens", "everything", "tables")
+    __slots__ = ("_say", "_tokens", "everything", "tables")
 
-    def __init__(self) -> None:
+    def __init__(self, say: Say | None = None) -> None:
+        """`say`: see `Failures`."""
+        self._say = say
         self.everything: dict[T, None] = {}
         self.tables: dict[int, TableRoutes[T]] = {}
         # (item, route) -> the token of its interval.
@@ -155,6 +181,9 @@ class Router(Generic[T]):
         for axis, lane in lanes.items():
             try:
                 values = (change.key_bytes,) if axis is None else axis.values(change)
+            except Unroutable as unroutable:
+                values = unroutable.values
+                lane.note(unroutable.error, change, axis, self._say)
             except Exception:
                 # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
                 found += lane.everybody()
@@ -228,6 +257,18 @@ class Router(Generic[T]):
                 self._remove_from_lane(table, item, route)
             if table.is_empty:
                 del self.tables[route.table_id]
+
+    def lanes(self, routes: Sequence[Route]) -> tuple[Lane[T], ...]:
+        """The lanes of these routes on which documents may have no value because of an error."""
+        found: dict[int, Lane[T]] = {}
+        for route in routes:
+            axis = getattr(route, "axis", None)
+            if axis is not None and axis.looks_inside:
+                table = self.tables.get(route.table_id)  # type: ignore[union-attr]
+                lane = None if table is None else table.lanes.get(axis)
+                if lane is not None:
+                    found[id(lane)] = lane
+        return tuple(found.values())
 
     @property
     def is_empty(self) -> bool:

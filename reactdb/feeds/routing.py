@@ -17,6 +17,7 @@ from typing import Any
 
 from reactdb.change import Change, Commit, InHand
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
+from reactdb.feeds.failures import Say
 from reactdb.feeds.fan import Fan
 from reactdb.feeds.log_reader import StateAt
 from reactdb.feeds.node import Node
@@ -36,9 +37,9 @@ class Routing:
         is_ready: Somebody has something to tell, at the next drain.
     """
 
-    def __init__(self, state: StateAt) -> None:
+    def __init__(self, state: StateAt, say: Say) -> None:
         self._nodes: dict[Hashable, Node] = {}
-        self._router: Router[Node] = Router()
+        self._router: Router[Node] = Router(say)
         # Subscriptions that read on from the log, and have no node.
         self._behind: dict[Subscription, None] = {}
         self._forgotten: deque[Subscription] = deque()
@@ -211,7 +212,8 @@ class Routing:
         node, self._current = self._current, None
         end = error if isinstance(error, Exception) else None
         if node is not None:
-            logger.error("a feed ends, because its view failed", exc_info=error)
+            if not (node.failures.raises and isinstance(error, Exception)):
+                logger.error("a feed ends, because its view failed", exc_info=error)
             self._end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
         elif end is not None:
             # Not in a view: which ones it would have concerned, nobody knows.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from reactdb.errors import FeedAborted, HistoryLost
-from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import read_position
 from reactdb.feeds.request import Request
@@ -106,7 +106,7 @@ class Seeding:
             TableNotFound, IndexNotFound: The query meant nothing then.
         """
         with self._snapshot() as snapshot:
-            position = read_position(since, self._engine.database_id, snapshot)
+            position = read_position(since, self._engine, snapshot)
             reader = LogReader(self._engine, plan_at(request, snapshot, position), position)
             reader.seed(snapshot)
         return reader
@@ -115,7 +115,7 @@ class Seeding:
 def plan_at(request: Request, now: Snapshot, position: int) -> Plan:
     """The query as it meant something then: its table may have been dropped since, or made again."""
     past = PastSnapshot(now, position, Undo(position, ()))
-    return compile_query(request.query, past, include_offsets=request.options.include_offsets)
+    return request.compiled(past)
 
 
 def why_gone(view: View, snapshot: Snapshot) -> FeedAborted | None:

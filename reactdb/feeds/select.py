@@ -13,6 +13,7 @@ from typing import Any
 
 from reactdb import codec
 from reactdb.change import Change
+from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, same_value
 from reactdb.feeds.source import Source
 from reactdb.feeds.view import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
@@ -24,14 +25,17 @@ from reactdb.store.walk import Page
 class SelectView:
     """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come."""
 
-    __slots__ = ("is_ordered", "is_verbatim", "only_tests", "pipeline", "source")
+    __slots__ = ("failures", "is_ordered", "is_verbatim", "only_tests", "pipeline", "source")
 
     kind = "range"
     is_stateful = False
     documents_held = 0
 
-    def __init__(self, source: Source, pipeline: Pipeline, *, is_ordered: bool = False) -> None:
+    def __init__(
+        self, source: Source, pipeline: Pipeline, failures: Failures, *, is_ordered: bool = False
+    ) -> None:
         """`is_ordered`: initial values are put in the order that the pipeline's order_by gives."""
+        self.failures = failures
         self.source = source
         self.pipeline = pipeline
         self.is_ordered = is_ordered
@@ -47,7 +51,7 @@ class SelectView:
         return () if index is None else ((self.source.table.id, index.name),)
 
     def routes(self) -> Sequence[Route]:
-        return self.source.routes(self.pipeline.steps)
+        return self.source.routes(self.pipeline.steps, is_strict=self.failures.raises)
 
     def seed(self, snapshot: Snapshot) -> None:
         pass
@@ -105,7 +109,7 @@ class SelectView:
         except MemoryError:
             raise
         except Exception:
-            # A document that cannot be computed is not in the result.
+            # A document that cannot be computed is not in the result. When it was written, that was noted.
             was = False
         is_now = new is not None
         try:
@@ -115,8 +119,10 @@ class SelectView:
                 is_now = bool(test(new))
         except MemoryError:
             raise
-        except Exception:
+        except Exception as error:
             is_now = False
+            pipeline = self.pipeline
+            self.failures.note(error, change.key_bytes, change.seq, lambda: pipeline.failing_step(new, b""))
         if was and is_now:
             return (change,)
         if was or is_now:
@@ -136,11 +142,18 @@ class SelectView:
         if not places:
             return ()
         if pipeline.boxed:
-            found = [pipeline.quietly(document, place) for place in places]
+            found = [self._computed(document, place, change, is_new) for place in places]
             return [result[0] for result in found if result is not None]
         # The value depends on the document only, so all its places have the same one.
-        result = pipeline.quietly(document, b"")
+        result = self._computed(document, b"", change, is_new)
         return () if result is None else (result[0],) * len(places)
+
+    def _computed(
+        self, document: Any, place: bytes, change: Change, is_new: bool
+    ) -> tuple[Any, bytes] | None:
+        if is_new:
+            return self.pipeline.noting(document, place, self.failures, change.key_bytes, change.seq)
+        return self.pipeline.quietly(document, place)
 
     def _paired(self, change: Change, old: Sequence[Any], new: Sequence[Any]) -> list[AnyDelta]:
         deltas: list[AnyDelta] = []

@@ -21,17 +21,20 @@ from typing import Any, ClassVar
 from reactdb import collation
 from reactdb.access import WHOLE, Access
 from reactdb.change import Change
+from reactdb.errors import MissingValue, QueryError
 from reactdb.expression import (
     Expression,
     Predicate,
     as_function,
     field_path,
     implied_ranges,
+    may_fail,
     route_of,
     routing_keys,
+    row,
 )
 from reactdb.feeds.pipeline import TURNED, turned
-from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
+from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, Unroutable, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
@@ -210,8 +213,11 @@ class Source:
     # -----------------------------------------------------------------------------------------------------------
     # Routes
 
-    def routes(self, steps: Sequence[Step]) -> list[Route]:
-        """Which changes can concern these documents, after the tests that `steps` begin with: the narrowest way to say it."""
+    def routes(self, steps: Sequence[Step], *, is_strict: bool = False) -> list[Route]:
+        """Which changes can concern these documents, after the tests that `steps` begin with: the narrowest way to say it.
+
+        `is_strict`: also those of documents that a test fails for, as a read would meet them.
+        """
         if self.is_empty:
             return []
         table_id = self.table.id
@@ -220,7 +226,7 @@ class Source:
         if self.index is not None and self._positions is not None:
             axis = IndexAxis(self.index)
             return [OneValue(table_id, axis, value) for value in self._positions]
-        tested = _routes_of_tests(table_id, steps)
+        tested = _routes_of_tests(table_id, steps, is_strict)
         if tested is not None and (not tested or isinstance(tested[0], OneValue) or self.is_everything):
             return tested
         if self.index is not None and self.start == b"" and self.stop == b"\xff":
@@ -250,13 +256,13 @@ class Source:
         return self._access.reason
 
 
-def _routes_of_tests(table_id: int, steps: Sequence[Step]) -> list[Route] | None:
+def _routes_of_tests(table_id: int, steps: Sequence[Step], is_strict: bool) -> list[Route] | None:
     """Routes by a field's values or range, from the filters before the first map; None where they say nothing."""
     ranged: list[Route] | None = None
     for step in steps:
         if isinstance(step, HasFields):
             continue
-        if not isinstance(step, Filter):
+        if not isinstance(step, Filter) or (is_strict and may_fail(step.predicate)):
             break
         exact = _values_of(table_id, step.predicate)
         if exact is not None:
@@ -304,12 +310,39 @@ class FieldAxis:
             if old[name] is new.get(name):
                 return () if before is None else (before,)
         after = route_of(new, path)
+        if after is None and len(path) > 1:
+            error = _blocked(new, path)
+            if error is not None:
+                raise Unroutable(() if before is None else (before,), error)
         if before is None or before == after:
             return () if after is None else (after,)
         return (before,) if after is None else (before, after)
 
     def __str__(self) -> str:
         return ".".join(self.path)
+
+
+def _blocked(document: Any, path: tuple[str, ...]) -> QueryError | None:
+    """The error of a path that leads through something other than an object; None where a field is only missing."""
+    found = document
+    for name in path:
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            break
+        found = found.get(name)
+    else:
+        return None
+    expression: Expression = row
+    for name in path:
+        expression = expression[name]
+    try:
+        expression(document)
+    except MissingValue:
+        return None
+    except QueryError as error:
+        return error
+    return None
 
 
 class ExpressionAxis:
@@ -325,15 +358,21 @@ class ExpressionAxis:
 
     def values(self, change: Change) -> Sequence[bytes]:
         found = []
-        for document in (change.old_val, change.new_val):
+        failed: Exception | None = None
+        for document, is_new in ((change.old_val, False), (change.new_val, True)):
             if document is not None:
                 try:
                     found.append(collation.key_bytes(self._function(document)))
                 except MemoryError:
                     raise
-                except Exception:
-                    # A condition that cannot be computed is not met.
+                except MissingValue:
+                    # A condition on what is not there is not met.
                     pass
+                except Exception as error:
+                    # Nor is one that cannot be computed. When the document was written, that was noted.
+                    failed = error if is_new else failed
+        if failed is not None:
+            raise Unroutable(found, failed)
         return found
 
     def __eq__(self, other: object) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from reactdb.feeds.failures import Failing
 from reactdb.feeds.queue import Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.view import AnyDelta
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 NO_PACE = (0, 0.0)
+NO_FAILURES: tuple[Failing | None, int, int] = (None, 0, 0)
 
 
 class Standing:
@@ -37,6 +39,7 @@ class Standing:
         "_base",
         "_batch",
         "_dropped_told",
+        "_failed",
         "_fan",
         "_fan_from",
         "_final",
@@ -66,6 +69,8 @@ class Standing:
         # The newest change that was taken from the queue: while it is being published, it is told already.
         self._taken = 0
         self._final: int | None = None
+        # What counts documents that could not be computed, its count to begin from, and how many there were before.
+        self._failed = NO_FAILURES
 
     def _routed(self) -> int:
         return self.request.hub.engine.published
@@ -105,6 +110,23 @@ class Standing:
         if fan is not None:
             return self._dropped_told + fan.dropped - self._fan_from[1]
         return self._dropped_told if queue is None else queue.dropped
+
+    @property
+    def failed(self) -> int:
+        """Documents that could not be computed, and were passed over."""
+        source, begin, before = self._failed
+        return before if source is None else before + source.failed - begin
+
+    def count_failures_of(self, source: Failing | None, begin: int | None = None) -> None:
+        """From now on, what `source` fails for is counted, where it has more than `begin`; None: more than it has now."""
+        if source is not self._failed[0]:
+            self._failed = (source, self._begin_of(source, begin), self.failed)
+
+    @staticmethod
+    def _begin_of(source: Failing | None, begin: int | None) -> int:
+        if begin is not None or source is None:
+            return begin or 0
+        return source.failed
 
     @property
     def told(self) -> int:

@@ -93,6 +93,7 @@ class Subscription(Direct):
         """At the reader's position; the log tells what came since."""
         self.since = self._base = reader.position
         self.reader = reader
+        self.count_failures_of(reader, 0)
         self._prepare(reader.plan, present_order(reader.plan.view))
         if self.request.options.include_states:
             self._opening = iter([state("catching_up", self.request.options)])
@@ -409,6 +410,11 @@ class Subscription(Direct):
         """It reads on from the log, or will when its queue is empty."""
         return self.reader is not None
 
+    @property
+    def reads_from(self) -> int | None:
+        """The position from which it has still to read the log; None where it has not, or will not."""
+        return self._base if self.is_behind and self.end is None and not self.is_closed else None
+
     def _read_on(self, queue: Queue) -> None:
         """The next page of the log into the queue; at its end, back among the living."""
         hub, options = self.request.hub, self.request.options
@@ -417,12 +423,12 @@ class Subscription(Direct):
             if reader is None or reader == SPILLED:
                 assert self._base is not None
                 self.reader = hub.reader_at(self, self._base)
+                self.count_failures_of(self.reader)
                 if options.include_states:
                     self._opening = iter([state("catching_up", options)])
                 return
             deltas, is_last = hub.read_page(reader)
-            queue.put(deltas)
-            self._base = reader.position
+            self.read_on(deltas, reader.position)
             # What was missed is told before the feed is live again; squashed, it is one batch.
             if is_last and (queue.is_squashed or not deltas) and hub.rejoin(self, reader):
                 batch = self._take_batch(queue) if queue.is_squashed else None
@@ -431,6 +437,12 @@ class Subscription(Direct):
         except ReactDBError as error:
             # The log was compacted, the database closed, or the file is in trouble.
             self._give_up(error)
+
+    def read_on(self, deltas: Sequence[AnyDelta], position: int) -> None:
+        """What the log has up to `position`."""
+        assert self.queue is not None
+        self.queue.put(deltas)
+        self._base = position
 
     def _arrive(self, batch: deque[AnyDelta] | None) -> Iterator[Event]:
         while batch:

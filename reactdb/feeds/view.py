@@ -147,7 +147,25 @@ class Axis(Protocol):
     def looks_inside(self) -> bool: ...
 
     def values(self, change: Change) -> Sequence[bytes]:
-        """The key bytes that the document has on this axis before or after the change; one may come twice."""
+        """The key bytes that the document has on this axis before or after the change; one may come twice.
+
+        Raises:
+            Unroutable: What the change wrote has none, because it cannot be computed.
+        """
+
+
+class Unroutable(Exception):
+    """The document that a change wrote has no value on an axis, because of an error: it meets no condition on that value.
+
+    Attributes:
+        values: Those that it has all the same, before the change.
+        error: Why it has none now.
+    """
+
+    def __init__(self, values: Sequence[bytes], error: Exception) -> None:
+        super().__init__(values, error)
+        self.values = values
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)

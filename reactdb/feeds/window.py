@@ -20,6 +20,7 @@ from typing import Any
 from reactdb import codec
 from reactdb.change import Change
 from reactdb.feeds.edits import edits
+from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Ranked, same_value
 from reactdb.feeds.source import Source
 from reactdb.feeds.view import AnyDelta, Delta, Initial, OneKey, OneValue, Route, StateReader
@@ -66,8 +67,16 @@ class WindowView:
 
     is_stateful = True
 
-    def __init__(self, source: Source, pipeline: Pipeline, start: int = 0, stop: int | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        pipeline: Pipeline,
+        failures: Failures,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> None:
         """The elements with start <= rank < stop, of the order that the pipeline's order_by, or else the source, gives."""
+        self.failures = failures
         self.source = source
         self.pipeline = pipeline
         self.start = start
@@ -97,7 +106,7 @@ class WindowView:
         # Nothing ever enters a window without room.
         if self.stop == self.start:
             return ()
-        found = self.source.routes(self.pipeline.steps)
+        found = self.source.routes(self.pipeline.steps, is_strict=self.failures.raises)
         if self._horizon is None or not found or isinstance(found[0], (OneKey, OneValue)):
             return found
         return (self._horizon,)
@@ -121,7 +130,7 @@ class WindowView:
     def seed(self, snapshot: Snapshot) -> None:
         self._spare = self._least_spare
         if self.stop != self.start:
-            self._fill(snapshot)
+            self._fill(snapshot, is_seed=True)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         # The list as it is now; documents are decoded when somebody looks.
@@ -144,10 +153,10 @@ class WindowView:
     def _least_spare(self) -> int:
         return max(self.stop or 0, SPARE_WITHOUT_INDEX if self.is_sorted_here else SPARE)
 
-    def _fill(self, snapshot: Snapshot) -> None:
+    def _fill(self, snapshot: Snapshot, *, is_seed: bool = False) -> None:
         """Read the first documents of the order anew."""
         capacity = None if self.stop is None else self.stop + self._spare
-        found = self._found(snapshot, capacity)
+        found = self._found(snapshot, capacity, is_seed)
         if capacity is None:
             held = sorted(found, key=_place_of)
         elif self.is_sorted_here:
@@ -177,7 +186,7 @@ class WindowView:
             key, _ = self.slots[-1].identity
             horizon.move(*source.values_until(self.bound, key))
 
-    def _found(self, snapshot: Snapshot, capacity: int | None) -> Iterator[tuple[bytes, Slot]]:
+    def _found(self, snapshot: Snapshot, capacity: int | None, is_seed: bool) -> Iterator[tuple[bytes, Slot]]:
         """(place, element) of every document that passes; in order where the source is."""
         wanted = None if capacity is None or self.is_sorted_here else capacity + 1
         pipeline = self.pipeline
@@ -187,7 +196,13 @@ class WindowView:
             if pipeline.is_identity:
                 value: Any = None
             else:
-                result = pipeline.quietly(codec.decode_frozen(body), place)
+                document = codec.decode_frozen(body)
+                # What fails later is noted when it is written, and not each time that more is read.
+                result = (
+                    pipeline.noting(document, place, self.failures, key, key)
+                    if is_seed
+                    else pipeline.quietly(document, place)
+                )
                 if result is None:
                     continue
                 value, place = result
@@ -246,7 +261,11 @@ class WindowView:
         document = change.new_val if is_new else change.old_val
         found: list[tuple[bytes, Slot]] = []
         for place in self.source.places(change.key_bytes, document):
-            result = pipeline.quietly(document, place)
+            result = (
+                pipeline.noting(document, place, self.failures, change.key_bytes, change.seq)
+                if is_new
+                else pipeline.quietly(document, place)
+            )
             if result is not None:
                 # What was made of the document may be null, and then that is what shows, and not the document.
                 value, shown = (document, body) if pipeline.only_values else (result[0], None)

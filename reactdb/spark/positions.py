@@ -17,7 +17,6 @@ from typing import Any
 
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import end_of_epoch
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 VERSION = 1
@@ -108,14 +107,16 @@ def check(
             f"{path} ends at seq {head}; the stream has read it up to seq {position.seq}: an older copy was put in its place, "
             "or its newest changes were lost; begin again with a new checkpoint"
         )
-    is_known, end = end_of_epoch(snapshot.connection, position.epoch)
+    is_known, end = engine.epochs.end_of(snapshot.connection, position.epoch)
+    oldest = low_water(snapshot.connection)
+    # Compaction removes an epoch together with its changes.
+    is_known = is_known or position.seq < oldest
     if not is_known or (end is not None and position.seq > end):
         went_on = "" if end is None else f", which went on from seq {end} without it"
         raise HistoryDiverged(
             f"{path} has another history than the one that the stream has read up to seq {position.seq} (epoch "
             f"{position.epoch}){went_on}: it ends at seq {head}; begin again with a new checkpoint"
         )
-    oldest = low_water(snapshot.connection)
     if seq < oldest:
         if fail_on_data_loss:
             raise HistoryLost(

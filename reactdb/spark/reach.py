@@ -18,7 +18,7 @@ from reactdb.spark import fleet
 from reactdb.spark.fleet import opened
 from reactdb.spark.options import Options, parse
 from reactdb.spark.parts import Extent, Position
-from reactdb.store.epochs import Epoch, epoch_at, epochs
+from reactdb.store.epochs import Epoch, epochs
 from reactdb.store.snapshot import head_seq, low_water
 
 
@@ -76,7 +76,7 @@ def _look_at(path: str, options: Options) -> Reach:
         tables = {info.name: info.created for info in snapshot.catalogue.live.values()}
         return Reach(
             engine.database_id,
-            Position(engine.path, epoch_at(connection, seq), seq, tables),
+            Position(engine.path, engine.epochs.at(connection, seq), seq, tables),
             low_water(connection),
             tuple(epochs(connection)),
         )
@@ -101,6 +101,9 @@ def check_has(reach: Reach, before: Position) -> None:
     """Whether a file still has a position that was read, and everything since. Raises: as `unread`."""
     names = [epoch.name for epoch in reach.history]
     if before.epoch not in names:
+        if before.seq < reach.oldest:
+            # Compaction removes the epoch together with the changes.
+            raise HistoryLost(before.seq, reach.oldest + 1)
         raise HistoryDiverged(
             f"{reach.path} was read up to seq {before.seq} in a stretch of its history that it does not have any more: "
             "it was replaced or restored"

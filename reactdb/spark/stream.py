@@ -36,7 +36,6 @@ from reactdb.spark.partitions import ChangeSlice, Split
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import epoch_at
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
@@ -88,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise InvalidOption(
                         f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
                     )
-                found[path] = Position(pin.database_id, epoch_at(snapshot.connection, seq), seq, seq)
+                found[path] = Position(pin.database_id, engine.epochs.at(snapshot.connection, seq), seq, seq)
         return to_offset(found)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -157,10 +156,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seq = look.begin + count
         if seq == look.pin.seq:
             return look.to_end()
-        with self._snapshot(look.pin.path) as (_, snapshot):
+        with self._snapshot(look.pin.path) as (engine, snapshot):
             if count < available:
                 seq = exports.last_commit_end(snapshot, look.begin, seq) or seq
-            return Position(look.pin.database_id, epoch_at(snapshot.connection, seq), look.begin, seq)
+            epoch = engine.epochs.at(snapshot.connection, seq)
+            return Position(look.pin.database_id, epoch, look.begin, seq)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is all that this query reads."""

@@ -160,6 +160,8 @@ def check_facts(patient: Patient) -> Found:
         if not before <= since <= patient.head:
             yield f"epoch {epoch} begins at seq {since}, which is not between {before} and {patient.head}"
         before = since
+        if epochs == 1 and isinstance(low, int) and since > low:
+            yield f"the first epoch begins at seq {since}, and the log can be read from {low}: positions between cannot be named"
     if not epochs:
         yield "there is no epoch: positions in the log cannot be named"
 

@@ -30,6 +30,8 @@ from reactdb.store import forking, schema, sqlite
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.damage import damaged_document
+from reactdb.store.epochs import Epochs
+from reactdb.store.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.moved import FileGuard
 from reactdb.store.opening import Witness, look, not_opened, prepare
 from reactdb.store.publisher import CommitListener, Lender, Publisher
@@ -64,7 +66,10 @@ class Engine:
         unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
         is_exclusive: One connection for all; nobody else has the file. See `exclusive`.
         is_alone: No other process can write.
+        is_immutable: It is read as a file that nobody writes, because nothing can be made beside it. See `immutable`.
         turns: Who may write next.
+        epochs: The stretches of its history, for tokens.
+        twin: The other engine of the file in this process, where one writes and one only reads; None: there is none.
     """
 
     is_exclusive = False
@@ -79,9 +84,12 @@ class Engine:
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
         self.is_alone = self.is_memory or self.is_exclusive
+        self.is_immutable = False
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
         self.turns = self.turns_class()
         self.readers = Readers()
+        self.epochs = Epochs()
+        self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
         self._writer: Writer | None = None
         self.catalogue: Catalogue
@@ -100,7 +108,9 @@ class Engine:
         is_wal = witness is not None or self.is_alone
         try:
             # Where nobody could look before, it is done now.
-            version = schema.identify(connection, self.path) if is_wal else look(connection, self.path)
+            # (One that nobody writes has neither a log nor locks.)
+            is_looked_at = is_wal or self.is_immutable
+            version = schema.identify(connection, self.path) if is_looked_at else look(connection, self.path)
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, EMPTY)
             sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
@@ -115,13 +125,15 @@ class Engine:
             self.catalogue = load(connection)
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
-            self.guard = None if self.is_memory else FileGuard(self.path)
+            if not self.is_memory and not self.is_immutable:
+                self.guard = FileGuard(self.path)
             if self.read_only:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
                 self._writer = self._writer_of(connection)
                 self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
-                self._writer.upkeep.before_removal = self.readers.pages.complete
+                self._writer.upkeep.before_removal = self._before_removal
+                self._writer.upkeep.lowest_needed = self._lowest_needed
                 if witness is not None and self.guard is not None and self.guard.identity == witness.identity:
                     # It has read already what a reader reads first: a fifth of what opening a file and a first get cost.
                     sqlite.configure(witness.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
@@ -144,7 +156,11 @@ class Engine:
         if not self.is_memory:
             witness = prepare(self.connect, self.path, self.read_only, self._allow_network)
         try:
-            return self.connect("ro" if self.read_only else "rwc"), witness
+            if self.read_only:
+                connection, self.guard = connect_to_read(self.connect, self.path)
+                self.is_immutable = self.guard is not None
+                return connection, None
+            return self.connect("rwc"), witness
         except BaseException:
             if witness is not None:
                 witness.connection.close()
@@ -161,6 +177,13 @@ class Engine:
             busy_timeout_s=self.busy_timeout_s,
             memory=self.is_memory,
         )
+
+    @property
+    def read_mode(self) -> str:
+        """SQLite's mode of a connection that reads."""
+        if self.is_immutable:
+            return IMMUTABLE
+        return READ_ONLY if self.read_only else "rw"
 
     def close(self) -> None:
         """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
@@ -199,9 +222,9 @@ class Engine:
 
     def moved(self, trouble: str) -> StorageMoved:
         """The error that says so. From now on every use raises it."""
-        message = (
-            f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
-        )
+        message = f"{trouble}: close this database and open it again"
+        if not self.is_immutable:
+            message = f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
         self.unusable = lambda: StorageMoved(message)
         return StorageMoved(message)
 
@@ -339,6 +362,8 @@ class Engine:
     def _take_reader(self) -> Reader:
         if self.unusable is not None:
             raise self.unusable()
+        if self.is_immutable:
+            self._check_unchanged()
         try:
             return self.readers.idle.pop()
         except IndexError:
@@ -353,6 +378,15 @@ class Engine:
                 readers.close_idle()
         else:
             readers.close(reader)
+        if self.is_immutable:
+            # What was read is right only if the file has not changed meanwhile.
+            self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        """Of a file that nobody writes. Raises: StorageMoved: Somebody does."""
+        trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
+        if trouble:
+            raise self.moved(trouble)
 
     def _catalogue_of(self, reader: Reader) -> Catalogue:
         """The catalogue that belongs to what the reader sees. Inside its transaction.
@@ -417,7 +451,26 @@ class Engine:
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
     ) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
-        return self._writable().upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
+        writer = self._writable()
+        if not self.is_alone:
+            # What others have written is told first, or the feeds would still have to read all of it.
+            try:
+                self.catch_up()
+            except ReactDBError:
+                # Then they have to: compaction stops there, and says itself what is wrong.
+                logger.debug("telling what others wrote to %s failed", self.path, exc_info=True)
+        return writer.upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
+
+    def _before_removal(self, until: int) -> None:
+        for engine in (self, self.twin):
+            if engine is not None:
+                engine.readers.pages.complete(until)
+
+    def _lowest_needed(self, oldest: int) -> int | None:
+        """Of all feeds of this process. See `CommitListener.lowest_needed`."""
+        listeners = [engine.listener for engine in (self, self.twin) if engine is not None]
+        needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
+        return min((position for position in needed if position is not None), default=None)
 
     @property
     def wal_limit_bytes(self) -> int:

@@ -3,16 +3,32 @@
 A position in the log means something together with the epoch that it was handed out in: where a future was lost, another epoch
 begins before it, and positions of that future are told apart from those that are written over it.
 
-Rule of this file: the list is only added to. When an epoch begins is the writer's business.
+The table is ordered by name, so to look for an epoch by its place takes a scan of all of them, and a file that is opened once a
+minute has thousands. Format 2 has no index for that, and its doctor would report one as foreign. So each engine remembers the
+newest part of the list, and makes sure with two small reads that it is still the newest.
+
+Rule of this file: the list grows at its end, and compaction removes from its beginning. When an epoch begins is the writer's
+business.
 """
 
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from typing import NamedTuple
 
 from reactdb.errors import CorruptDatabase
+from reactdb.store.snapshot import low_water
 from reactdb.store.sqlite import ADVICE, Connection
+
+# From the epoch that has a position on, oldest first. Nothing has the positions before the first epoch that is left: then all.
+FROM_POSITION = (
+    "SELECT epoch, since FROM epochs"
+    " WHERE since >= ifnull((SELECT max(since) FROM epochs WHERE since <= ?), 0) ORDER BY since, position"
+)
+# What differs after any change of the list: where there is one more, the count (which SQLite makes in one step, by the pages);
+# where the oldest were removed, also the places of the others.
+STATE = "SELECT (SELECT count(*) FROM epochs), position FROM epochs WHERE epoch = ?"
 
 
 class Epoch(NamedTuple):
@@ -22,49 +38,115 @@ class Epoch(NamedTuple):
     since: int
 
 
+class Newest(NamedTuple):
+    """All epochs that a file has from one of them on, oldest first; and the list's `STATE` with the last of them."""
+
+    names: list[str]
+    beginnings: list[int]
+    state: tuple[int, int]
+
+
+class Epochs:
+    """The newest epochs of one file, as last seen.
+
+    Thread safety: any thread. What is remembered is one value, which is replaced whole.
+    """
+
+    __slots__ = ("_newest",)
+
+    def __init__(self) -> None:
+        self._newest = Newest([], [], (0, 0))
+
+    def at(self, connection: Connection, seq: int) -> str:
+        """The name of the newest epoch that has the position `seq`; of a position that compaction has removed, the oldest name.
+        Inside a read transaction.
+
+        Raises:
+            CorruptDatabase: The list is empty or damaged.
+        """
+        names, beginnings, _ = self._from(connection, seq)
+        return names[max(0, bisect_right(beginnings, seq) - 1)]
+
+    def end_of(self, connection: Connection, name: str) -> tuple[bool, int | None]:
+        """(whether the epoch is in the list, the seq after which the next one begins; None of the newest)."""
+        row = connection.execute("SELECT since FROM epochs WHERE epoch = ?", (name,)).fetchone()
+        if row is None:
+            return False, None
+        names, beginnings, _ = self._from(connection, row[0])
+        # Several may begin at one seq; all but the last then have no change. `begun` may have left out those before it.
+        place = names.index(name) if name in names else -1
+        return True, beginnings[place + 1] if place + 1 < len(names) else None
+
+    def begun(self, epoch: Epoch, position: int) -> None:
+        """This process has begun one, and committed that: it was the newest then."""
+        self._newest = Newest([epoch.name], [epoch.since], (position, position))
+
+    def last_known(self, seq: int) -> str | None:
+        """As `at`, where the file cannot be asked any more; None where that is not remembered."""
+        names, beginnings, _ = self._newest
+        place = bisect_right(beginnings, seq) - 1
+        return names[place] if place >= 0 else None
+
+    def _from(self, connection: Connection, seq: int) -> Newest:
+        """The epochs at least from the one on that has the position `seq`."""
+        newest = self._newest
+        if (
+            newest.names
+            and newest.beginnings[0] <= seq
+            and newest.state == connection.execute(STATE, newest.names[-1:]).fetchone()
+        ):
+            return newest
+        rows = connection.execute(FROM_POSITION, (seq,)).fetchall()
+        if not rows or not all(isinstance(since, int) for _, since in rows):
+            raise CorruptDatabase(f"the list of epochs has none for seq {seq}. {ADVICE}", seq=seq)
+        state = connection.execute(STATE, rows[-1][:1]).fetchone()
+        self._newest = newest = Newest([name for name, _ in rows], [since for _, since in rows], state)
+        return newest
+
+
 def epochs(connection: Connection) -> list[Epoch]:
-    """All of them, in the order in which they began. Several may begin at one seq; all but the last then have no change."""
-    rows = connection.execute("SELECT epoch, since FROM epochs ORDER BY position").fetchall()
+    """All of them, in the order in which they began."""
+    rows = connection.execute("SELECT epoch, since FROM epochs ORDER BY since, position").fetchall()
     return [Epoch(str(name), int(since)) for name, since in rows]
 
 
-def epoch_at(connection: Connection, seq: int) -> str:
-    """The name of the newest epoch that has the position `seq`."""
-    row = connection.execute(
-        "SELECT epoch FROM epochs WHERE since <= ? ORDER BY position DESC LIMIT 1", (seq,)
-    ).fetchone()
-    if row is None:
-        raise CorruptDatabase(f"the list of epochs has none for seq {seq}. {ADVICE}", seq=seq)
-    return str(row[0])
-
-
-def start_epoch(connection: Connection, since: int) -> str:
-    """Begin another one after the change `since`, and its name. A process does, before its first commit and as a part of it.
+def start_epoch(connection: Connection, since: int) -> tuple[Epoch, int]:
+    """Begin another one after the change `since`; with its place in the list. A process does so as a part of its first commit.
 
     Raises:
         CorruptDatabase: The list is damaged.
     """
-    name = os.urandom(6).hex()
-    (position,) = connection.execute("SELECT max(position) FROM epochs").fetchone()
-    if not isinstance(position, int):
-        # There is one from the beginning.
-        raise CorruptDatabase(f"the newest epoch is number {position}. {ADVICE}")
-    connection.execute(
-        "INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)", (name, since, position + 1)
-    )
-    return name
+    epoch = Epoch(os.urandom(6).hex(), since)
+    (count,) = connection.execute("SELECT count(*) FROM epochs").fetchone()
+    if not count:
+        # There is one from the beginning, and compaction leaves the newest.
+        raise CorruptDatabase(f"the list of epochs is empty. {ADVICE}")
+    connection.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)", (*epoch, count + 1))
+    return epoch, count + 1
 
 
 def has_epoch(connection: Connection, name: str) -> bool:
-    """Whether it was begun in this history."""
+    """Whether it is in the list."""
     return connection.execute("SELECT 1 FROM epochs WHERE epoch = ?", (name,)).fetchone() is not None
 
 
-def end_of_epoch(connection: Connection, name: str) -> tuple[bool, int | None]:
-    """(whether the epoch was begun in this history, the seq after which the next one begins; None of the newest)."""
-    row = connection.execute("SELECT position FROM epochs WHERE epoch = ?", (name,)).fetchone()
-    if row is None:
-        return False, None
-    # They begin one after the other.
-    (end,) = connection.execute("SELECT min(since) FROM epochs WHERE position > ?", row).fetchone()
-    return True, end
+def was_removed(connection: Connection, epoch: Epoch) -> bool:
+    """Whether an epoch that is not in the list may have been removed by compaction: then all that began before it were, too."""
+    (oldest,) = connection.execute("SELECT min(since) FROM epochs").fetchone()
+    return oldest is not None and epoch.since <= oldest and epoch.since < low_water(connection)
+
+
+def remove_epochs(connection: Connection, low: int) -> None:
+    """Remove those that ended before the low-water mark: no position in them can be gone on from. Inside a transaction.
+
+    Those that stay are numbered from 1 again, as every reader of the format expects. So it is done when at least a quarter
+    of the list can go, and costs little for each that goes.
+    """
+    below, last, count = connection.execute(
+        "SELECT count(*), max(position), (SELECT count(*) FROM epochs) FROM epochs WHERE since < ?", (low,)
+    ).fetchone()
+    # The last that began below the mark has it, or ends there.
+    if below < 2 or 4 * (below - 1) < count:
+        return
+    removed = connection.execute("DELETE FROM epochs WHERE since < ? AND position < ?", (low, last)).rowcount
+    connection.execute("UPDATE epochs SET position = position - ?", (removed,))

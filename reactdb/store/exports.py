@@ -23,7 +23,6 @@ from reactdb.change import INSERT
 from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
 from reactdb.store import registry
 from reactdb.store.engine import Engine
-from reactdb.store.epochs import epoch_at
 from reactdb.store.retention import newest_older_than
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.seals import are_entries_whole
@@ -124,7 +123,7 @@ def pin_of(engine: Engine, snapshot: Snapshot) -> Pin:
     return Pin(
         engine.path,
         engine.database_id,
-        epoch_at(connection, seq),
+        engine.epochs.at(connection, seq),
         seq,
         low_water(connection),
         file_bytes(engine.path) + file_bytes(engine.path + "-wal"),

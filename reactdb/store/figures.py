@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from reactdb.errors import CannotOpen
+from reactdb.errors import CannotOpen, StorageMoved
 from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import load
+from reactdb.store.immutable import connect_to_read
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection, file_bytes
 from reactdb.store.stray import check_log_belongs
@@ -31,16 +32,22 @@ def opened(path: str) -> Iterator[Connection]:
     path = os.path.realpath(path)
     if not os.path.isfile(path):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
-    connection = sqlite.connect(path, mode="ro", busy_timeout_s=BUSY_TIMEOUT_S)
+    connection, guard = connect_to_read(
+        lambda mode: sqlite.connect(path, mode=mode, busy_timeout_s=BUSY_TIMEOUT_S), path
+    )
     try:
         sqlite.configure(connection, reader=True)
         version = schema.identify(connection, path)
         if version == 0:
             raise CannotOpen(path, "it is empty")
-        check_log_belongs(connection, path, file_bytes(path + "-wal"))
+        if guard is None:
+            check_log_belongs(connection, path, file_bytes(path + "-wal"))
         schema.show_as_today(connection, version)
         connection.execute("BEGIN")
         yield connection
+        trouble = "" if guard is None else guard.look()[1]
+        if trouble:
+            raise StorageMoved(f"{trouble}: look again")
     except sqlite.READ_ERRORS as error:
         raise sqlite.translate(error, "read", path) from error
     finally:

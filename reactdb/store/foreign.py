@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.damage import unfiled_entry
-from reactdb.store.epochs import has_epoch
+from reactdb.store.epochs import Epoch, has_epoch, was_removed
 from reactdb.store.sqlite import Connection
 
 UNFILED = (
@@ -22,10 +22,11 @@ UNFILED = (
 )
 
 
-def other_history(connection: Connection, head: int, known_seq: int, epoch: str = "") -> str:
+def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoch | None = None) -> str:
     """That the file, whose log ends at `head`, has another history than the one that reached `known_seq` and has this epoch;
     empty where it has not."""
-    if head >= known_seq and (not epoch or has_epoch(connection, epoch)):
+    is_known = epoch is None or has_epoch(connection, epoch.name) or was_removed(connection, epoch)
+    if head >= known_seq and is_known:
         return ""
     return "another history is in the file now, as if a backup had been restored over it"
 

@@ -29,7 +29,7 @@ NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
 
 class CommitListener(Protocol):
-    """Who hears of commits: the feeds. All but `drain` is called under the publish lock."""
+    """Who hears of commits: the feeds. All but `drain` and `lowest_needed` is called under the publish lock."""
 
     @property
     def is_active(self) -> bool:
@@ -43,6 +43,11 @@ class CommitListener(Protocol):
 
         Args:
             documents: As of the transaction.
+        """
+
+    def lowest_needed(self, oldest: int) -> int | None:
+        """The lowest position, of those from `oldest` on, from which somebody has still to read the log; None: nobody has to.
+        Called without the publish lock.
         """
 
     def abort(self, error: ReactDBError) -> None:

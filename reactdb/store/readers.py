@@ -151,7 +151,7 @@ class Readers:
 
 def connect_reader(engine: Engine) -> Reader:
     """A new one, of nobody's: the caller closes its connection."""
-    connection = engine.connect("ro" if engine.read_only else "rw")
+    connection = engine.connect(engine.read_mode)
     try:
         # The last that was given back is lent again: who reads alone always has the first, which holds more pages.
         sqlite.configure(connection, reader=True, cache_kib=0 if len(engine.readers) else sqlite.CACHE_KIB)

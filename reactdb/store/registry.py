@@ -51,6 +51,7 @@ def engine_for(
         identity = _identity(path, read_only)
         assert identity is not None
         opened[identity] = (engine, 1)
+        _join_twins(identity)
         return engine
 
 
@@ -67,6 +68,16 @@ def _check_exclusive(path: str, is_exclusive: bool) -> None:
             )
 
 
+def _join_twins(identity: tuple[int, int, bool]) -> None:
+    """Let the engine that writes to a file know the one that only reads it, which has feeds of its own."""
+    device, inode, is_read_only = identity
+    engine, _ = opened[identity]
+    known = opened.get((device, inode, not is_read_only))
+    engine.twin = None if known is None else known[0]
+    if engine.twin is not None:
+        engine.twin.twin = engine
+
+
 def release(engine: Engine) -> None:
     """One handle less; the last one closes the engine."""
     with _lock:
@@ -77,6 +88,9 @@ def release(engine: Engine) -> None:
                     return
                 del opened[identity]
                 break
+        twin, engine.twin = engine.twin, None
+        if twin is not None and twin.twin is engine:
+            twin.twin = None
     engine.close()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from reactdb.store import schema
 from reactdb.store.catalogue import load
+from reactdb.store.epochs import has_epoch
 from reactdb.store.foreign import other_history, unfiled_end
 from reactdb.store.snapshot import head_seq
 
@@ -28,9 +29,12 @@ def relearn(writer: Writer, operation: str) -> None:
     writer.memory.forget()
     writer.flushes.make_sure(operation)
     head = head_seq(connection)
-    trouble = other_history(connection, head, writer.last_seq, writer.epoch if writer.has_own_epoch else "")
+    own = writer.epoch if writer.has_own_epoch else None
+    trouble = other_history(connection, head, writer.last_seq, own)
     if trouble:
         raise writer.moved(f"{writer.path}: {trouble}")
+    # One that compaction has removed tells nothing any more: another one is begun.
+    writer.has_own_epoch = writer.has_own_epoch and (own is None or has_epoch(connection, own.name))
     damage = unfiled_end(connection)
     if damage is not None:
         raise writer.distrust.excused(damage)

@@ -5,6 +5,9 @@ below L', those that are superseded at or below L'. So these always stay: every 
 old value of every change past L' (its `prev`). A deletion at or below L' goes, and its grave with it.
 
 The work is proportional to the changes between L and L', not to the file.
+
+L is not raised past what an open feed of this process has still to read, up to MOST_HELD_CHANGES: who removes asks
+`CommitListener.lowest_needed` before. Nobody here knows of the feeds of other processes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from datetime import timedelta
 
 from reactdb.errors import InvalidOption
 from reactdb.records import record
+from reactdb.store.epochs import remove_epochs
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection
@@ -21,6 +25,9 @@ from reactdb.store.transaction import remove_dropped
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
 CHUNK_CHANGES = 5_000
+# Changes that removal leaves, beyond what was asked for, to the feeds of this process that have still to read them. A reader
+# that was forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
+MOST_HELD_CHANGES = 1_000_000
 
 
 @record
@@ -31,8 +38,9 @@ class Retention:
     age_ms: int | None = None
 
     @classmethod
-    def of(cls, value: object) -> Retention | None:
+    def of(cls, value: object, name: str = "retention") -> Retention | None:
         """From what `connect(retention=)` and `compact(keep=)` take: None, a number of changes, a timedelta, or a Retention.
+        `name` is what the caller calls it.
 
         Raises:
             InvalidOption: Something else, or a negative one.
@@ -41,13 +49,13 @@ class Retention:
             return value
         if isinstance(value, timedelta):
             if value < timedelta():
-                raise InvalidOption(f"retention of {value} is negative")
+                raise InvalidOption(f"{name} of {value} is negative")
             return cls(age_ms=int(value.total_seconds() * 1000))
         if isinstance(value, int) and not isinstance(value, bool):
             if value < 0:
-                raise InvalidOption(f"retention of {value} changes is negative")
+                raise InvalidOption(f"{name} of {value} changes is negative")
             return cls(changes=value)
-        raise InvalidOption(f"retention is a number of changes or a timedelta, not {type(value).__name__}")
+        raise InvalidOption(f"{name} is a number of changes or a timedelta, not {type(value).__name__}")
 
     def target(self, connection: Connection) -> int:
         """The low-water mark that this retention asks for now: never below the present one, never past the head."""
@@ -119,6 +127,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             "DELETE FROM marks WHERE block < ? AND table_id IN (SELECT id FROM tables)", (goal >> BLOCK_BITS,)
         )
         set_fact(connection, "low_water", goal)
+        remove_epochs(connection, goal)
     dropped = [
         row[0]
         for row in connection.execute(

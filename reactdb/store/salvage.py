@@ -19,6 +19,7 @@ from typing import Any
 from reactdb import codec, collation
 from reactdb.errors import CannotOpen, NotADatabase, ReactDBError
 from reactdb.store import schema, sqlite
+from reactdb.store.immutable import IMMUTABLE, connect_to_read
 from reactdb.store.pages import Pages
 from reactdb.store.seals import is_entry_whole
 from reactdb.store.sqlite import Connection, file_bytes
@@ -132,10 +133,12 @@ class Salvage:
 
     def _connect(self) -> Connection | None:
         """A connection that reads, if SQLite takes the file for one of its own."""
-        mode = "ro&immutable=1" if self._is_without_log else "ro"
         connection = None
         try:
-            connection = sqlite.connect(self.path, mode=mode, busy_timeout_s=5.0)
+            if self._is_without_log:
+                connection = self._connect_as(IMMUTABLE)
+            else:
+                connection, _ = connect_to_read(self._connect_as, self.path)
             sqlite.configure(connection, reader=True)
             self._format = schema.identify(connection, self.path)
             if not self._format:
@@ -148,6 +151,9 @@ class Salvage:
             if connection is not None:
                 connection.close()
             return None
+
+    def _connect_as(self, mode: str) -> Connection:
+        return sqlite.connect(self.path, mode=mode, busy_timeout_s=5.0)
 
     def _note(self, trouble: str) -> None:
         if trouble not in self.troubles:

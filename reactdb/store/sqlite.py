@@ -313,8 +313,8 @@ def reason_not_opened(path: str) -> str:
         return "it may not be read (permission denied)"
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         return (
-            f"it, or its folder {folder}, may not be written (permission denied); "
-            "also to read, SQLite needs two files beside it: copy it to a folder where they can be made"
+            f"it, or its folder {folder}, may not be written (permission denied); with read_only=True it can be read while "
+            "nobody writes it, or copy it to a folder where files can be made"
         )
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from reactdb.errors import DiskFull, OutcomeUnknown, ReactDBError, UsageError
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
-from reactdb.store.retention import CHUNK_CHANGES, Compacted, Retention, compact_step
+from reactdb.store.retention import CHUNK_CHANGES, MOST_HELD_CHANGES, Compacted, Retention, compact_step
 from reactdb.store.snapshot import low_water
 from reactdb.store.sqlite import SQLiteError
 
@@ -42,6 +42,7 @@ class Upkeep:
         retention: What history is kept; None: all.
         checkpoints: How the write-ahead log is emptied.
         before_removal: Called before history up to a seq is removed: who needs it still reads it now.
+        lowest_needed: Gives the lowest position, from the given one on, from which a feed has still to read the log, or None.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -49,6 +50,7 @@ class Upkeep:
         self.retention: Retention | None = None
         self.checkpoints = Checkpoints(writer)
         self.before_removal: Callable[[int], object] = int
+        self.lowest_needed: Callable[[int], int | None] = lambda oldest: None
         # The newest seq when retention was last looked at; None: not yet.
         self._retained: int | None = None
 
@@ -109,12 +111,14 @@ class Upkeep:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
+        target = self._held_back(target)
         self.before_removal(target)
         try:
             writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
-            writer.has_own_epoch = True
+            if not writer.has_own_epoch:
+                writer.note_epoch()
         except BaseException as error:
             writer.roll_back()
             if isinstance(error, SQLiteError):
@@ -152,6 +156,12 @@ class Upkeep:
         except SQLiteError as error:
             raise self._writer.translated(error, "compact") from error
 
+    def _held_back(self, target: int) -> int:
+        """The low-water mark that is asked for, or the lower one that leaves the feeds what they have still to read. A feed that
+        is further behind than the limit holds nothing back."""
+        needed = self.lowest_needed(target - MOST_HELD_CHANGES)
+        return target if needed is None else min(target, needed)
+
     def _retain(self, retention: Retention) -> None:
         """A little at a time, but more than has been written since the last time: so it catches up, whatever the pace."""
         writer = self._writer
@@ -160,5 +170,5 @@ class Upkeep:
             return
         self._retained = writer.last_seq
         target, low = self._target(retention)
-        if target > low:
+        if self._held_back(target) > low:
             self._step(target, Compacted(), max(CHUNK_CHANGES, 2 * written), writer.busy_timeout_s)

@@ -25,7 +25,7 @@ from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactD
 from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
-from reactdb.store.epochs import start_epoch
+from reactdb.store.epochs import Epoch, start_epoch
 from reactdb.store.reflush import Flushes
 from reactdb.store.relearn import relearn
 from reactdb.store.savepoints import Part, flush
@@ -56,7 +56,7 @@ class Writer:
         memory: What transactions remember of those before.
         catalogue: Tables and indexes as this connection knows them: never older, nor newer, than what it writes to.
         has_own_epoch: This process has begun an epoch.
-        epoch: Its name.
+        epoch: That one; None before the first commit, and in memory.
         is_abandoned: It is the parent's, and this is a child of fork().
         guard: Notices that the file was moved; None in memory.
         flushes: What of the write-ahead log is on the disk.
@@ -80,7 +80,8 @@ class Writer:
         self.last_time = 0
         self.distrust = Distrust(connection)
         self.has_own_epoch = False
-        self.epoch = ""
+        self.epoch: Epoch | None = None
+        self._epoch_place = 0
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
         self.guard = engine.guard
@@ -357,7 +358,7 @@ class Writer:
                 relearn(self, operation)
                 self._seen_version = version
             if not self.has_own_epoch and not engine.is_memory:
-                self.epoch = start_epoch(connection, self.last_seq)
+                self.epoch, self._epoch_place = start_epoch(connection, self.last_seq)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
@@ -381,6 +382,12 @@ class Writer:
         """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
         self._begin(waits_s, bool(self._is_synchronous), None, False, operation)
         self._seen_version = None
+
+    def note_epoch(self) -> None:
+        """The transaction that began this process's epoch was committed."""
+        self.has_own_epoch = True
+        if self.epoch is not None:
+            self._engine.epochs.begun(self.epoch, self._epoch_place)
 
     def doubt(self, error: BaseException) -> None:
         """Something failed. Was it a flush, the next transaction begins with making sure of the log."""
@@ -455,7 +462,8 @@ class Writer:
         last = transactions[-1]
         self.last_seq = last.first + last.count - 1
         self.last_time = first.time
-        self.has_own_epoch = True
+        if not self.has_own_epoch:
+            self.note_epoch()
         self.flushes.is_complete = self._is_synchronous is True
         for transaction in transactions:
             if transaction.is_catalogue_changed:

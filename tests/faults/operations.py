@@ -196,8 +196,8 @@ OPERATIONS = [
     Operation("table drop", ("table_drop",), lambda db, path: db.table_drop("more")),
     Operation("index build", ("index_create",), lambda db, path: db.table("more").index_create("text")),
     Operation("index drop", ("index_drop",), lambda db, path: db.table("games").index_drop("tags")),
-    Operation("compaction", ("compact",), lambda db, path: db.compact()),
-    Operation("vacuum", ("compact", "vacuum"), lambda db, path: db.compact(vacuum=True)),
+    Operation("compaction", ("compact",), lambda db, path: db.compact(keep=0)),
+    Operation("vacuum", ("compact", "vacuum"), lambda db, path: db.compact(keep=0, vacuum=True)),
     Operation("checkpoint", ("checkpoint",), checkpoint, before=insert_some),
     *(
         Operation(

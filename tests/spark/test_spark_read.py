@@ -16,6 +16,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from tests.read_only import mounted_read_only
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -412,6 +413,32 @@ def test_a_file_that_is_not_there_is_told(spark):
         Exception, match=r"CannotOpen: cannot open /nowhere/at/all\.db: the folder /nowhere/at does not"
     ):
         spark.read.format("reactdb").load("/nowhere/at/all.db")
+
+
+def test_a_file_on_a_read_only_medium_is_read(spark, tmp_path):
+    """Nothing can be made beside it, and nobody writes it."""
+    (tmp_path / "files").mkdir()
+    with reactdb.connect(tmp_path / "files" / "a.db") as db:
+        db.table_create("games").insert([{"id": n, "v": n % 2} for n in range(100)])
+    with mounted_read_only(tmp_path / "files", tmp_path / "mounted") as place:
+        reader = spark.read.format("reactdb").option("table", "games").schema("id bigint, v bigint")
+        frame = reader.load(str(place / "a.db"))
+        changes = spark.read.format("reactdb").schema("seq bigint").option("read", "changes").load(str(place))
+
+        assert (100, 50) == (frame.count(), frame.where("v = 1").count())
+        assert list(range(1, 101)) == sorted(row.seq for row in changes.collect())
+        stream = (
+            spark.readStream.format("reactdb").schema("seq bigint").option("read", "changes").load(str(place))
+        )
+        query = (
+            stream.writeStream.format("memory")
+            .queryName("read_only_medium")
+            .trigger(availableNow=True)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        query.awaitTermination(60)
+        assert 100 == spark.table("read_only_medium").count()
 
 
 def test_history_that_was_compacted_away_is_an_error_or_passed_over(spark, tmp_path):

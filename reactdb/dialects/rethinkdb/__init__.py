@@ -3,8 +3,11 @@
     wire, terms, parse       JSON to a tree of terms, and values to JSON
     values, functions        what terms evaluate to
     evaluator                how
-    selecting, ordering, transforming, joining, aggregating, control, writing, hooks, changing, administering
+    selecting, ordering, transforming, joining, aggregating, control, writing, hooks, changing, administering, configuring
                              the terms themselves
+    tables, system           which tables there are, and those that are computed
+    serialized               index functions and write hooks as RethinkDB's archives have them
+    jobs, printing           what goes on, and how it is shown
     streams                  feeds and what happens to their events
     session                  one connection: queries by token, batches, feeds
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 from reactdb.dialects.rethinkdb import administering as _administering
 from reactdb.dialects.rethinkdb import aggregating as _aggregating
 from reactdb.dialects.rethinkdb import changing as _changing
+from reactdb.dialects.rethinkdb import configuring as _configuring
 from reactdb.dialects.rethinkdb import control as _control
 from reactdb.dialects.rethinkdb import hooks as _hooks
 from reactdb.dialects.rethinkdb import joining as _joining
@@ -30,6 +34,7 @@ _TERMS = (
     _administering,
     _aggregating,
     _changing,
+    _configuring,
     _control,
     _hooks,
     _joining,

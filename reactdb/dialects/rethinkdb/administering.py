@@ -1,7 +1,7 @@
-"""Terms: databases, tables, indexes and their settings.
+"""Terms: databases, tables and indexes, made and dropped.
 
 An index's function is kept as an expression of reactdb, because an index is in the file and code is not. `index_status` gives
-it as a binary from which `index_create` makes the same index again, as RethinkDB does.
+it as a binary from which `index_create` makes the same index again, as RethinkDB does. What a RethinkDB server gave is taken too.
 
 Rule of this file: handlers. Where databases and tables are is in `tables`.
 """
@@ -13,27 +13,24 @@ from typing import Any, Final
 from reactdb import codec
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb.configuring import named_table
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import Call, handles
-from reactdb.dialects.rethinkdb.hooks import forget_hook, move_hook
-from reactdb.dialects.rethinkdb.storing import COUNTERS, check_object
-from reactdb.dialects.rethinkdb.values import (
-    Database,
-    Single,
-    TableName,
-    expected,
-)
+from reactdb.dialects.rethinkdb.functions import Function
+from reactdb.dialects.rethinkdb.hooks import forget_hook
+from reactdb.dialects.rethinkdb.parse import parse
+from reactdb.dialects.rethinkdb.serialized import INDEX_PREFIX, is_servers_index, read_index
+from reactdb.dialects.rethinkdb.system import forget_settings, keep_settings, table_config
+from reactdb.dialects.rethinkdb.values import Database, TableName, expected
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexNotFound, QueryError
 from reactdb.expression import Call as Node_
 from reactdb.expression import Constant, Expression, Row, compile_value, from_data, to_data
 from reactdb.expression.show import shown_node
-from reactdb.query import Get, Query
 from reactdb.selection import live_table
 from reactdb.store.catalogue import IndexInfo
 from reactdb.store.transaction import WriteTransaction
 
-INDEX_MAGIC: Final = b"$reql_index_function$"
-NOT_SUPPORTED: Final = "reactdb runs in one process and has no cluster: the term `{}` is not supported."
+NO_GEOMETRY: Final = "reactdb has no geospatial indexes."
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -52,7 +49,18 @@ def db_create(call: Call) -> Any:
 
 @handles("db_drop")
 def db_drop(call: Call) -> Any:
-    return tables.drop_database(call.evaluator.native, call.string(0))
+    native, name = call.evaluator.native, call.string(0)
+    dropped = tables.tables(native, name)
+    answer = tables.drop_database(native, name)
+    for table in dropped:
+        forget(native, TableName(name, table))
+    return answer
+
+
+def forget(native: NativeDatabase, table: TableName) -> None:
+    """What was kept about a table that is gone: another one of its name begins anew."""
+    forget_hook(native, table)
+    forget_settings(native, table)
 
 
 def database_and_rest(call: Call, rest: int) -> tuple[str, list[int]]:
@@ -77,9 +85,15 @@ def table_create(call: Call) -> Any:
     database, places = database_and_rest(call, 1)
     primary_key = call.string_option("primary_key") or "id"
     name = TableName(database, call.string(places[0]))
-    tables.create_table(call.evaluator.native, name, primary_key)
+    native, durability = call.evaluator.native, call.string_option("durability")
+    if durability is not None and durability not in ("hard", "soft"):
+        error = QueryError(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
+        raise located(error, call.option_path("durability"))
+    tables.create_table(native, name, primary_key)
+    if durability is not None and durability != native._durability:
+        keep_settings(native, name, {"durability": durability})
     return {
-        "config_changes": [{"new_val": tables.table_config(call.evaluator.native, name), "old_val": None}],
+        "config_changes": [{"new_val": table_config(native, name), "old_val": None}],
         "tables_created": 1,
     }
 
@@ -91,93 +105,10 @@ def table_drop(call: Call) -> Any:
     native = call.evaluator.native
     if database == tables.SYSTEM:
         raise OperationFailed("Database `rethinkdb` is special; you can't drop tables in it.")
-    config = tables.table_config(native, name)
+    config = table_config(native, name)
     native.table_drop(name.file_name)
-    forget_hook(native, name)
+    forget(native, name)
     return {"config_changes": [{"new_val": None, "old_val": config}], "tables_dropped": 1}
-
-
-@handles("config")
-def config(call: Call) -> Any:
-    return described(call, tables.table_config, "table_config")
-
-
-def configure(native: NativeDatabase, config: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """`config().update(...)`: a table's name is what can be changed.
-
-    Raises:
-        OperationFailed: The name is taken; QueryError: anything else would change.
-    """
-    check_object(patch)
-    changed = {name for name, value in patch.items() if config.get(name) != value}
-    summary = dict.fromkeys(COUNTERS, 0)
-    if not changed:
-        return {**summary, "unchanged": 1}
-    if changed != {"name"} or not isinstance(patch["name"], str):
-        shown = ", ".join(sorted(changed))
-        raise QueryError(
-            f"reactdb runs in one process: of a table's configuration only `name` can change, not: {shown}."
-        )
-    old, new = TableName(config["db"], config["name"]), TableName(config["db"], patch["name"])
-    tables.check_name("Table", new.name)
-
-    def one(transaction: WriteTransaction) -> None:
-        known = live_table(transaction, old.file_name)
-        if new.file_name in transaction.catalogue.live:
-            raise OperationFailed(f"Table `{new}` already exists.")
-        transaction.rename_table(known, new.file_name)
-
-    native._write(one, None, False)
-    move_hook(native, old, new)
-    return {**summary, "replaced": 1}
-
-
-@handles("status")
-def status(call: Call) -> Any:
-    return described(call, tables.table_status, "table_status")
-
-
-def described(call: Call, describe: Any, where: str) -> Any:
-    native, value = call.evaluator.native, call.values[0]
-    if isinstance(value, Database):
-        tables.check_database(native, value.name)
-        return {"id": tables.database_id(native, value.name), "name": value.name}
-    name = table_name(call)
-    document = describe(native, name)
-    system = TableName(tables.SYSTEM, where)
-    return Single(system, call.path, Query(system.file_name, (Get(document["id"], b""),)), lambda: document)
-
-
-def table_name(call: Call) -> TableName:
-    found = call.table().table
-    assert found is not None
-    return found
-
-
-@handles("wait")
-def wait(call: Call) -> Any:
-    return {"ready": 1}
-
-
-@handles("sync")
-def sync(call: Call) -> Any:
-    table_name(call)
-    # A commit under hard durability takes every soft one before it along.
-    native = call.evaluator.native
-    with native.transaction(durability="hard"):
-        pass
-    return {"synced": 1}
-
-
-def _refused(name: str) -> None:
-    def handler(call: Call) -> Any:
-        raise QueryError(NOT_SUPPORTED.format(name))
-
-    handles(name)(handler)
-
-
-for _name in ("reconfigure", "rebalance", "grant"):
-    _refused(_name)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -186,23 +117,24 @@ for _name in ("reconfigure", "rebalance", "grant"):
 
 @handles("index_create")
 def index_create(call: Call) -> Any:
-    name, table = call.string(1), table_name(call)
+    name, table = call.string(1), named_table(call)
     native = call.evaluator.native
     if call.flag("geo"):
-        raise QueryError("reactdb has no geospatial indexes.")
+        raise QueryError(NO_GEOMETRY)
     info = tables.table_info(native, table)
-    multi = call.flag("multi")
+    multi = False
     if name == info.primary_key:
         raise QueryError(f"Index name conflict: `{name}` is the name of the primary key.")
-    if not tables.is_name(name):
-        raise QueryError(f"Index name `{name}` invalid (Use letters, digits and _, then also . and -.)")
+    tables.check_index_name(name)
     expression: Expression | None
     if len(call) < 3:
         expression = Expression(Node_("bracket", (Row(), Constant(name))))
     elif isinstance(call.values[2], (bytes, bytearray)):
-        expression, multi = from_binary(bytes(call.values[2]))
+        expression, multi = from_binary(call, bytes(call.values[2]))
     else:
-        expression = index_expression(call)
+        expression = index_expression(call.function(2))
+    if call.has_option("multi"):
+        multi = call.flag("multi")
     data = codec.encode_value(to_data(expression))
 
     def one(transaction: WriteTransaction) -> None:
@@ -215,8 +147,7 @@ def index_create(call: Call) -> Any:
     return {"created": 1}
 
 
-def index_expression(call: Call) -> Expression:
-    function = call.function(2)
+def index_expression(function: Function) -> Expression:
     if not function.is_deterministic:
         raise QueryError("Could not prove function deterministic.  Index functions must be deterministic.")
     if len(function.parameters) > 1:
@@ -233,16 +164,34 @@ def index_expression(call: Call) -> Expression:
 def binary_of(index: IndexInfo) -> bytes:
     """What `index_status` calls the function: all it takes to make the index again."""
     data = codec.encode_value([1, index.multi, to_data(index.expression)])
-    return INDEX_MAGIC + data
+    return INDEX_PREFIX + data
 
 
-def from_binary(data: bytes) -> tuple[Expression, bool]:
-    if not data.startswith(INDEX_MAGIC):
-        raise QueryError(
-            "Cannot create an sindex except from a reql_index_function returned from `index_status` in the field `function`."
-        )
+def from_binary(call: Call, data: bytes) -> tuple[Expression, bool]:
+    """The expression of an index, and whether it is a multi index, of what `index_status` gave: here, or on a RethinkDB server.
+
+    Raises:
+        QueryError: With ReQL's sentence, blaming the binary.
+    """
     try:
-        version, multi, tree = codec.decode_value(data[len(INDEX_MAGIC) :])
+        if not data.startswith(INDEX_PREFIX):
+            raise QueryError(
+                "Cannot create an sindex except from a reql_index_function returned from `index_status` in the field "
+                "`function`."
+            )
+        if is_servers_index(data):
+            function, multi, geo = read_index(data)
+            if geo:
+                raise QueryError(NO_GEOMETRY)
+            return index_expression(Function(call.evaluator, parse(function), {})), multi
+        return own_index(data)
+    except QueryError as error:
+        raise located(error, call.paths[2]) from None
+
+
+def own_index(data: bytes) -> tuple[Expression, bool]:
+    try:
+        version, multi, tree = codec.decode_value(data[len(INDEX_PREFIX) :])
         if version != 1:
             raise IncompatibleFormat("a newer version made it")
         return from_data(tree), bool(multi)
@@ -254,7 +203,7 @@ def from_binary(data: bytes) -> tuple[Expression, bool]:
 
 @handles("index_drop")
 def index_drop(call: Call) -> Any:
-    name, table = call.string(1), table_name(call)
+    name, table = call.string(1), named_table(call)
     try:
         call.evaluator.native.table(table.file_name).index_drop(name)
     except IndexNotFound:
@@ -264,12 +213,13 @@ def index_drop(call: Call) -> Any:
 
 @handles("index_rename")
 def index_rename(call: Call) -> Any:
-    old, new, table = call.string(1), call.string(2), table_name(call)
+    old, new, table = call.string(1), call.string(2), named_table(call)
     overwrite = call.flag("overwrite")
     info = tables.table_info(call.evaluator.native, table)
     for name in (old, new):
         if name == info.primary_key:
             raise QueryError(f"Index name conflict: `{name}` is the name of the primary key.")
+    tables.check_index_name(new)
 
     def one(transaction: WriteTransaction) -> bool:
         known = live_table(transaction, table.file_name)
@@ -290,7 +240,7 @@ def index_rename(call: Call) -> Any:
 
 @handles("index_list")
 def index_list(call: Call) -> Any:
-    return sorted(tables.table_info(call.evaluator.native, table_name(call)).indexes)
+    return sorted(tables.table_info(call.evaluator.native, named_table(call)).indexes)
 
 
 @handles("index_status")
@@ -305,7 +255,7 @@ def index_wait(call: Call) -> Any:
 
 
 def statuses(call: Call) -> list[dict[str, Any]]:
-    table = table_name(call)
+    table = named_table(call)
     info = tables.table_info(call.evaluator.native, table)
     names = [call.string(place) for place in range(1, len(call))] or sorted(info.indexes)
     for name in names:

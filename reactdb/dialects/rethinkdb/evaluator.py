@@ -13,9 +13,11 @@ Rule of this file: no term is known here. An error that passes a term is marked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.collation import type_name
 from reactdb.database import Database as NativeDatabase
@@ -24,6 +26,7 @@ from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.parse import arity_sentence
 from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Path, Term
 from reactdb.dialects.rethinkdb.values import (
+    STREAM,
     Database,
     Sequence,
     Single,
@@ -38,6 +41,9 @@ from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
 from reactdb.reading import run as run_query
 
+if TYPE_CHECKING:
+    from reactdb.dialects.rethinkdb.jobs import Job
+
 Scope = Mapping[int, Any]
 Handler = Callable[["Call"], Any]
 
@@ -46,6 +52,7 @@ TERMINAL: Final = (
 )
 ENDLESS: Final = "Cannot use an infinite stream with an aggregation function (`reduce`, `count`, etc.) or coerce it to an array."
 DEFAULT_ARRAY_LIMIT: Final = 100_000
+UNCOUNTED: Final[AbstractContextManager[None]] = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class RunOptions:
         array_limit: Elements of an array.
         queue_size: Of the feeds that say nothing themselves; None for the default.
         max_batch_rows: Items of one response.
-        user: Who asks.
+        profile: Whether the answer says what was done for it.
     """
 
     database: str = "test"
@@ -90,6 +97,7 @@ class RunOptions:
     max_batch_rows: int | None = None
     durability: str | None = None
     read_mode: str | None = None
+    profile: bool = False
     others: dict[str, Any] = field(default_factory=dict)
 
 
@@ -99,7 +107,13 @@ class Evaluator:
     def __init__(self, database: NativeDatabase, options: RunOptions) -> None:
         self.native = database
         self.options = options
+        # The query as the table of jobs shows it; None where nobody counts it.
+        self.job: Job | None = None
         self._now: datetime | None = None
+
+    def task(self, _description: str) -> AbstractContextManager[None]:
+        """Around a part of the work: whoever keeps account of it overrides this."""
+        return UNCOUNTED
 
     @property
     def now(self) -> datetime:
@@ -150,14 +164,22 @@ class Evaluator:
                 [
                     (
                         group,
-                        self._settled(registered.function(Call(self, term, scope, [value, *rest], paths))),
+                        self._in_group(registered.function(Call(self, term, scope, [value, *rest], paths))),
                     )
                     for group, value in values[0].groups
                 ]
             )
-        return registered.function(Call(self, term, scope, values, paths))
+        return self.settled(registered.function(Call(self, term, scope, values, paths)))
 
-    def _settled(self, value: Any) -> Any:
+    def settled(self, value: Any) -> Any:
+        """The value, read where it is an array in disguise: what was made of an unindexed order or of a sample, and is no
+        selection of documents any more."""
+        if type(value) is Sequence and value.kind == STREAM and value.is_array and value.feed is None:
+            found = list(islice(self.read(value), self.options.array_limit + 1))
+            return checked_array(found) if len(found) > self.options.array_limit else found
+        return value
+
+    def _in_group(self, value: Any) -> Any:
         """What stands in a group: streams are read, so that a group is a datum."""
         return list(self.elements(value, ())) if isinstance(value, Sequence) else value
 
@@ -311,8 +333,18 @@ class Call:
             raise located(error, self.paths[place]) from None
 
     def elements(self, place: int) -> Iterator[Any]:
+        """The elements of an argument.
+
+        Raises:
+            QueryError: It is no sequence: to blame is the argument where it is a document of a table, otherwise the term.
+        """
+        value = self.values[place]
+        if type(value) is Single:
+            raise located(expected("SEQUENCE", value), self.paths[place])
+        if not isinstance(value, (Sequence, list)):
+            raise located(cannot_convert(self.datum(place)), self.path)
         try:
-            return self.evaluator.elements(self.values[place], self.paths[place])
+            return self.evaluator.elements(value, self.paths[place])
         except ReactDBError as error:
             locate(error, self.paths[place])
             raise

@@ -9,18 +9,18 @@ Thread safety: `wake` from any thread; everything else by whoever has the sessio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from reactdb.database import Database
+from reactdb.dialects.rethinkdb.netting import DeltaRequest, Netting, is_limit
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import Stage, StageFactory
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import hub_of
-from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
-from reactdb.query import Limit, OrderBy, Query
+from reactdb.query import Query
 
 # Clocks round, so a timer may fire this much early.
 EARLY_S: Final = 0.0005
@@ -50,49 +50,6 @@ class Chain:
             yield from self._pushed(one, place + 1)
 
 
-class Netting:
-    """What one statement did and undid is not told: so RethinkDB has it for a limit in primary key order, and only there.
-
-    (Its own test, `limit_pattern`, inserts a document and deletes it again in one statement: an order by index tells both, an
-    order by primary key neither.)
-    """
-
-    def __init__(self, subscription: Subscription, database: Database) -> None:
-        self._subscription = subscription
-        self._database = database
-        self._ahead: list[Any] = []
-
-    def poll(self) -> Any:
-        event = self._next()
-        while isinstance(event, dict) and "seq" in event and "old_val" in event:
-            following = self._next()
-            if not self._undoes(event, following):
-                self._ahead.insert(0, following)
-                break
-            event = self._next()
-        if isinstance(event, dict):
-            event.pop("seq", None)
-        return event
-
-    def _next(self) -> Any:
-        return self._ahead.pop(0) if self._ahead else self._subscription.poll()
-
-    def _undoes(self, event: Any, following: Any) -> bool:
-        if not isinstance(following, dict) or "old_val" not in following or "seq" not in following:
-            return False
-        if not (
-            _same(event["old_val"], following["new_val"]) and _same(event["new_val"], following["old_val"])
-        ):
-            return False
-        with self._database._snapshot() as snapshot:
-            entries = [snapshot.entry(event["seq"]), snapshot.entry(following["seq"])]
-        return None not in entries and entries[0].commit == entries[1].commit  # type: ignore[union-attr]
-
-
-def _same(one: Any, other: Any) -> bool:
-    return (one is None and other is None) or same_value(one, other)
-
-
 class Member:
     """One feed of the union, or something that ends."""
 
@@ -108,12 +65,28 @@ class Member:
             assert member.elements is not None
             self.elements = member.elements()
         else:
-            is_netted = is_limit_by_key(member.query) and not member.options.get("squash")
-            options = {**member.options, "include_seq": is_netted}
-            request = Request(hub_of(database._open_engine()), member.query, options)
-            self.queue_size = request.options.queue_size
+            self._watch(member.query, member.options, reader, database)
+
+    def _watch(
+        self, query: Query, options: Mapping[str, Any], reader: FeedReader, database: Database
+    ) -> None:
+        hub = hub_of(database._open_engine())
+        if options.get("squash") or not is_limit(query):
+            request = Request(hub, query, options)
             self.subscription = Subscription(request, reader)
-            self._poll = Netting(self.subscription, database).poll if is_netted else self.subscription.poll
+            self._poll = self.subscription.poll
+        else:
+            request = DeltaRequest(hub, query, {**options, "include_offsets": True})
+            self.subscription = Subscription(request, reader)
+            with database._snapshot() as snapshot:
+                table = snapshot.table(query.table)
+            self._poll = Netting(
+                self.subscription,
+                "id" if table is None else table.primary_key,
+                has_offsets=bool(options.get("include_offsets")),
+                has_types=bool(options.get("include_types")),
+            ).poll
+        self.queue_size = request.options.queue_size
 
     def poll(self) -> Any:
         """The next event; NOTHING, ENDED."""
@@ -134,12 +107,6 @@ class Member:
     def close(self) -> None:
         if self.subscription is not None:
             self.subscription.close()
-
-
-def is_limit_by_key(query: Query) -> bool:
-    """Whether it is the first documents in the order of the primary key."""
-    has_limit = any(isinstance(step, Limit) for step in query.steps)
-    return has_limit and any(isinstance(step, OrderBy) and step.index is None for step in query.steps)
 
 
 class FeedReader:

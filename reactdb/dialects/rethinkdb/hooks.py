@@ -14,10 +14,12 @@ from typing import Any
 from reactdb import collation
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
-from reactdb.dialects.rethinkdb.errors import located
+from reactdb.dialects.rethinkdb.errors import CompileError, located
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.parse import parse
+from reactdb.dialects.rethinkdb.printing import printed
+from reactdb.dialects.rethinkdb.serialized import HOOK_PREFIX, read_hook
 from reactdb.dialects.rethinkdb.terms import FUNC, VAR, Term
 from reactdb.dialects.rethinkdb.values import TableName, expected_kind
 from reactdb.dialects.rethinkdb.wire import rendered
@@ -35,11 +37,16 @@ def set_write_hook(call: Call) -> Any:
     if value is None:
         forget_hook(native, table)
         return {"deleted": 1}
-    if not isinstance(value, Function):
+    if isinstance(value, (bytes, bytearray)):
+        term = from_binary(bytes(value))
+    elif isinstance(value, Function):
+        term = call.term.arguments[1]
+    else:
         raise located(expected_kind("FUNCTION", call.datum(1)), call.paths[1])
-    term = call.term.arguments[1]
     if not is_deterministic(term):
         raise QueryError("Write hook functions must be deterministic.")
+    if term.type is not FUNC or len(term.parameters) != 3:
+        raise QueryError("Write hook functions must expect 3 arguments.")
     native.table_create(tables.HOOKS, primary_key="table", exist_ok=True)
     native.table(tables.HOOKS).insert(
         {"table": table.file_name, "function": json.dumps(unparsed(term))}, conflict="replace"
@@ -49,22 +56,48 @@ def set_write_hook(call: Call) -> Any:
 
 @handles("get_write_hook")
 def get_write_hook(call: Call) -> Any:
-    table = named_table(call)
-    function = stored_hook(call.evaluator, table)
-    if function is None:
+    return hook_document(call.evaluator.native, named_table(call))
+
+
+def hook_document(native: Database, table: TableName) -> dict[str, Any] | None:
+    """The hook as `get_write_hook` and `config` show it: as a binary from which `set_write_hook` makes it again, and in words."""
+    text = stored_text(native, table)
+    if text is None:
         return None
-    return {"function": b"", "query": "setWriteHook(function(context, old, new) { ... })"}
+    query = f"setWriteHook({printed(parse(json.loads(text)))})"
+    return {"function": HOOK_PREFIX + text.encode(), "query": query}
+
+
+def from_binary(data: bytes) -> Term:
+    """The function of a hook, of what `get_write_hook` gave: here, or on a RethinkDB server.
+
+    Raises:
+        QueryError: It is something else, or damaged.
+    """
+    if not data.startswith(HOOK_PREFIX):
+        raise QueryError(
+            "Cannot create a write hook except from a reql_write_hook_function returned from `get_write_hook`."
+        )
+    text = data[len(HOOK_PREFIX) :]
+    if not text.startswith(b"["):
+        return parse(read_hook(data))
+    try:
+        return parse(json.loads(text))
+    except (ValueError, CompileError, QueryError):
+        raise QueryError("The write hook cannot be read: it is damaged.") from None
+
+
+def stored_text(native: Database, table: TableName) -> str | None:
+    """The terms of a table's hook as JSON."""
+    if tables.HOOKS not in native._open_engine().catalogue.live:
+        return None
+    document = native.table(tables.HOOKS).get(table.file_name).run()
+    return None if document is None else str(document["function"])
 
 
 def stored_hook(evaluator: Evaluator, table: TableName) -> Function | None:
-    native = evaluator.native
-    engine = native._open_engine()
-    if tables.HOOKS not in engine.catalogue.live:
-        return None
-    document = native.table(tables.HOOKS).get(table.file_name).run()
-    if document is None:
-        return None
-    return Function(evaluator, parse(json.loads(document["function"])), {})
+    text = stored_text(evaluator.native, table)
+    return None if text is None else Function(evaluator, parse(json.loads(text)), {})
 
 
 def forget_hook(native: Database, table: TableName) -> None:

@@ -15,7 +15,7 @@ from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.keys import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.streams import Flattened
 from reactdb.dialects.rethinkdb.transforming import AFTER_CONCAT_MAP, flattened
-from reactdb.dialects.rethinkdb.values import EAGER, TABLE, Sequence, expected, stream
+from reactdb.dialects.rethinkdb.values import EAGER, TABLE, Sequence, expected
 from reactdb.errors import MissingValue, ReactDBError
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import checked_array, truth
@@ -81,4 +81,4 @@ def eq_join(call: Call) -> Any:
             return left.through(lambda: Flattened(pairs), lambda: iter(()))
         found = flattened(call, left, pairs)
         return replace(found, refusal=(EAGER, call.path), path=call.path)
-    return stream(lambda: (pair for one in call.elements(0) for pair in pairs(one)), call.path)
+    return checked_array([pair for one in call.elements(0) for pair in pairs(one)])

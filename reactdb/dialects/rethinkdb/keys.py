@@ -51,6 +51,19 @@ def primary_key(value: Any) -> bytes:
         raise QueryError(sentence) from None
 
 
+def looked_up(value: Any) -> bytes:
+    """The bytes by which `get` looks for a document. No document has a bound for its key, but it can be asked for.
+
+    Raises:
+        As `primary_key`.
+    """
+    return collation.key_bytes(value) if has_bound(value) else primary_key(value)
+
+
+def has_bound(value: Any) -> bool:
+    return any(map(has_bound, value)) if isinstance(value, list) else is_bound(value)
+
+
 def has_null_byte(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(has_null_byte, value))

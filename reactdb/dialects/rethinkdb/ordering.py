@@ -35,6 +35,7 @@ from reactdb.dialects.rethinkdb.values import (
     TABLE,
     TABLE_SLICE,
     Sequence,
+    Single,
     expected_kind,
 )
 from reactdb.errors import MissingValue, QueryError, ReactDBError
@@ -115,9 +116,8 @@ def order_by(call: Call) -> Any:
     found = replace(source.then(OrderBy((), index, descending), TABLE_SLICE), is_ordered=True, path=call.path)
     if not keys:
         return found
-    tied = source.then(
-        OrderBy(tuple(keys), index, descending), ARRAY_SELECTION, path=call.path, is_array=True
-    )
+    # Read in the order of the index and sorted a batch at a time, so it is no array.
+    tied = source.then(OrderBy(tuple(keys), index, descending), SELECTION, path=call.path)
     return tied.refused(EAGER, call.path)
 
 
@@ -214,9 +214,9 @@ def slice_(call: Call) -> Any:
 def sliced(call: Call, source: Sequence, start: int, stop: int | None) -> Sequence:
     """The elements from one place to another; with start 0 it is a limit."""
     if source.query is None:
-        found = source.through(lambda: Sliced(start, stop), lambda: call.evaluator.read(source))
+        found = source.selected(lambda: Sliced(start, stop), lambda: call.evaluator.read(source))
         return replace(found, is_endless=found.is_endless and stop is None)
-    kind = SELECTION if source.kind in (TABLE, TABLE_SLICE) else source.kind
+    kind = source.selection_kind
     found = source
     if not start and stop is None:
         # To RethinkDB skip(0) is a limit without an end, and `changes` says so.
@@ -253,8 +253,10 @@ def element_at(call: Call, source: Any, place: int) -> Any:
         found = next(islice(elements, place, None), call)
     if found is call:
         raise MissingValue(f"Index out of bounds: {place}")
-    if source.table is None or source.query is None or source.kind == STREAM:
+    if source.table is None or source.kind == STREAM:
         return found
+    if tables.is_computed(source.table):
+        return Single(source.table, call.path, Query(source.table.file_name), lambda: found)
     info = tables.table_info(call.evaluator.native, source.table)
     value = found[info.primary_key]
     key = primary_key(value)

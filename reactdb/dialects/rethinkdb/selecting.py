@@ -13,17 +13,16 @@ from typing import Any, Final
 
 from reactdb import collation
 from reactdb.codec import decode, pretty
-from reactdb.dialects.rethinkdb import tables
+from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
 from reactdb.dialects.rethinkdb.functions import Function, forgiven, predicate
-from reactdb.dialects.rethinkdb.keys import index_key, index_option, primary_key
+from reactdb.dialects.rethinkdb.keys import index_key, index_option, looked_up, primary_key
 from reactdb.dialects.rethinkdb.streams import Filtered
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
     SELECTION,
-    STREAM,
     TABLE,
     TABLE_SLICE,
     Database,
@@ -68,14 +67,15 @@ def table(call: Call) -> Any:
         name = TableName(database.name, call.string(1))
     else:
         name = TableName(evaluator.options.database, call.string(0))
-    tables.check_name("Table", name.name)
+    if not tables.is_made_natively(evaluator.native, name):
+        tables.check_name("Table", name.name)
     mode = call.string_option("read_mode") or evaluator.options.read_mode
     if mode is not None and mode not in READ_MODES:
         raise QueryError(
             f'Read mode `{mode}` unrecognized (options are "majority", "single", and "outdated").'
         )
-    if name.database == tables.SYSTEM and name.name in tables.COMPUTED:
-        documents = tables.computed(evaluator.native, name.name)
+    if tables.is_computed(name):
+        documents = system.documents(evaluator.native, name.name)
         made = stream(lambda: iter(documents), call.path, (EAGER, call.path))
         return replace(made, kind=TABLE, table=name)
     tables.table_info(evaluator.native, name)
@@ -128,7 +128,7 @@ def get(call: Call) -> Any:
     if table.query is None:
         return computed_document(call, table, value)
     try:
-        key = primary_key(value)
+        key = looked_up(value)
     except ReactDBError as error:
         # RethinkDB looks at the key when it is used.
         return Single(table.table, call.path, table.query, lambda: None, None, error=error)
@@ -245,10 +245,9 @@ def filter_(call: Call) -> Any:
     test = condition(call, wanted, default)
     if not isinstance(source, Sequence):
         return list(filter(test.test, call.array(0)))
-    kind = STREAM if source.kind == STREAM else SELECTION
     if source.query is None:
-        return source.through(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
-    found = source.then(Filter(test), kind)
+        return source.selected(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
+    found = source.then(Filter(test), source.selection_kind)
     if isinstance(wanted, Function) and not wanted.is_deterministic:
         found = found.refused(NOT_DETERMINISTIC, wanted.body.path)
     return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found

@@ -23,10 +23,13 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
-from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, as_failure
+from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
 from reactdb.dialects.rethinkdb.feeding import FeedReader
+from reactdb.dialects.rethinkdb.jobs import TERMINATED, Job, jobs_of
 from reactdb.dialects.rethinkdb.parse import parse
+from reactdb.dialects.rethinkdb.profiling import Profiler
+from reactdb.dialects.rethinkdb.system import SERVER_NAME
 from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
 from reactdb.dialects.rethinkdb.values import Sequence, Single, literal_type, stray_literal
 from reactdb.dialects.rethinkdb.wire import rendered, to_json
@@ -69,7 +72,7 @@ class Frame(NamedTuple):
 class OpenStream:
     """A stream of which the driver has not had everything."""
 
-    __slots__ = ("array_limit", "elements", "feed", "kept", "max_rows", "requests")
+    __slots__ = ("array_limit", "elements", "feed", "job", "kept", "max_rows", "requests")
 
     def __init__(self, elements: Iterator[Any] | None, feed: FeedReader | None, options: RunOptions) -> None:
         self.elements = elements
@@ -80,6 +83,7 @@ class OpenStream:
         self.requests = 0
         # Of a feed: events that did not fit into the last batch.
         self.kept: Iterator[Any] | None = None
+        self.job: Job | None = None
 
     @property
     def wait_s(self) -> float | None:
@@ -100,15 +104,26 @@ class Session:
         wake: Callable[[], None] = lambda: None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        server_name: str = "reactdb",
+        server_name: str = SERVER_NAME,
         max_streams: int = MAX_STREAMS,
+        client: tuple[str, int] = ("in this process", 0),
+        user: str = "admin",
     ) -> None:
-        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something."""
+        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something.
+
+        `client` and `user`: who asks, for the table of jobs.
+        """
         self.database = database
         self._wake = wake
         self._clock = clock
         self._server_name = server_name
         self._max_streams = max_streams
+        self.client = client
+        self.user = user
+        self._jobs = jobs_of(database)
+        self._jobs.join(self)
+        # Streams that somebody else wants ended.
+        self._killed: deque[int] = deque()
         self._streams: dict[int, OpenStream] = {}
         self._notes: deque[int] = deque()
         # Feeds that wait for a moment, not only for a change.
@@ -156,9 +171,19 @@ class Session:
             limits = array_limit.set(options.array_limit)
             try:
                 term = parse(request[1] if len(request) > 1 else None, options.array_limit)
-                evaluator = Evaluator(self.database, options)
-                value = evaluator.run(term, {})
-                frames = [self._answered(token, evaluator, value, options, is_silent=is_silent)]
+                evaluator = (Profiler if options.profile else Evaluator)(self.database, options)
+                job = evaluator.job = self._jobs.begin(self, token, term)
+                try:
+                    value = evaluator.run(term, {})
+                    frames = [self._answered(token, evaluator, value, options, is_silent=is_silent)]
+                    if isinstance(evaluator, Profiler):
+                        frames = [with_profile(frame, evaluator) for frame in frames]
+                finally:
+                    stream = self._streams.get(token)
+                    if stream is None:
+                        self._jobs.end(job)
+                    else:
+                        stream.job = job
             finally:
                 array_limit.reset(limits)
         except Exception as error:
@@ -175,13 +200,14 @@ class Session:
                 return self._opened(token, value, options)
             if value.is_array:
                 return response(token, {"t": ATOM, "r": [list(map(rendered, evaluator.elements(value, ())))]})
-            stream = OpenStream(evaluator.read(value), None, options)
-            if is_silent:
-                for _ in stream.elements or ():
-                    pass
-                return response(token, {"t": SEQUENCE, "r": []})
-            self._check_room()
-            return self._first_batch(token, stream)
+            with evaluator.task("Reading the first batch."):
+                stream = OpenStream(evaluator.read(value), None, options)
+                if is_silent:
+                    for _ in stream.elements or ():
+                        pass
+                    return response(token, {"t": SEQUENCE, "r": []})
+                self._check_room()
+                return self._first_batch(token, stream)
         return response(token, {"t": ATOM, "r": [answer(value)]})
 
     def _check_room(self) -> None:
@@ -233,7 +259,7 @@ class Session:
         for token in list(self._timed):
             if self._streams[token].wait_s == 0.0:
                 notes[token] = None
-        frames: list[Frame] = []
+        frames = self._end_killed()
         for token in notes:
             stream = self._streams.get(token)
             if stream is not None and stream.requests:
@@ -250,6 +276,21 @@ class Session:
     def is_waiting(self) -> bool:
         """Whether some request waits for a feed."""
         return any(stream.requests for stream in self._streams.values())
+
+    def kill(self, token: int) -> None:
+        """End a stream; whoever waits for it is told. Any thread: it is done when the session is polled."""
+        self._killed.append(token)
+        self._wake()
+
+    def _end_killed(self) -> list[Frame]:
+        frames: list[Frame] = []
+        while self._killed:
+            token = self._killed.popleft()
+            stream = self._streams.get(token)
+            if stream is not None:
+                stream.kept = stream.elements = raising(Terminated(TERMINATED))
+                frames += self._served(token, stream)
+        return frames
 
     def _note(self, token: int) -> None:
         self._notes.append(token)
@@ -319,7 +360,10 @@ class Session:
 
     def _forget(self, token: int) -> OpenStream | None:
         self._timed.discard(token)
-        return self._streams.pop(token, None)
+        stream = self._streams.pop(token, None)
+        if stream is not None and stream.job is not None:
+            self._jobs.end(stream.job)
+        return stream
 
     def _partial(self, token: int, stream: OpenStream, items: list[bytes]) -> Frame:
         self._streams[token] = stream
@@ -332,9 +376,12 @@ class Session:
     def close(self) -> None:
         """The connection is gone: end every stream."""
         self.is_closed = True
+        self._jobs.leave(self)
         streams, self._streams = self._streams, {}
         self._timed.clear()
         for stream in streams.values():
+            if stream.job is not None:
+                self._jobs.end(stream.job)
             stream.close()
 
     @property
@@ -386,6 +433,7 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
         options.max_batch_rows = min(rows, MAX_BATCH_ROWS)
     durability = values.get("durability")
     options.durability = durability if durability in ("hard", "soft") else None
+    options.profile = values.get("profile") is True
     mode = values.get("read_mode")
     options.read_mode = mode if isinstance(mode, str) else None
     return options
@@ -417,6 +465,11 @@ def batch(token: int, kind: int, items: list[bytes], notes: list[int]) -> Frame:
     """A response with items that are JSON already."""
     said = b',"n":' + to_json(notes)
     return Frame(token, b'{"t":%d,"r":[%b]%b}' % (kind, b",".join(items), said))
+
+
+def with_profile(frame: Frame, profiler: Profiler) -> Frame:
+    """The response with what was done for it."""
+    return Frame(frame.token, b'%b,"p":%b}' % (frame.body[:-1], to_json(profiler.tasks)))
 
 
 def failure(token: int, error: BaseException) -> Frame:

@@ -4,8 +4,8 @@ A table `x.y` of the file is the driver's db("x").table("y"); tables of `test` h
 table of it is, or where `db_create` has made a document in the table `rethinkdb.db_config`; `test` is always there. Native
 code sees all of it as tables.
 
-`db("rethinkdb")` holds: `_debug_scratch`, an ordinary table that is made when it is first used; and `db_config`,
-`table_config`, `table_status` and `current_issues`, which are computed and can only be read.
+`db("rethinkdb")` holds `_debug_scratch`, an ordinary table that is made when it is first used, and the tables that are computed:
+see `system`.
 
 Rule of this file: names and existence. It reads and writes no documents but the list of databases.
 """
@@ -19,21 +19,25 @@ from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb.errors import OperationFailed
 from reactdb.dialects.rethinkdb.values import TableName
 from reactdb.errors import InvalidName, QueryError, TableExists
-from reactdb.store.catalogue import NAME, TableInfo
+from reactdb.store.catalogue import TableInfo
 
 SYSTEM: Final = "rethinkdb"
 DATABASES: Final = "rethinkdb.db_config"
 HOOKS: Final = "rethinkdb.table_hooks"
+SETTINGS: Final = "rethinkdb.table_settings"
 SCRATCH: Final = "_debug_scratch"
 COMPUTED: Final = (
     "current_issues",
     "db_config",
+    "jobs",
+    "logs",
     "server_config",
     "server_status",
     "stats",
     "table_config",
     "table_status",
 )
+MAX_INDEX_NAME: Final = 255
 _SPACE: Final = UUID("6d3a91a2-2f0c-4c67-8f50-5b1f2f4a7c11")
 
 
@@ -130,6 +134,16 @@ def table_info(native: NativeDatabase, table: TableName) -> TableInfo:
     raise OperationFailed(f"Table `{table}` does not exist.")
 
 
+def is_made_natively(native: NativeDatabase, table: TableName) -> bool:
+    """Whether it is there by a name with a dot, which no driver could have given it: `rooms.old` of the database `arena`."""
+    return "." in table.name and table.database != "test" and table.file_name in native.table_list()
+
+
+def is_computed(table: TableName | None) -> bool:
+    """Whether its documents are made when they are asked for: see `system`."""
+    return table is not None and table.database == SYSTEM and table.name in COMPUTED
+
+
 def create_table(native: NativeDatabase, table: TableName, primary_key: str) -> TableInfo:
     check_database(native, table.database)
     if table.database == SYSTEM:
@@ -144,12 +158,17 @@ def create_table(native: NativeDatabase, table: TableName, primary_key: str) -> 
     return table_info(native, table)
 
 
-def is_name(text: str) -> bool:
-    return NAME.fullmatch(text) is not None
+def check_index_name(name: str) -> None:
+    """RethinkDB takes any text as the name of an index, and its tool for rebuilding them makes names like
+    `$reql_temp_index$_score`. A name is a value in the catalogue, so here it need only be short, and something to be shown.
 
-
-# ---------------------------------------------------------------------------------------------------------------
-# The system's tables
+    Raises:
+        QueryError: It is empty, too long, or has control characters.
+    """
+    if not name or len(name) > MAX_INDEX_NAME or not name.isprintable():
+        raise QueryError(
+            f"Index name `{name[:64]}` invalid (Use 1 to {MAX_INDEX_NAME} characters that can be printed)."
+        )
 
 
 def database_id(native: NativeDatabase, name: str) -> str:
@@ -158,52 +177,3 @@ def database_id(native: NativeDatabase, name: str) -> str:
 
 def table_id(native: NativeDatabase, info: TableInfo) -> str:
     return str(uuid5(_SPACE, f"{native._open_engine().database_id}//{info.id}"))
-
-
-def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
-    """What `config()` shows: the parts of it that mean something in one process."""
-    info = table_info(native, table)
-    return {
-        "data": {},
-        "db": table.database,
-        "durability": native._durability,
-        "id": table_id(native, info),
-        "indexes": sorted(info.indexes),
-        "name": table.name,
-        "primary_key": info.primary_key,
-        "shards": [{"nonvoting_replicas": [], "primary_replica": "reactdb", "replicas": ["reactdb"]}],
-        "write_acks": "majority",
-        "write_hook": None,
-    }
-
-
-def table_status(native: NativeDatabase, table: TableName) -> dict[str, Any]:
-    info = table_info(native, table)
-    return {
-        "db": table.database,
-        "id": table_id(native, info),
-        "name": table.name,
-        "raft_leader": "reactdb",
-        "shards": [{"primary_replicas": ["reactdb"], "replicas": [{"server": "reactdb", "state": "ready"}]}],
-        "status": {
-            "all_replicas_ready": True,
-            "ready_for_outdated_reads": True,
-            "ready_for_reads": True,
-            "ready_for_writes": True,
-        },
-    }
-
-
-def computed(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
-    """The documents of a computed table."""
-    names = [database for database in databases(native) if database != SYSTEM]
-    if name == "db_config":
-        return [{"id": database_id(native, database), "name": database} for database in names]
-    if name in ("table_config", "table_status"):
-        make = table_config if name == "table_config" else table_status
-        return [
-            make(native, TableName(database, table))
-            for database in names
-            for table in tables(native, database)
-        ]
-    return []

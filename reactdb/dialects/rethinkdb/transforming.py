@@ -26,12 +26,12 @@ from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
 from reactdb.dialects.rethinkdb.streams import Filtered, Flattened, Folded, Mapped, OffsetsOf, united
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
-    SELECTION,
     STREAM,
     Sequence,
     Single,
     expected,
     expected_kind,
+    is_array,
     stream,
 )
 from reactdb.errors import QueryError, ReactDBError, ResourceLimit
@@ -75,7 +75,7 @@ def map_several(call: Call, function: Function) -> Any:
         raise QueryError(TERMINAL)
     if feeds:
         return sources[feeds[0]].through(lambda: SideBySide(call, function, feeds[0]), lambda: iter(()))
-    if not any(isinstance(source, Sequence) for source in sources):
+    if all(map(is_array, sources)):
         columns = [call.array(place) for place in range(len(sources))]
         return [function(*elements) for elements in zip(*columns, strict=False)]
 
@@ -156,8 +156,8 @@ def offsets_of(call: Call) -> Any:
         )
 
     if isinstance(source, Sequence):
-        found = source.through(lambda: OffsetsOf(test), lambda: call.evaluator.read(source))
-        return found if found.feed is not None else replace(found, refusal=(EAGER, call.path), path=call.path)
+        # To blame for what `changes` cannot do is, as on a real server, the term whose elements are counted.
+        return source.through(lambda: OffsetsOf(test), lambda: call.evaluator.read(source))
     return [place for place, element in enumerate(call.elements(0)) if test(element)]
 
 
@@ -186,7 +186,7 @@ def fold(call: Call) -> Any:
         if last is not None:
             yield from last(stage.result)
 
-    return stream(read, call.path) if isinstance(source, Sequence) else list(read())
+    return list(read()) if is_array(source) else stream(read, call.path)
 
 
 def emitting(function: Function) -> Callable[..., list[Any]]:
@@ -276,9 +276,8 @@ def has_fields(call: Call) -> Any:
     OPERATIONS["has_fields"].function({}, *paths)
     test = Predicate(Expression(NodeCall("has_fields", (Row(), *(constant(path) for path in paths)))))
     if source.query is None:
-        return source.through(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
-    kind = STREAM if source.kind == STREAM else SELECTION
-    found = source.then(HasFields(test), kind)
+        return source.selected(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
+    found = source.then(HasFields(test), source.selection_kind)
     return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
 
 
@@ -325,7 +324,7 @@ def union(call: Call) -> Any:
         if call.has_option("interleave")
         else True
     )
-    if not any(isinstance(value, Sequence) for value in values):
+    if all(map(is_array, values)):
         return checked_array(interleaved(call, [call.array(place) for place in range(len(call))], interleave))
     if any(isinstance(value, Sequence) and value.feed is not None for value in values):
         return union_of_feeds(call)

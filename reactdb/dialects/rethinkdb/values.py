@@ -94,7 +94,8 @@ class Sequence:
         is_limited: To the first so many.
         is_endless: It never ends, without being a feed.
         origin: The term of the table that this was selected from.
-        is_array: The driver gets it as one array, not as a cursor.
+        is_array: It is an array in disguise: without a table it is nothing else (see `Evaluator.settled`), and the driver gets a
+            selection as one array, not as a cursor.
         members: Of a union: the sequences.
     """
 
@@ -129,11 +130,30 @@ class Sequence:
         made = stream(lambda: driven(read(), stage()), self.path, self.refusal or (EAGER, self.path))
         return replace(made, is_endless=self.is_endless, is_array=self.is_array)
 
+    def selected(self, stage: StageFactory, read: Callable[[], Iterator[Any]]) -> Sequence:
+        """As `through`, for a step that leaves some elements out: those of a table's documents can still be written."""
+        found = self.through(stage, read)
+        if self.table is None or self.kind == STREAM:
+            return found
+        return replace(found, kind=self.selection_kind, table=self.table)
+
+    @property
+    def selection_kind(self) -> str:
+        """The kind of what is selected of it."""
+        if self.kind == STREAM:
+            return STREAM
+        return ARRAY_SELECTION if self.is_array else SELECTION
+
 
 def stream(
     source: Callable[[], Iterator[Any]], path: Path, refusal: tuple[str, Path | None] | None = None
 ) -> Sequence:
     return Sequence(STREAM, path, source=source, refusal=refusal or (EAGER, path))
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array, or a selection of documents that is one underneath: what is made of such is an array too."""
+    return isinstance(value, list) or (isinstance(value, Sequence) and value.is_array and value.feed is None)
 
 
 def driven(elements: Iterator[Any], stage: Stage) -> Iterator[Any]:

@@ -16,11 +16,12 @@ from reactdb import codec, collation
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.codec import pretty
 from reactdb.dialects.rethinkdb import tables
-from reactdb.dialects.rethinkdb.administering import configure
-from reactdb.dialects.rethinkdb.errors import located
+from reactdb.dialects.rethinkdb.configuring import configure, is_configuration
+from reactdb.dialects.rethinkdb.errors import OperationFailed, Terminated, located
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, cannot_convert, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
+from reactdb.dialects.rethinkdb.jobs import TERMINATED, jobs_of
 from reactdb.dialects.rethinkdb.keys import primary_key
 from reactdb.dialects.rethinkdb.storing import (
     COUNTERS,
@@ -32,6 +33,7 @@ from reactdb.dialects.rethinkdb.storing import (
     check_storable,
     message_of,
 )
+from reactdb.dialects.rethinkdb.system import settings_of
 from reactdb.dialects.rethinkdb.terms import FUNC
 from reactdb.dialects.rethinkdb.values import (
     Sequence,
@@ -43,13 +45,15 @@ from reactdb.dialects.rethinkdb.values import (
     stray_literal,
 )
 from reactdb.errors import InvalidKey, QueryError, ReactDBError
-from reactdb.expression.checks import truth
+from reactdb.expression.checks import is_number, truth
 from reactdb.expression.markers import Literal
 from reactdb.expression.operations_object import merged
 from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
 
+JOBS: Final = TableName(tables.SYSTEM, "jobs")
+NO_WRITE: Final = "FOR_EACH expects one or more basic write queries."
 NOT_ATOMIC: Final = "Could not prove argument deterministic.  Maybe you want to use the non_atomic flag?"
 
 
@@ -68,7 +72,7 @@ def return_changes(call: Call) -> bool | str:
             error = QueryError(
                 f"Invalid return_changes value `{value}` (options are `true`, `false`, and `'always'`.)"
             )
-            raise located(error, call.option_path("return_changes"))
+            raise located(error, call.path)
         return value
     return truth(value)
 
@@ -179,7 +183,7 @@ def carry_out(
     """One commit. `is_pure`: nothing in it reads tables, so that it may be a part of another thread's commit."""
     native = call.evaluator.native
     tables.table_info(native, table)
-    chosen = durability(call)
+    chosen = durability(call) or settings_of(native, table).get("durability")
     hook = None if call.flag("ignore_write_hook") else hook_of(call.evaluator, table)
 
     def one(transaction: WriteTransaction) -> None:
@@ -201,8 +205,8 @@ def carry_out(
 def insert(call: Call) -> Any:
     table = call.table()
     assert table.table is not None
-    if table.query is None:
-        raise QueryError(f"The system table `{table.table}` doesn't support inserting.")
+    if tables.is_computed(table.table):
+        raise OperationFailed(f"The system table `{table.table}` doesn't support inserting.")
     if call.has_option("upsert"):
         raise QueryError("Error: encountered obsolete optarg `upsert`.  Use `conflict` instead.")
     wanted = return_changes(call)
@@ -246,7 +250,7 @@ def given_documents(call: Call) -> list[Any]:
         return datum
     if not isinstance(datum, dict):
         # One value that is no object is a mistake of the statement, in an array it is one of the document.
-        raise located(cannot_convert(datum), call.paths[1])
+        raise cannot_convert(datum)
     return [datum]
 
 
@@ -313,6 +317,8 @@ def resolved(name: str, conflict: Any, new: dict[str, Any], old: Any) -> Any:
 def addressed(call: Call) -> tuple[TableName, list[bytes]]:
     """The table and the keys of what is to be written."""
     value = call.values[0]
+    if isinstance(value, (Single, Sequence)) and tables.is_computed(value.table):
+        raise OperationFailed(f"The system table `{value.table}` is computed, and cannot be written.")
     if isinstance(value, Single):
         if value.error is not None:
             raise value.error
@@ -324,8 +330,6 @@ def addressed(call: Call) -> tuple[TableName, list[bytes]]:
         return value.table, [key_of(call, value.table, document)]
     if not isinstance(value, Sequence) or value.table is None:
         raise located(expected("SELECTION", value), call.paths[0])
-    if value.query is None and value.table.database == tables.SYSTEM:
-        raise QueryError(f"The system table `{value.table}` cannot be written.")
     return value.table, [key_of(call, value.table, document) for document in call.elements(0)]
 
 
@@ -366,8 +370,9 @@ def update(call: Call) -> Any:
     patch = new_value(call)
     source = addressing(call)
     selected = source.values[0]
-    if isinstance(selected, Single) and str(selected.table) == "rethinkdb.table_config":
-        return configure(call.evaluator.native, selected.document(), patch(selected.document()))
+    if is_configuration(selected):
+        documents = [selected.document()] if isinstance(selected, Single) else list(source.elements(0))
+        return configure(call, documents, patch, return_changes(call))
     table, keys = addressed(source)
 
     def compute(old: Any) -> Any:
@@ -407,6 +412,9 @@ def replace(call: Call) -> Any:
 @handles("delete")
 def delete(call: Call) -> Any:
     summary = Summary(return_changes(call))
+    selected = call.values[0]
+    if isinstance(selected, (Single, Sequence)) and selected.table == JOBS:
+        return end_jobs(call, selected)
     table, keys = addressed(call)
 
     def work(statement: Statement) -> None:
@@ -416,28 +424,66 @@ def delete(call: Call) -> Any:
     return carry_out(call, table, work, summary, is_pure=True)
 
 
+def end_jobs(call: Call, selected: Single | Sequence) -> dict[str, Any]:
+    """Deleting rows of the table of jobs ends those queries. One that would end itself ends itself only, as on a real server."""
+    documents = [selected.document()] if isinstance(selected, Single) else list(call.elements(0))
+    jobs = jobs_of(call.evaluator.native)
+    found = [job for job in map(jobs.named, (one["id"] for one in documents if one)) if job is not None]
+    if call.evaluator.job in found:
+        raise Terminated(TERMINATED)
+    for job in found:
+        job.kill()
+    skipped = len(documents) - len(found)
+    return {**dict.fromkeys(COUNTERS, 0), "deleted": len(found), "skipped": skipped}
+
+
 @handles("for_each")
 def for_each(call: Call) -> Any:
-    """A write for each element; the answers are added up."""
-    function = call.function(1)
-    total: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
+    """A write for each element: of documents, databases, tables or indexes. The answers are added up."""
+    value = call.values[1]
+    limit, total, warnings = call.evaluator.options.array_limit, dict[str, Any](), set[str]()
     for element in call.elements(0):
-        results = function(element)
-        for result in results if isinstance(results, list) else [results]:
-            if not isinstance(result, dict) or "errors" not in result:
-                raise located(
-                    QueryError("FOR_EACH expects one or more basic write queries.  Expected type OBJECT."),
-                    call.path,
-                )
-            add_up(total, result)
+        if isinstance(value, Function):
+            found, path = value.value(element), value.body.path
+        else:
+            # A write that is no function has been carried out already, once; its answer counts for each element.
+            found, path = value, call.paths[1]
+        try:
+            answers = call.evaluator.as_datum(found, path)
+        except ReactDBError:
+            raise located(QueryError(NO_WRITE), path) from None
+        if not isinstance(answers, (dict, list)):
+            sentence = f"{NO_WRITE}  Expected type ARRAY but found {collation.type_name(answers)}."
+            raise located(QueryError(sentence), path)
+        for answer in answers if isinstance(answers, list) else [answers]:
+            add_up(total, check_answer(answer), limit, warnings)
+    if warnings:
+        total["warnings"] = [*total.get("warnings", []), *sorted(warnings)]
     return total
 
 
-def add_up(total: dict[str, Any], result: dict[str, Any]) -> None:
-    for name, value in result.items():
-        if name == "first_error":
-            total.setdefault(name, value)
-        elif isinstance(value, list):
-            total[name] = [*total.get(name, []), *value]
-        elif isinstance(value, (int, float)):
-            total[name] = total.get(name, 0) + value
+def check_answer(answer: Any) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise QueryError(f"{NO_WRITE}  Expected type OBJECT but found {collation.type_name(answer)}.")
+    return answer
+
+
+def add_up(total: dict[str, Any], answer: dict[str, Any], limit: int, warnings: set[str]) -> None:
+    """Numbers are added, lists put one behind the other, and of texts the first stays: `first_error`."""
+    for name, value in answer.items():
+        if name not in total:
+            total[name] = value
+            continue
+        before = total[name]
+        if is_number(before) and is_number(value):
+            total[name] = before + value
+        elif isinstance(before, list) and isinstance(value, list):
+            total[name] = [*before, *value]
+            if len(total[name]) > limit:
+                del total[name][limit:]
+                warnings.add(f"Too many changes, array truncated to {limit}.")
+        elif not (isinstance(before, str) and isinstance(value, str)):
+            raise QueryError(
+                f"{NO_WRITE}  Cannot merge statistics `{cut(pretty(before))}` (type {collation.type_name(before)}) and "
+                f"`{cut(pretty(value))}` (type {collation.type_name(value)})."
+            )

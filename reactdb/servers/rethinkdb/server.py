@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.errors import ClientError
+from reactdb.dialects.rethinkdb.jobs import jobs_of
 from reactdb.dialects.rethinkdb.session import HEADER, Frame, Session, failure
 from reactdb.servers.rethinkdb.handshake import (
     UNSUPPORTED,
@@ -77,7 +78,14 @@ class Connection:
         self._requests: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(maxsize=1_024)
         self._waiting_bytes = 0
         self._has_room = asyncio.Event()
-        self.session = Session(server.database, self._wake, max_streams=server.limits.streams)
+        peer = writer.get_extra_info("peername")
+        self.session = Session(
+            server.database,
+            self._wake,
+            max_streams=server.limits.streams,
+            client=tuple(peer[:2]) if peer else ("", 0),
+            user=server.credentials.user,
+        )
 
     def _wake(self) -> None:
         """Any thread, perhaps inside a commit: only leave word."""
@@ -276,6 +284,7 @@ class RethinkDBServer:
         """Listen. Afterwards `host` and `port` say where."""
         self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=1024 * 1024)
         self.host, self.port = self._server.sockets[0].getsockname()[:2]
+        jobs_of(self.database).port = self.port
 
     async def close(self) -> None:
         """Stop listening and end every connection."""

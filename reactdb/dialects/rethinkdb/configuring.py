@@ -1,0 +1,261 @@
+"""Terms: how tables are configured, and what of that can change: `config`, `status`, `reconfigure`, `rebalance`, `wait`, `sync`.
+
+There is one server with one shard of each table, so a script that asks for just that gets the answer that a server would give,
+and nothing is done. What would need a second server is an error.
+
+Rule of this file: handlers, and the writes to `table_config`. The documents themselves are made in `system`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from reactdb.collation import type_name
+from reactdb.database import Database as NativeDatabase
+from reactdb.dialects.rethinkdb import system, tables
+from reactdb.dialects.rethinkdb.errors import OperationFailed, located
+from reactdb.dialects.rethinkdb.evaluator import Call, handles
+from reactdb.dialects.rethinkdb.hooks import move_hook
+from reactdb.dialects.rethinkdb.storing import COUNTERS, check_object
+from reactdb.dialects.rethinkdb.values import Database, Sequence, Single, TableName, expected
+from reactdb.errors import QueryError
+from reactdb.query import Get, Query
+from reactdb.selection import live_table
+from reactdb.store.transaction import WriteTransaction
+
+NOT_SUPPORTED: Final = "reactdb runs in one process and has no cluster: the term `{}` is not supported."
+CHANGEABLE: Final = ("durability", "name", "write_acks")
+ONE_SHARD: Final = "reactdb runs in one process: a table has one shard, and cannot have {}."
+TABLE_CONFIG: Final = TableName(tables.SYSTEM, "table_config")
+
+
+def named_table(call: Call) -> TableName:
+    found = call.table().table
+    assert found is not None
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Looking
+
+
+@handles("config")
+def config(call: Call) -> Any:
+    native, value = call.evaluator.native, call.values[0]
+    if isinstance(value, Database):
+        document = system.database_config(native, value.name)
+        return described(call, TableName(tables.SYSTEM, "db_config"), document)
+    return described(call, TABLE_CONFIG, system.table_config(native, named_table(call)))
+
+
+@handles("status")
+def status(call: Call) -> Any:
+    document = system.table_status(call.evaluator.native, named_table(call))
+    return described(call, TableName(tables.SYSTEM, "table_status"), document)
+
+
+def described(call: Call, where: TableName, document: dict[str, Any]) -> Single:
+    """A document of a computed table as a selection of it."""
+    query = Query(where.file_name, (Get(document["id"], b""),))
+    return Single(where, call.path, query, lambda: document)
+
+
+@handles("wait")
+def wait(call: Call) -> Any:
+    """Tables are ready when they are there: how many are meant."""
+    return {"ready": len(meant(call)) if call.values and isinstance(call.values[0], Database) else 1}
+
+
+@handles("sync")
+def sync(call: Call) -> Any:
+    named_table(call)
+    # A commit under hard durability takes every soft one before it along.
+    with call.evaluator.native.transaction(durability="hard"):
+        pass
+    return {"synced": 1}
+
+
+@handles("grant")
+def grant(call: Call) -> Any:
+    raise QueryError(NOT_SUPPORTED.format("grant"))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What is for a cluster
+
+
+def meant(call: Call) -> list[TableName]:
+    """The table, or all of the database."""
+    if not call.values:
+        raise QueryError(f"`{call.term.name}` can only be called on a table or database.")
+    value = call.values[0]
+    if isinstance(value, Database):
+        native = call.evaluator.native
+        tables.check_database(native, value.name)
+        if value.name == tables.SYSTEM:
+            raise OperationFailed(
+                f"Database `{tables.SYSTEM}` is special; you can't configure the tables in it."
+            )
+        return [TableName(value.name, name) for name in tables.tables(native, value.name)]
+    if isinstance(value, Sequence):
+        return [named_table(call)]
+    raise located(expected("TABLE", value), call.paths[0])
+
+
+@handles("reconfigure")
+def reconfigure(call: Call) -> Any:
+    native, names = call.evaluator.native, meant(call)
+    dry_run = call.flag("dry_run")
+    if call.option("emergency_repair") is not None:
+        raise QueryError("reactdb runs in one process: there are no other replicas to repair a table from.")
+    check_shards(call)
+    answers = []
+    for name in names:
+        configured, ready = system.table_config(native, name), system.table_status(native, name)
+        answer: dict[str, Any] = {
+            "config_changes": [{"new_val": configured, "old_val": configured}],
+            "reconfigured": 0 if dry_run else 1,
+        }
+        if not dry_run:
+            answer["status_changes"] = [{"new_val": ready, "old_val": ready}]
+        answers.append(answer)
+    return added_up(answers)
+
+
+def check_shards(call: Call) -> None:
+    """One shard with one replica is what there is."""
+    for name in ("shards", "replicas"):
+        if not call.has_option(name):
+            raise QueryError(f"Missing required argument `{name}`.")
+    shards, replicas = call.option("shards"), call.option("replicas")
+    if isinstance(replicas, dict):
+        if not call.has_option("primary_replica_tag"):
+            raise located(
+                QueryError("`primary_replica_tag` must be specified when `replicas` is an OBJECT."),
+                call.option_path("replicas"),
+            )
+        replicas = sum(count for count in replicas.values() if isinstance(count, int))
+    for name, count in (("shards", shards), ("replicas", replicas)):
+        if isinstance(count, bool) or not isinstance(count, int):
+            kind = type_name(count)
+            raise located(QueryError(f"Expected type NUMBER but found {kind}."), call.option_path(name))
+    if shards < 1:
+        raise located(QueryError("Every table must have at least one shard."), call.option_path("shards"))
+    if shards > 1:
+        raise OperationFailed(ONE_SHARD.format(f"{shards} shards"))
+    if replicas > 1:
+        raise OperationFailed(
+            f"Can't put {replicas} replicas on servers with the tag `default` because there are only 1 servers with the tag "
+            "`default`. It's impossible to have more replicas of the data than there are servers."
+        )
+
+
+@handles("rebalance")
+def rebalance(call: Call) -> Any:
+    native, answers = call.evaluator.native, []
+    for name in meant(call):
+        ready = system.table_status(native, name)
+        with native._snapshot() as snapshot:
+            is_empty = not snapshot.count(tables.table_info(native, name))
+        answers.append(
+            # A server has nothing to go by where there are no documents, and says so.
+            {"rebalanced": 0 if is_empty else 1, "status_changes": [{"new_val": ready, "old_val": ready}]}
+        )
+    return added_up(answers)
+
+
+def added_up(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The answers for each table of a database as one: numbers are added, lists put one behind the other."""
+    total: dict[str, Any] = {}
+    for answer in answers:
+        for name, value in answer.items():
+            total[name] = total[name] + value if name in total else value
+    return total
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Changing
+
+
+def is_configuration(selected: Any) -> bool:
+    """Whether it is what `update` changes the configuration of a table by."""
+    return isinstance(selected, (Single, Sequence)) and selected.table == TABLE_CONFIG
+
+
+def configure(
+    call: Call, documents: Iterable[Any], patch: Callable[[Any], Any], return_changes: bool | str
+) -> dict[str, Any]:
+    """`update` of documents of `table_config`.
+
+    Raises:
+        OperationFailed: A name is taken; QueryError: something would change that cannot.
+    """
+    native, counts = call.evaluator.native, dict.fromkeys(COUNTERS, 0)
+    changes: list[dict[str, Any]] = []
+    for before in documents:
+        if before is None:
+            counts["skipped"] += 1
+            continue
+        table = change_table(native, before, check_object(patch(before)))
+        after = system.table_config(native, table)
+        counts["unchanged" if after == before else "replaced"] += 1
+        if after != before or return_changes == "always":
+            changes.append({"new_val": after, "old_val": before})
+    return {**counts, "changes": changes} if return_changes else dict(counts)
+
+
+def change_table(native: NativeDatabase, config: dict[str, Any], patch: dict[str, Any]) -> TableName:
+    """Change what can be changed, all of it or nothing. Returns the table, by the name that it has then."""
+    changed = {name: value for name, value in patch.items() if config.get(name) != value}
+    if changed.get("shards") is not None and is_one_shard(changed["shards"]):
+        del changed["shards"]
+    unknown = sorted(set(changed).difference(CHANGEABLE))
+    if unknown:
+        shown = ", ".join(f"`{name}`" for name in CHANGEABLE)
+        raise QueryError(
+            f"reactdb runs in one process: of a table's configuration only {shown} can change, not: {', '.join(unknown)}."
+        )
+    old = TableName(config["db"], config["name"])
+    settings = {name: checked_setting(name, value) for name, value in changed.items() if name != "name"}
+    table = old
+    if "name" in changed:
+        table = rename(native, old, changed["name"])
+    if settings:
+        system.keep_settings(native, table, settings)
+    return table
+
+
+def is_one_shard(shards: Any) -> bool:
+    """The configuration that there is, perhaps without what is empty in it."""
+    if not isinstance(shards, list) or len(shards) != 1 or not isinstance(shards[0], dict):
+        return False
+    return {**system.one_shard()[0], **shards[0]} == system.one_shard()[0]
+
+
+def checked_setting(name: str, value: Any) -> str:
+    options = ("hard", "soft") if name == "durability" else ("majority", "single")
+    if value not in options:
+        title = "Durability" if name == "durability" else "Write acks"
+        raise QueryError(
+            f'{title} option `{value}` unrecognized (options are "{options[0]}" and "{options[1]}").'
+        )
+    return str(value)
+
+
+def rename(native: NativeDatabase, old: TableName, name: Any) -> TableName:
+    if not isinstance(name, str):
+        raise QueryError(f"Expected type STRING but found {type_name(name)}.")
+    new = TableName(old.database, name)
+    tables.check_name("Table", new.name)
+
+    def one(transaction: WriteTransaction) -> None:
+        known = live_table(transaction, old.file_name)
+        if new.file_name in transaction.catalogue.live:
+            raise OperationFailed(f"Table `{new}` already exists.")
+        transaction.rename_table(known, new.file_name)
+
+    native._write(one, None, False)
+    move_hook(native, old, new)
+    system.move_settings(native, old, new)
+    return new

@@ -1,0 +1,138 @@
+"""Jobs: the queries that the sessions of one database are carrying out, and the streams that they have open.
+
+`db("rethinkdb").table("jobs")` shows them, and whoever deletes one of them there ends it. The same record counts what the tables
+`stats` and `server_status` tell.
+
+Thread safety: any thread. A job is ended by its own session: `kill` only leaves word there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+from reactdb.dialects.rethinkdb.printing import printed
+from reactdb.dialects.rethinkdb.terms import Term
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+    from reactdb.dialects.rethinkdb.session import Session
+    from reactdb.store.engine import Engine
+
+MAX_QUERY_TEXT: Final = 5_000
+TERMINATED: Final = "Query terminated by the `rethinkdb.jobs` table."
+
+
+class Job:
+    """One query of one session. It does not keep the session: who drops one without closing it has no jobs any more."""
+
+    __slots__ = ("_id", "_session", "started", "term", "token")
+
+    def __init__(self, session: Session, token: int, term: Term) -> None:
+        self._session = ref(session)
+        self.token = token
+        self.term = term
+        self.started = time.monotonic()
+        self._id: str | None = None
+
+    @property
+    def session(self) -> Session | None:
+        return self._session()
+
+    @property
+    def id(self) -> str:
+        """Made when somebody asks: of most queries nobody ever does."""
+        if self._id is None:
+            self._id = str(uuid4())
+        return self._id
+
+    def document(self, server: str) -> dict[str, Any]:
+        """The job as a row of the table."""
+        session = self.session
+        address, port = ("", 0) if session is None else session.client
+        return {
+            "duration_sec": time.monotonic() - self.started,
+            "id": ["query", self.id],
+            "info": {
+                "client_address": address,
+                "client_port": port,
+                "query": printed(self.term)[:MAX_QUERY_TEXT],
+                "user": "" if session is None else session.user,
+            },
+            "servers": [server],
+            "type": "query",
+        }
+
+    def kill(self) -> None:
+        """End it, if it is a stream: a query that is being carried out is past the point where it could be stopped."""
+        session = self.session
+        if session is not None:
+            session.kill(self.token)
+
+
+class Jobs:
+    """What goes on in one database.
+
+    Attributes:
+        started: When the first session was opened.
+        queries: How many have been begun.
+        port: Where a server listens; None where there is none.
+    """
+
+    def __init__(self) -> None:
+        self.started = datetime.now(UTC)
+        self.queries = 0
+        self.port: int | None = None
+        self.sessions: WeakSet[Session] = WeakSet()
+        self._jobs: dict[Job, None] = {}
+        self._lock = threading.Lock()
+
+    def join(self, session: Session) -> None:
+        with self._lock:
+            self.sessions.add(session)
+
+    def leave(self, session: Session) -> None:
+        with self._lock:
+            self.sessions.discard(session)
+
+    def begin(self, session: Session, token: int, term: Term) -> Job:
+        job = Job(session, token, term)
+        self.queries += 1
+        self._jobs[job] = None
+        return job
+
+    def end(self, job: Job) -> None:
+        self._jobs.pop(job, None)
+
+    def running(self) -> list[Job]:
+        for job in list(self._jobs):
+            if job.session is None:
+                self.end(job)
+        return list(self._jobs)
+
+    def named(self, identity: Any) -> Job | None:
+        """The job with this id, a list as it stands in the row."""
+        return next((job for job in self.running() if ["query", job.id] == identity), None)
+
+    @property
+    def connections(self) -> int:
+        with self._lock:
+            return len(self.sessions)
+
+
+_KNOWN: Final[WeakKeyDictionary[Engine, Jobs]] = WeakKeyDictionary()
+_LOCK: Final = threading.Lock()
+
+
+def jobs_of(database: Database) -> Jobs:
+    """The jobs of a database, by whichever handle."""
+    engine = database._open_engine()
+    with _LOCK:
+        found = _KNOWN.get(engine)
+        if found is None:
+            found = _KNOWN[engine] = Jobs()
+        return found

@@ -1,0 +1,208 @@
+"""The tables of db("rethinkdb") that are computed: what tools and scripts ask a server about itself and about its tables.
+
+    db_config, table_config, table_status      databases and tables
+    server_config, server_status               the one server that there is
+    jobs, stats, logs                          what goes on in it; see `jobs`
+    current_issues                             none: what is wrong is an error where it is asked for
+
+They say what is known, and leave out what nobody measures. What RethinkDB's own tools read of them is there: `rethinkdb-dump`
+begins with the version in `server_status`.
+
+Of a table's configuration `durability` and `write_acks` can be set. They are kept in the table `rethinkdb.table_settings`, with
+the table's name in the file as the key, as write hooks are.
+
+Rule of this file: documents are made here, and settings kept. Who may change what is `administering`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from typing import Any, Final
+
+import reactdb
+from reactdb.database import Database as NativeDatabase
+from reactdb.dialects.rethinkdb.hooks import hook_document
+from reactdb.dialects.rethinkdb.jobs import jobs_of
+from reactdb.dialects.rethinkdb.tables import (
+    COMPUTED,
+    SETTINGS,
+    SYSTEM,
+    check_database,
+    database_id,
+    databases,
+    table_id,
+    table_info,
+    tables,
+)
+from reactdb.dialects.rethinkdb.values import TableName
+
+SERVER_NAME: Final = "reactdb"
+# Of RethinkDB: its tools look for it before they do anything.
+SPOKEN_VERSION: Final = "2.4.4"
+
+
+def documents(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
+    """The documents of a computed table."""
+    assert name in COMPUTED, name
+    if name == "db_config":
+        return [database_config(native, database) for database in addressable(native)]
+    if name in ("table_config", "table_status"):
+        make = table_config if name == "table_config" else table_status
+        return [
+            make(native, TableName(database, table))
+            for database in addressable(native)
+            for table in tables(native, database)
+        ]
+    if name == "server_config":
+        return [{"cache_size_mb": "auto", "id": server_id(native), "name": SERVER_NAME, "tags": ["default"]}]
+    if name == "server_status":
+        return [server_status(native)]
+    if name == "jobs":
+        return [job.document(SERVER_NAME) for job in jobs_of(native).running()]
+    if name == "stats":
+        return stats(native)
+    return [started(native)] if name == "logs" else []
+
+
+def addressable(native: NativeDatabase) -> list[str]:
+    """The databases whose tables can be configured: all but the system's own."""
+    return [database for database in databases(native) if database != SYSTEM]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Databases and tables
+
+
+def database_config(native: NativeDatabase, name: str) -> dict[str, Any]:
+    check_database(native, name)
+    return {"id": database_id(native, name), "name": name}
+
+
+def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
+    """What `config()` shows: the parts of it that mean something in one process."""
+    info = table_info(native, table)
+    settings = settings_of(native, table)
+    return {
+        "db": table.database,
+        "durability": settings.get("durability", native._durability),
+        "id": table_id(native, info),
+        "indexes": sorted(info.indexes),
+        "name": table.name,
+        "primary_key": info.primary_key,
+        "shards": one_shard(),
+        "write_acks": settings.get("write_acks", "majority"),
+        "write_hook": hook_document(native, table),
+    }
+
+
+def one_shard() -> list[dict[str, Any]]:
+    return [{"nonvoting_replicas": [], "primary_replica": SERVER_NAME, "replicas": [SERVER_NAME]}]
+
+
+def table_status(native: NativeDatabase, table: TableName) -> dict[str, Any]:
+    info = table_info(native, table)
+    return {
+        "db": table.database,
+        "id": table_id(native, info),
+        "name": table.name,
+        "raft_leader": SERVER_NAME,
+        "shards": [
+            {"primary_replicas": [SERVER_NAME], "replicas": [{"server": SERVER_NAME, "state": "ready"}]}
+        ],
+        "status": {
+            "all_replicas_ready": True,
+            "ready_for_outdated_reads": True,
+            "ready_for_reads": True,
+            "ready_for_writes": True,
+        },
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Settings of a table
+
+
+def settings_of(native: NativeDatabase, table: TableName) -> dict[str, Any]:
+    """What was set by `config().update(...)` or `table_create`; nothing for most tables."""
+    if SETTINGS not in native._open_engine().catalogue.live:
+        return {}
+    return native.table(SETTINGS).get(table.file_name).run() or {}
+
+
+def keep_settings(native: NativeDatabase, table: TableName, changed: dict[str, Any]) -> None:
+    native.table_create(SETTINGS, primary_key="table", exist_ok=True)
+    native.table(SETTINGS).insert({"table": table.file_name, **changed}, conflict="update")
+
+
+def forget_settings(native: NativeDatabase, table: TableName) -> None:
+    if SETTINGS in native.table_list():
+        native.table(SETTINGS).get(table.file_name).delete()
+
+
+def move_settings(native: NativeDatabase, old: TableName, new: TableName) -> None:
+    """A table that is renamed takes its settings along."""
+    settings = settings_of(native, old)
+    if settings:
+        with native.transaction():
+            forget_settings(native, old)
+            native.table(SETTINGS).insert({**settings, "table": new.file_name}, conflict="replace")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The server
+
+
+def server_id(native: NativeDatabase) -> str:
+    return native._open_engine().database_id
+
+
+def server_status(native: NativeDatabase) -> dict[str, Any]:
+    jobs = jobs_of(native)
+    return {
+        "id": server_id(native),
+        "name": SERVER_NAME,
+        "network": {
+            "canonical_addresses": [],
+            "connected_to": {},
+            "hostname": platform.node(),
+            "http_admin_port": "<no http admin>",
+            "reql_port": jobs.port,
+            "time_connected": jobs.started,
+        },
+        "process": {
+            "argv": list(sys.argv),
+            "pid": os.getpid(),
+            "time_started": jobs.started,
+            "version": f"rethinkdb {SPOKEN_VERSION} (reactdb {reactdb.__version__})",
+        },
+    }
+
+
+def stats(native: NativeDatabase) -> list[dict[str, Any]]:
+    """What is counted. Of tables nothing is: neither reads nor bytes have a counter."""
+    jobs = jobs_of(native)
+    engine = {
+        "client_connections": jobs.connections,
+        "clients_active": len({job.session for job in jobs.running()}),
+        "queries_total": jobs.queries,
+    }
+    identity = server_id(native)
+    return [
+        {"id": ["cluster"], "query_engine": engine},
+        {"id": ["server", identity], "query_engine": engine, "server": SERVER_NAME},
+    ]
+
+
+def started(native: NativeDatabase) -> dict[str, Any]:
+    """The one entry of the log that is kept for drivers. What goes wrong is in the log of the process."""
+    moment = jobs_of(native).started
+    return {
+        "id": [moment.isoformat(), server_id(native)],
+        "level": "notice",
+        "message": f"reactdb {reactdb.__version__} serves {native.path}. Messages are in the log of its process.",
+        "server": SERVER_NAME,
+        "timestamp": moment,
+        "uptime": 0,
+    }

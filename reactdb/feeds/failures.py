@@ -1,0 +1,148 @@
+"""Failures: the documents that a view could not compute. They are counted, and the first of them is logged with its place.
+
+What a filter or a mapping raises for a document must not reach the writer of that document. So the view passes over the document,
+as RethinkDB does, and says so here: a feed whose condition is wrong for every document would otherwise be silent for ever, and
+look exactly like a feed that has nothing to tell. With `raises`, the error ends the feeds of the view instead.
+
+A field that is missing is no failure where ReQL says what counts then: a `filter` has its default.
+
+Rule of this file: it counts and describes; that a failure ends a feed is done by whoever advances the view.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
+
+from reactdb import collation
+from reactdb.errors import shown
+from reactdb.expression import Expression, Predicate, place_of
+from reactdb.feeds.teller import Told
+from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
+
+logger = logging.getLogger("reactdb")
+
+Say = Callable[[Told], None]
+
+
+class Failing(Protocol):
+    """What has a number of failed documents: a view that is kept up to date, or a reader of the log."""
+
+    @property
+    def failed(self) -> int: ...
+
+
+class Failures:
+    """See the head of this file. One for each view, and one for each axis that feeds are found by.
+
+    Attributes:
+        count: How many documents failed.
+        seeded: How many of them when the view went live.
+        raises: The error is raised, and nothing is counted.
+
+    Thread safety: `note` by whoever advances the view; `count` may be read by any thread.
+    """
+
+    __slots__ = ("_last", "_say", "count", "raises", "seeded", "table")
+
+    def __init__(self, table: str, *, raises: bool = False, say: Say | None = None) -> None:
+        """`say` takes what is to be logged and lets it be logged where no lock is held; None: at once."""
+        self.table = table
+        self.raises = raises
+        self.count = 0
+        self.seeded = 0
+        self._say = say
+        self._last: Hashable = None
+
+    def note(self, error: Exception, key: bytes, change: Hashable, where: Callable[[], str]) -> None:
+        """A document failed.
+
+        Args:
+            key: Its primary key.
+            change: Names the change that wrote it: a document with several places in a result is counted once.
+            where: What failed, in words; asked for the first time only.
+
+        Raises:
+            error: Where failures are to be raised.
+        """
+        if self.raises:
+            raise error
+        if change == self._last:
+            return
+        self._last = change
+        self.count += 1
+        if self.count == 1:
+            first = FirstFailure(self.table, error, key, where())
+            if self._say is None:
+                first.run()
+            else:
+                self._say(first)
+
+
+class FirstFailure:
+    """One line of the log."""
+
+    __slots__ = ("_error", "_key", "_table", "_where")
+
+    def __init__(self, table: str, error: Exception, key: bytes, where: str) -> None:
+        self._table = table
+        self._error = error
+        self._key = key
+        self._where = where
+
+    def run(self) -> None:
+        """Write it. A handler of the user's that raises is no reason to tell nobody else."""
+        try:
+            logger.warning(
+                "a feed of table %r passes over documents that %s fails for; the first is %s: %s; "
+                "stats()['failed'] counts them, and changes(on_predicate_error='raise') would end the feed",
+                self._table,
+                self._where,
+                shown(collation.key_value(self._key)),
+                shown_error(self._error),
+            )
+        except Exception:
+            logger.debug("a failure of a feed could not be logged", exc_info=True)
+
+
+def shown_error(error: Exception) -> str:
+    """The first line of its message, and the line of the user's code that raised it, where one did.
+
+    The rest of ReQL's messages is the document, which has no place in a log.
+    """
+    lines = str(error).splitlines()
+    text = f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+    text = text.rstrip(".:")
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_globals.get("__name__", "reactdb").partition(".")[0] == "reactdb":
+        return text
+    return f"{text} ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+
+
+def step_in_words(step: Step) -> str:
+    """A step as a message names it: what it is, and what it computes."""
+    if isinstance(step, (Filter, HasFields)):
+        return f"filter({in_words(step.predicate)})"
+    if isinstance(step, Map):
+        return f"{step.name}({in_words(step.function)})"
+    if isinstance(step, OrderBy):
+        return f"order_by({', '.join(repr(key) for key in step.keys)})"
+    if isinstance(step, (Group, Distinct)):
+        return f"{type(step).__name__.lower()}({in_words(step.expression)})"
+    if isinstance(step, Aggregate):
+        return f"{step.kind}({in_words(step.expression)})"
+    return type(step).__name__.lower()
+
+
+def in_words(function: Any) -> str:
+    """An expression as it was written; a Python function by its name and the place of its definition."""
+    if isinstance(function, Predicate):
+        function = function.function if function.expression is None else function.expression
+    if function is None:
+        return ""
+    if isinstance(function, Expression):
+        return shown(function, 200)
+    return place_of(function)

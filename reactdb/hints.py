@@ -1,0 +1,369 @@
+"""Hints: what a query says that its author surely did not mean, as sentences for `explain()` and for the log.
+
+    get_all([1, 2, 3])             one key that is a list, where no key is a list
+    row["at"] > "2026-01-02"       a text, where all values are times: types are ordered, values of different types never equal
+    filter({"a": {"$gt": 5}})      another system's operator, which is the name of a field here
+    order_by("nope")               a field that no document has
+
+None of these is wrong for every table, so none is refused. Whoever asks `explain()` is told. And a query is looked at when one
+line of a program runs it for the first, second, fourth, eighth ... time, until something was said: that costs next to nothing,
+and a table that was empty at first is looked at again.
+
+Rule of this file: a hint is an extra. It changes no answer, and what fails here is not the query's failure.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any
+
+from reactdb import codec, collation
+from reactdb.access import find_table
+from reactdb.errors import shown
+from reactdb.expression import Call, compared_fields, dict_patterns, field_path
+from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query, Union
+from reactdb.records import record
+from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.snapshot import Snapshot
+
+logger = logging.getLogger("reactdb")
+
+# Documents that are looked at where no index says what a field holds: decoding these takes 0.3 ms.
+SAMPLE = 100
+# The same where somebody wants to know.
+LARGE_SAMPLE = 1_000
+# Lines of a program that are kept in mind; of more, nothing is logged.
+MOST_PLACES = 1_024
+HINTED = (Filter, GetAll, Between)
+
+# MongoDB's operators of conditions, and how the same is said here. `{}` is the field, `{!}` what it is compared with.
+CONDITIONS = {
+    "$eq": "{field} == {value}",
+    "$ne": "{field} != {value}",
+    "$gt": "{field} > {value}",
+    "$gte": "{field} >= {value}",
+    "$lt": "{field} < {value}",
+    "$lte": "{field} <= {value}",
+    "$in": "r.expr({value}).contains({field})",
+    "$nin": "~r.expr({value}).contains({field})",
+    "$exists": "{field}.has_fields(...)",
+    "$regex": "{field}.match({value})",
+    "$all": "{field}.contains(*{value})",
+    "$size": "{field}.count() == {value}",
+    "$elemMatch": "{field}.contains(lambda element: ...)",
+    "$not": "~(...)",
+    "$and": "(...) & (...)",
+    "$or": "(...) | (...)",
+    "$nor": "~((...) | (...))",
+    "$where": "a Python function of the document",
+    "$expr": "an expression of row",
+    "$mod": "{field} % ... == ...",
+    "$type": "{field}.type_of() == ...",
+}
+
+
+@record
+class Hint:
+    """`is_of_nothing`: it says why nothing was found, and is of no interest where something was. `is_loggable`: it is sure enough
+    to be told to somebody who has not asked."""
+
+    text: str
+    is_of_nothing: bool = False
+    is_loggable: bool = True
+
+
+def hints(query: Query, snapshot: Snapshot, sample: int = LARGE_SAMPLE) -> list[Hint]:
+    """What there is to say about the query.
+
+    Raises:
+        TableNotFound, IndexNotFound: As reading does.
+    """
+    data = Data(find_table(query.table, snapshot), snapshot, sample)
+    found: list[Hint] = []
+    for step in query.steps:
+        if isinstance(step, Filter):
+            found += of_filter(step, data)
+        elif isinstance(step, GetAll):
+            found += of_keys(step, data)
+        elif isinstance(step, Get):
+            found += of_types([step.key], f"get({shown(step.key)})", None, data, is_of_nothing=True)
+        elif isinstance(step, Between):
+            bounds = [step.lower, step.upper]
+            words = f"between({shown(step.lower)}, {shown(step.upper)})"
+            found += of_types(bounds, words, data.index_named(step.index), data, is_of_nothing=False)
+        elif isinstance(step, OrderBy):
+            found += of_order(step, data)
+        elif isinstance(step, Union):
+            found += [hint for other in step.others for hint in hints(other, snapshot, sample)]
+        else:
+            # What is said of the fields of what a step has made, is not said of the documents.
+            break
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What the table holds
+
+
+class Data:
+    """What may be known of a table's values without reading all of them: types in an index, and the first documents."""
+
+    def __init__(self, table: TableInfo, snapshot: Snapshot, sample: int) -> None:
+        self.table = table
+        self._snapshot = snapshot
+        self._size = sample
+        self._documents: list[dict[str, Any]] | None = None
+
+    def index_named(self, name: str | None) -> IndexInfo | None:
+        return None if name is None or name == self.table.primary_key else self.table.indexes.get(name)
+
+    def index_of(self, path: tuple[str, ...]) -> IndexInfo | None:
+        """An index that has the field's values."""
+        for index in self.table.indexes.values():
+            if not index.multi and field_path(index.expression) == path:
+                return index
+        return None
+
+    def documents(self) -> list[dict[str, Any]]:
+        """The first ones."""
+        if self._documents is None:
+            rows = self._snapshot.rows(self.table, limit=self._size)
+            self._documents = [codec.decode(row.body) for row in rows]
+        return self._documents
+
+    def types_in(self, index: IndexInfo | None) -> set[str]:
+        """The names of all types of which there is a value in the index; None: among the primary keys. One look for each type."""
+        found: set[str] = set()
+        start = b""
+        while True:
+            if index is None:
+                rows = self._snapshot.rows(self.table, start, limit=1)
+                place = rows[0].key if rows else None
+            else:
+                entries = self._snapshot.entries(index, start, limit=1)
+                place = entries[0].value if entries else None
+            if place is None:
+                return found
+            found.add(collation.type_name(collation.key_value(place)))
+            # The first byte is the type's.
+            start = bytes([place[0] + 1])
+
+    def types_at(self, path: tuple[str, ...]) -> tuple[set[str], str]:
+        """The types of a field's values but null, and where they were looked for, in words."""
+        if path == (self.table.primary_key,):
+            return self.types_in(None), "the primary key"
+        index = self.index_of(path)
+        if index is not None:
+            return self.types_in(index), f"index `{index.name}`"
+        values = [value for document in self.documents() for value in values_at(document, path)]
+        where = (
+            "the field"
+            if len(self.documents()) < self._size
+            else f"in the first {self._size} documents the field"
+        )
+        return {collation.type_name(value) for value in values if value is not None}, where
+
+    def has_field(self, path: tuple[str, ...]) -> bool:
+        """Whether one of the first documents has it; also where there are no documents."""
+        found = self.documents()
+        return not found or any(True for document in found for _ in values_at(document, path))
+
+    @property
+    def words(self) -> str:
+        """How many documents were looked at."""
+        count = len(self.documents())
+        return f"none of the first {count} documents" if count == self._size else "no document"
+
+
+def values_at(document: Any, path: tuple[str, ...]) -> Iterator[Any]:
+    """The value at the path; none where there is none."""
+    for name in path:
+        if not isinstance(document, dict) or name not in document:
+            return
+        document = document[name]
+    yield document
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The hints
+
+
+def of_filter(step: Filter, data: Data) -> list[Hint]:
+    predicate = step.predicate
+    if predicate.expression is None:
+        return []
+    found = [one for name, path, value in dict_patterns(predicate) for one in of_operator(name, path, value)]
+    for path, value, words in compared_fields(predicate):
+        wanted = collation.type_name(value)
+        if value is None or wanted in ("MINVAL", "MAXVAL"):
+            continue
+        types, where = data.types_at(path)
+        if types and wanted not in types and not (wanted == "OBJECT" and found):
+            found.append(
+                Hint(
+                    f"{words} compares with {a(wanted)}, and {where} has only {listed(types)}: {of_two(types, wanted)}"
+                )
+            )
+    return found
+
+
+def of_operator(name: str, path: tuple[str, ...], value: Any) -> list[Hint]:
+    spelling = CONDITIONS.get(name)
+    if spelling is None:
+        return []
+    said = (
+        spelling.format(field=shown_path(path), value=shown(value, 40))
+        if path
+        else spelling.format(field="...", value="...")
+    )
+    return [
+        Hint(
+            f'the dict given to filter asks for a field with the name "{name}": for a condition write {said}',
+            is_of_nothing=True,
+        )
+    ]
+
+
+def of_keys(step: GetAll, data: Data) -> list[Hint]:
+    index = data.index_named(step.index)
+    words = (
+        f"get_all({', '.join(shown(key) for key in step.keys[:3])}{', ...' if len(step.keys) > 3 else ''})"
+    )
+    if len(step.keys) == 1 and isinstance(step.keys[0], (list, tuple)):
+        types = data.types_in(index)
+        if "ARRAY" in types or is_compound(index):
+            return []
+        given = ", ".join(shown(key) for key in step.keys[0][:3])
+        more = ", ..." if len(step.keys[0]) > 3 else ""
+        text = (
+            f"{words} asks for one key that is a list, and {named(index)} has no list: for several keys write "
+            f"get_all({given}{more}) or get_all(*keys)"
+        )
+        return [Hint(text, is_of_nothing=True)]
+    return of_types(list(step.keys), words, index, data, is_of_nothing=True)
+
+
+def of_types(
+    keys: list[Any], words: str, index: IndexInfo | None, data: Data, *, is_of_nothing: bool
+) -> list[Hint]:
+    """Of keys none of which has a type that a key of the index has."""
+    wanted = {collation.type_name(key) for key in keys} - {"MINVAL", "MAXVAL"}
+    types = data.types_in(index) if wanted else set()
+    if not types or wanted & types:
+        return []
+    text = f"{words} asks for {listed(wanted)}, and {named(index)} has only {listed(types)}: {of_two(types, min(wanted))}"
+    return [Hint(text, is_of_nothing)]
+
+
+def of_order(step: OrderBy, data: Data) -> list[Hint]:
+    found = []
+    for key in step.keys:
+        path = field_path(key.expression)
+        if path is not None and not data.has_field(path):
+            text = f"order_by sorts by {shown_path(path)}, and {data.words} has that field: the order is as it was before"
+            # It may be a field that no document has as yet.
+            found.append(Hint(text, is_loggable=False))
+    return found
+
+
+def of_two(types: set[str], wanted: str) -> str:
+    """Why such a comparison is not what it seems, and what would be."""
+    why = "values of different types are never equal, and types are ordered by their names"
+    if "PTYPE<TIME>" in types and wanted in ("STRING", "NUMBER", "PTYPE<DATE>"):
+        return f"{why}. Compare with a time: datetime(..., tzinfo=UTC), r.iso8601(...) or r.epoch_time(...)"
+    if "ARRAY" in types:
+        return f"{why}. To look inside of a list, use contains"
+    return why
+
+
+def is_compound(index: IndexInfo | None) -> bool:
+    node = None if index is None else index.expression.node
+    return isinstance(node, Call) and node.operation == "make_array"
+
+
+def named(index: IndexInfo | None) -> str:
+    return "the primary key" if index is None else f"index `{index.name}`"
+
+
+def a(type_name: str) -> str:
+    return f"{'an' if type_name[0] in 'AO' else 'a'} {type_name}"
+
+
+def listed(types: set[str]) -> str:
+    return " and ".join(sorted(types))
+
+
+def shown_path(path: tuple[str, ...]) -> str:
+    return "row" + "".join(f"[{name!r}]" for name in path)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The log
+
+
+class HintLog:
+    """Which lines of a program have asked how often, and been told. One for each handle of a database.
+
+    Thread safety: any thread. Two that come at once may look twice, and say it twice.
+    """
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        # -1: it was told.
+        self._asked: dict[tuple[str, int, int], int] = {}
+
+    def look(
+        self,
+        query: Query,
+        snapshot: Callable[[], AbstractContextManager[Snapshot]],
+        *,
+        found_nothing: bool,
+    ) -> None:
+        """Log what there is to say about a query that is being run, unless that line of the program was looked at lately."""
+        for step in query.steps:
+            if type(step) in HINTED:
+                break
+        else:
+            return
+        frame = callers_frame()
+        if frame is None:
+            return
+        code = frame.f_code
+        place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
+        count = self._asked.get(place, 0)
+        if count < 0 or (count == 0 and len(self._asked) >= MOST_PLACES):
+            return
+        self._asked[place] = count + 1
+        if count & (count + 1):
+            return
+        try:
+            with snapshot() as now:
+                found = [
+                    hint.text
+                    for hint in hints(query, now, SAMPLE)
+                    if hint.is_loggable and (found_nothing or not hint.is_of_nothing)
+                ]
+            if found:
+                self._asked[place] = -1
+                logger.warning(
+                    "table %r: %s (%s:%d)",
+                    query.table,
+                    "; ".join(found),
+                    code.co_filename,
+                    frame.f_lineno,
+                )
+        except Exception:
+            logger.debug("a query could not be looked at", exc_info=True)
+
+
+def callers_frame() -> FrameType | None:
+    """The line of a program that has called reactdb."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "reactdb":
+        frame = frame.f_back
+    return frame
