@@ -276,7 +276,7 @@ class Selection:
         include_types: bool = False,
         include_seq: bool = False,
         since: int | str | None = None,
-        on_overflow: str = "drop",
+        on_overflow: str | None = None,
     ) -> Feed:
         """Watch this selection's result.
 
@@ -294,7 +294,8 @@ class Selection:
             include_seq: Tell `seq`, the position in the log.
             since: A seq or a token: begin with the changes past it instead of now.
             on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
-                "spill" to read on from the log and lose nothing.
+                "spill" to read on from the log and lose nothing. None is "spill" with `include_offsets`, because a list
+                cannot be made from some of its changes, and "drop" elsewhere.
 
         Returns:
             A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside

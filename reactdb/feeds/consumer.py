@@ -26,6 +26,7 @@ from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import token_of
 from reactdb.feeds.request import Request
+from reactdb.feeds.schedulers import for_any_thread
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.terms import Chain, Term
 from reactdb.feeds.timers import timers
@@ -33,6 +34,8 @@ from reactdb.feeds.timers import timers
 logger = logging.getLogger("reactdb")
 
 _making_turns = threading.Lock()
+# How many forks lie between the process that imported this and this one.
+_forks = 0
 
 OnNext = Callable[[Any], None]
 OnError = Callable[[Exception], None]
@@ -70,13 +73,19 @@ class Flow:
 class BaseConsumer:
     """What all consumers share: their subscriptions, and the way of an event through the terms."""
 
-    __slots__ = ("__weakref__", "_position", "error", "is_closed", "members")
+    __slots__ = ("__weakref__", "_forks", "_position", "error", "is_closed", "members")
 
     def __init__(self) -> None:
+        self._forks = _forks
         self.members: tuple[Subscription, ...] = ()
         self._position = 0
         self.error: BaseException | None = None
         self.is_closed = False
+
+    @property
+    def is_inherited(self) -> bool:
+        """This is a child of fork(), and the consumer is a copy of the parent's: whatever it holds, the parent tells."""
+        return self._forks != _forks
 
     def open(self, flow: Flow) -> None:
         """Subscribe to everything in the flow, or to nothing.
@@ -200,7 +209,7 @@ class PushConsumer(BaseConsumer):
         self.on_next = on_next
         self._on_error = on_error
         self._on_completed = on_completed
-        self._scheduler = scheduler
+        self._scheduler = for_any_thread(scheduler)
         # Made when there is something to tell first: most of very many feeds are idle.
         self._turn: Claim | None = None
         self._is_told_by_one_hub = False
@@ -251,11 +260,15 @@ class PushConsumer(BaseConsumer):
                 self._end_with(error, is_logged=True)
 
     def _scheduled(self, *_: Any) -> None:
+        if self.is_inherited:
+            return
         self._is_scheduled = False
         self._tell()
 
     def _fired(self, *_: Any) -> None:
         """The scheduler's timer went off."""
+        if self.is_inherited:
+            return
         self._timer = None
         self._tell()
 
@@ -457,7 +470,8 @@ class PushConsumer(BaseConsumer):
 
 def _after_fork_in_child() -> None:
     # A thread that did not come along may hold it.
-    global _making_turns
+    global _forks, _making_turns
+    _forks += 1
     _making_turns = threading.Lock()
 
 

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from typing import Any
 
-from reactdb.errors import UsageError
+from reactdb.errors import ForkedDatabase, UsageError
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.subscription import Subscription
@@ -47,8 +47,15 @@ class AskedConsumer(BaseConsumer):
         """The next event; NOTHING where there is none now; ENDED after the last.
 
         Raises:
+            ForkedDatabase: It was opened by the parent of this process. What it holds is the parent's to tell, and a thread
+                that did not come along may hold its locks.
             Exception: What ended the feed, once.
         """
+        if self.is_inherited:
+            raise ForkedDatabase(
+                "this cursor was opened before fork(), and what it has still to tell is for the parent: open the database "
+                "again in the child, with reactdb.connect, and take a cursor there"
+            )
         event = NOTHING
         try:
             with self._turn:
@@ -129,7 +136,9 @@ class PullConsumer(AskedConsumer):
 
     def close(self) -> None:
         super().close()
-        self.wake()
+        # In a forked child nobody waits, and a thread that did not come along may hold the condition's lock.
+        if not self.is_inherited:
+            self.wake()
 
     def next(self, timeout_s: float | None) -> Any:
         """Wait for the next event.

@@ -93,7 +93,7 @@ class Feed(Stays, reactivex.Observable[Event]):
             What ends it: `dispose()`. A subscription that nobody disposes lives as long as the database.
 
         Raises:
-            InvalidOption: There is something that cannot be called.
+            InvalidOption: There is something that cannot be called, or a scheduler that cannot be called from every thread.
             Whatever keeps it from beginning, where there is no `on_error` to tell it to.
         """
         if hasattr(on_next, "on_next"):
