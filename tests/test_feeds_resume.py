@@ -367,7 +367,9 @@ def test_a_union_of_feeds_with_offsets_leaves_nothing_out_either(games):
     lists = [games.order_by("a").limit(2), games.order_by(reactdb.desc("a")).limit(2)]
     told: list[list[Any]] = [[], []]
     feeds = [
-        one.changes(include_initial=True, include_offsets=True, changefeed_queue_size=1).merge({"list": number})
+        one.changes(include_initial=True, include_offsets=True, changefeed_queue_size=1).merge(
+            {"list": number}
+        )
         for number, one in enumerate(lists)
     ]
     with feeds[0].union(feeds[1]).cursor() as cursor:
@@ -381,8 +383,10 @@ def test_a_union_of_feeds_with_offsets_leaves_nothing_out_either(games):
 
 def test_a_feed_with_offsets_drops_where_that_was_asked_for(games):
     """In so many words, by somebody who reads the error document and begins again."""
-    feed = games.order_by("a").limit(2).changes(
-        include_offsets=True, changefeed_queue_size=1, on_overflow="drop"
+    feed = (
+        games.order_by("a")
+        .limit(2)
+        .changes(include_offsets=True, changefeed_queue_size=1, on_overflow="drop")
     )
     with feed.cursor() as cursor:
         games.insert([{"id": number, "a": -number} for number in range(4)])
@@ -391,8 +395,10 @@ def test_a_feed_with_offsets_drops_where_that_was_asked_for(games):
 
 
 def test_a_live_list_of_a_feed_that_drops_ends_and_says_so(games):
-    feed = games.order_by("a").limit(2).changes(
-        include_initial=True, include_offsets=True, changefeed_queue_size=1, on_overflow="drop"
+    feed = (
+        games.order_by("a")
+        .limit(2)
+        .changes(include_initial=True, include_offsets=True, changefeed_queue_size=1, on_overflow="drop")
     )
     clock = VirtualTimeScheduler()
     board = reactdb.LiveList(feed, scheduler=clock)

@@ -26,7 +26,13 @@ from reactivex.scheduler.eventloop import (
     IOLoopScheduler,
     TwistedScheduler,
 )
-from reactivex.scheduler.mainloop import GtkScheduler, PyGameScheduler, QtScheduler, TkinterScheduler, WxScheduler
+from reactivex.scheduler.mainloop import (
+    GtkScheduler,
+    PyGameScheduler,
+    QtScheduler,
+    TkinterScheduler,
+    WxScheduler,
+)
 
 import reactdb
 from reactdb.errors import InvalidOption
@@ -98,7 +104,9 @@ def qt(loop: EventLoop) -> Any:
         QObject=Object,
         Qt=SimpleNamespace(ConnectionType=SimpleNamespace(QueuedConnection="queued")),
         QTimer=SimpleNamespace(singleShot=lambda wait_ms, function: loop.later(wait_ms / 1000, function)),
-        QCoreApplication=SimpleNamespace(instance=lambda application=SimpleNamespace(thread=lambda: loop): application),
+        QCoreApplication=SimpleNamespace(
+            instance=lambda application=SimpleNamespace(thread=lambda: loop): application
+        ),
     )
 
 

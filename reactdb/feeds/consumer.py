@@ -73,11 +73,13 @@ class Flow:
 class BaseConsumer:
     """What all consumers share: their subscriptions, and the way of an event through the terms."""
 
-    __slots__ = ("__weakref__", "_forks", "_position", "error", "is_closed", "members")
+    __slots__ = ("__weakref__", "_forks", "_lines", "_position", "error", "is_closed", "members")
 
     def __init__(self) -> None:
         self._forks = _forks
         self.members: tuple[Subscription, ...] = ()
+        # The members, and those of each database together.
+        self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
         self._position = 0
         self.error: BaseException | None = None
         self.is_closed = False
@@ -121,6 +123,32 @@ class BaseConsumer:
         member.close()
         self._position = member.position
         self.members = tuple(one for one in self.members if one is not member)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Several members: a union of feeds
+
+    @property
+    def lines(self) -> list[list[Subscription]]:
+        """The members of each database. Those of one are told in the order of its log; two logs have no order in common."""
+        members, known = self.members, self._lines
+        if known is None or known[0] is not members:
+            lines: dict[FeedHub, list[Subscription]] = {}
+            for member in members:
+                lines.setdefault(member.request.hub, []).append(member)
+            known = self._lines = members, list(lines.values())
+        return known[1]
+
+    @staticmethod
+    def whose_turn(line: Sequence[Subscription]) -> Subscription | None:
+        """Which of the members of one database tells next. None: there is nothing to tell now.
+
+        How a member begins comes before all changes; then the earliest change, and the first of the members that tell it.
+        """
+        take_together(line)
+        found = earliest(line)
+        # Changes are offered in the order of the log: all before this one are there by now, but perhaps not when they were
+        # looked for.
+        return None if found is None else earliest(line)
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
         events = [event]
@@ -177,6 +205,32 @@ class BaseConsumer:
 
     def now(self) -> float:
         return time.monotonic()
+
+
+def earliest(line: Iterable[Subscription]) -> Subscription | None:
+    """Who has the earliest of what there is to tell."""
+    found: Subscription | None = None
+    first = 0
+    for member in line:
+        seq = member.look()
+        if seq is not None and (found is None or seq < first):
+            found, first = member, seq
+    return found
+
+
+def take_together(line: Sequence[Subscription]) -> None:
+    """Let those that tell net differences at the same interval take theirs at one moment, when the first of them is due: the
+    differences of one commit are then told together, as those of a single feed are."""
+    for member in line:
+        if not member.is_batch_due:
+            continue
+        interval_s = member.request.options.squash_s
+        # With the lock, because whoever publishes a commit offers it to one after the other.
+        with member.request.hub.engine.publish_lock:
+            member.take_batch()
+            for other in line:
+                if other.request.options.squash_s == interval_s and not other.is_behind:
+                    other.take_batch()
 
 
 class PushConsumer(BaseConsumer):
@@ -360,6 +414,8 @@ class PushConsumer(BaseConsumer):
             raise
 
     def _tell_members(self) -> bool:
+        if len(self.members) > 1:
+            return self._tell_in_line()
         for member in self.members:
             if member.is_woken:
                 member.rest()
@@ -388,6 +444,35 @@ class PushConsumer(BaseConsumer):
                     return True
                 if not member.has_work:
                     # Asking once more would cost as much as the event did.
+                    break
+        if not self.members and not self.is_closed:
+            self._complete()
+        return self.is_closed
+
+    def _tell_in_line(self) -> bool:
+        """As `_tell_members`, for several: each event when it is its turn."""
+        for member in self.members:
+            if member.is_woken:
+                member.rest()
+        for line in self.lines:
+            for _ in range(EVENTS_IN_A_TURN):
+                # Those that have ended, or are cut off by a `limit`, are members no more.
+                found = self.whose_turn([one for one in line if not one.is_closed])
+                if found is None:
+                    break
+                if found.is_opening:
+                    event = found.tell_opening(self._pass_on, EVENTS_IN_A_TURN)
+                    is_over = event is False
+                else:
+                    event = found.poll(is_in_line=True)
+                    is_over = event is not NOTHING and event is not ENDED and not self._pass_on(found, event)
+                if is_over:
+                    return True
+                if event is ENDED and self._member_ended(found):
+                    self._tell_error()
+                    return True
+                if found.is_opening:
+                    # The rest in another turn.
                     break
         if not self.members and not self.is_closed:
             self._complete()

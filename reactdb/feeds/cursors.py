@@ -12,6 +12,7 @@ import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from reactdb.errors import ForkedDatabase, UsageError
@@ -90,14 +91,26 @@ class AskedConsumer(BaseConsumer):
                 raise
 
     def _look(self) -> bool:
-        """Take one event of any member, through its terms, to `_out`. False: there is none."""
+        """Take the next event through its terms to `_out`. False: there is none."""
         for member in self.members:
             if member.is_woken:
                 member.rest()
+        for line in self.lines:
+            if self._look_along(line):
+                return True
+        return False
+
+    def _look_along(self, line: Sequence[Subscription]) -> bool:
+        """The same among the members of one database."""
+        is_in_line = len(line) > 1
+        while (member := self.whose_turn(line) if is_in_line else line[0]) is not None:
             floor = member.position if member.path else 0
-            event = member.poll()
+            event = member.poll(is_in_line=is_in_line)
             if event is NOTHING:
-                continue
+                if is_in_line:
+                    # How it begins is over, or what it had was nothing.
+                    continue
+                return False
             if event is ENDED:
                 self._member_ended(member)
                 return True

@@ -244,19 +244,76 @@ class Subscription(Direct):
     # -----------------------------------------------------------------------------------------------------------
     # Polling: called by the consumer, in its turn
 
-    def poll(self) -> Any:
-        """The next event; NOTHING where there is none now; ENDED after the last one (see `error`)."""
+    def poll(self, *, is_in_line: bool = False) -> Any:
+        """The next event; NOTHING where there is none now; ENDED after the last one (see `error`).
+
+        `is_in_line`: others are told together with this one, so after how it begins, and after each page of the log, it gives
+        NOTHING, and whoever polls looks again whose turn it is.
+        """
         try:
-            return self._next_event()
+            return self._next_event(is_in_line=is_in_line)
         except Exception as error:
             # A filter or a map failed for an initial value.
             self.end = error
             return ENDED
 
+    def look(self) -> int | None:
+        """Where in the log that stands which `poll` would give: 0 for what stands nowhere, such as initial values; None where
+        there is nothing to give now. For a consumer that tells several subscriptions in the order of the log."""
+        try:
+            return self._look()
+        except Exception as error:
+            # A change could not be read: `poll` says so.
+            self.end = self.end or error
+            return 0
+
+    def _look(self) -> int | None:
+        while self._is_prepared and not self.is_closed:
+            queue = self.queue
+            first = self._batch[0].seq if self._batch else None
+            if first is None:
+                if self._opening is not None or queue is None or queue.dropped != self._dropped_told:
+                    return 0
+                first = None if queue.is_squashed else queue.first_seq
+            if first is not None:
+                engine = self.request.hub.engine
+                if first > engine.published and (self.is_behind or first <= self.since):
+                    # It has read in the file what the others have not heard of yet.
+                    engine.catch_up()
+                return first
+            assert queue is not None
+            if self.end is None and self.is_behind and not self.is_batch_due:
+                self._read_on(queue)
+            elif self.end is None and self._is_in_use():
+                return None
+            elif not len(queue):
+                # Its end comes after all that the others were told of before it.
+                return self.position + 1
+            else:
+                return None
+        return 0 if self.is_closed else None
+
+    @property
+    def is_batch_due(self) -> bool:
+        """Whether net differences may be taken now."""
+        queue = self.queue
+        is_idle = self._is_prepared and self._opening is None and self._batch is None
+        return is_idle and queue is not None and queue.is_squashed and self._is_due(queue)
+
+    def take_batch(self) -> None:
+        """Take the net differences, for `poll` to give, and wait for the next ones from now on."""
+        queue = self.queue
+        is_idle = self._is_prepared and self._opening is None and self._batch is None
+        if is_idle and queue is not None and queue.is_squashed and not self.is_closed:
+            squash_s = self.request.options.squash_s
+            self._take_batch(queue)
+            if squash_s:
+                self._pace = (self._pace[0], self.consumer.now() + squash_s)
+
     @property
     def is_opening(self) -> bool:
-        """How it begins is what is told next."""
-        return self._opening is not None and not self.is_closed
+        """How it begins is what is told next, and none of it is a change."""
+        return self._opening is not None and not self._batch and not self.is_closed
 
     def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> Any:
         """As `poll` and `pass_on` for up to `most` events of how it begins: initial values may be very many. ENDED, or whether
@@ -277,7 +334,7 @@ class Subscription(Direct):
             self._opening = None
         return True
 
-    def _next_event(self) -> Any:
+    def _next_event(self, *, is_in_line: bool) -> Any:
         if not self._is_prepared:
             return ENDED if self.is_closed else NOTHING
         fan = self._fan
@@ -291,6 +348,8 @@ class Subscription(Direct):
                     self._told += 1
                     return event
                 self._opening = None
+                if is_in_line:
+                    return NOTHING
             queue = self.queue
             if queue is None:
                 break
@@ -303,13 +362,11 @@ class Subscription(Direct):
             if delta is None:
                 if self.is_behind and self.end is None:
                     self._read_on(queue)
+                    if is_in_line:
+                        return NOTHING
                     continue
                 if self.end is None:
-                    try:
-                        # In a forked child, or where the file was moved away, nothing will ever come.
-                        self.request.hub.engine.check_usable()
-                    except ReactDBError as error:
-                        self._give_up(error)
+                    if not self._is_in_use():
                         break
                 elif not len(queue):
                     break
@@ -319,6 +376,15 @@ class Subscription(Direct):
                 self._told += 1
                 return event
         return ENDED
+
+    def _is_in_use(self) -> bool:
+        """Whether the database is: in a forked child, or where the file was moved away, nothing will ever come."""
+        try:
+            self.request.hub.engine.check_usable()
+        except ReactDBError as error:
+            self._give_up(error)
+            return False
+        return True
 
     @property
     def error(self) -> BaseException | None:
