@@ -1,7 +1,7 @@
 """Schedulers whose event loop has a thread of its own: writes of other threads reach a subscriber there, or `subscribe` refuses.
 
-The toolkits are played by stand-ins that keep their rule about threads: what is called in the wrong one never happens. Qt is tried
-for real too, where it is installed.
+The toolkits are played by stand-ins that keep their rule about threads: what is called in the wrong one never happens. Qt is
+tried for real too, where it is installed.
 """
 
 from __future__ import annotations
@@ -95,18 +95,17 @@ def qt(loop: EventLoop) -> Any:
                 loop.post(slot, argument)
 
     class Object:
-        def moveToThread(self, thread: Any) -> None:  # noqa: N802 - Qt's name
+        def moveToThread(self, thread: Any) -> None:
             assert thread is loop
 
+    application = SimpleNamespace(thread=lambda: loop)
     return SimpleNamespace(
         Signal=Signal,
         Slot=lambda *_kinds: lambda method: method,
         QObject=Object,
         Qt=SimpleNamespace(ConnectionType=SimpleNamespace(QueuedConnection="queued")),
         QTimer=SimpleNamespace(singleShot=lambda wait_ms, function: loop.later(wait_ms / 1000, function)),
-        QCoreApplication=SimpleNamespace(
-            instance=lambda application=SimpleNamespace(thread=lambda: loop): application
-        ),
+        QCoreApplication=SimpleNamespace(instance=lambda: application),
     )
 
 
@@ -122,7 +121,7 @@ def qt_scheduler(loop: EventLoop) -> Any:
 
 def wx_scheduler(loop: EventLoop) -> Any:
     class Timer:
-        def Start(self, wait_ms: int, oneShot: bool) -> None:  # noqa: N802, N803 - wx's names
+        def Start(self, wait_ms: int, oneShot: bool) -> None:
             loop.later(wait_ms / 1000, self.Notify)  # type: ignore[attr-defined]
 
     wx = SimpleNamespace(Timer=Timer, CallAfter=loop.post, IsMainThread=lambda: loop.is_here)
@@ -218,9 +217,11 @@ def test_a_scheduler_that_no_other_thread_can_reach_is_refused_at_once(games, ma
         games.changes().subscribe(print, scheduler=make())
     with pytest.raises(InvalidOption, match=r"take a cursor instead"):
         reactdb.LiveList(games.order_by("id").limit(2), scheduler=make())
-    with reactdb.connect(":memory:", scheduler=make()) as db:
-        with pytest.raises(InvalidOption, match=r"take a cursor instead"):
-            db.table_create("games").changes().subscribe(print)
+    with (
+        reactdb.connect(":memory:", scheduler=make()) as db,
+        pytest.raises(InvalidOption, match=r"take a cursor instead"),
+    ):
+        db.table_create("games").changes().subscribe(print)
 
 
 def test_qt_without_an_application_is_refused(games):

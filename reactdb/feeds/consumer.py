@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from reactdb.errors import FeedAborted
+from reactdb.errors import FeedAborted, UsageError
+from reactdb.feeds.bookmark import ANEW, Bookmark, first_of
 from reactdb.feeds.claim import Claim
 from reactdb.feeds.direct import EVENTS_IN_A_TURN
 from reactdb.feeds.fan import OnEvent, nobody
@@ -63,24 +64,37 @@ class Flow:
         for part in self.parts:
             yield from part.requests()
 
-    def token(self, consumer: BaseConsumer | None) -> str:
-        """How far the consumer has been told; where there is none, where it would begin."""
-        request = next(iter(self.requests()))
-        position = request.start_position() if consumer is None else consumer.position
-        return token_of(request.hub.engine.database_id, request.hub.history(), position)
+    def token(self, consumer: BaseConsumer | None) -> str | None:
+        """How far the consumer has been told; where there is none, where it would begin. None: begin anew.
+
+        Raises:
+            UsageError: There are feeds of several databases in it.
+        """
+        requests = list(self.requests())
+        hub = requests[0].hub
+        if any(request.hub is not hub for request in requests):
+            raise UsageError(
+                "a union of feeds of several databases has no token, because each database has a log of its own: take the tokens "
+                "of cursors of its members"
+            )
+        bookmark = first_of(one.start() for one in requests) if consumer is None else consumer.bookmark
+        if bookmark == ANEW:
+            return None
+        return token_of(hub.engine.database_id, hub.history(), bookmark.seq) + bookmark.suffix
 
 
 class BaseConsumer:
     """What all consumers share: their subscriptions, and the way of an event through the terms."""
 
-    __slots__ = ("__weakref__", "_forks", "_lines", "_position", "error", "is_closed", "members")
+    __slots__ = ("__weakref__", "_final", "_forks", "_lines", "error", "is_closed", "members")
 
     def __init__(self) -> None:
         self._forks = _forks
         self.members: tuple[Subscription, ...] = ()
         # The members, and those of each database together.
         self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
-        self._position = 0
+        # How far it came with the members that it had at its end.
+        self._final: Bookmark | None = None
         self.error: BaseException | None = None
         self.is_closed = False
 
@@ -121,8 +135,10 @@ class BaseConsumer:
 
     def _take_out(self, member: Subscription) -> None:
         member.close()
-        self._position = member.position
-        self.members = tuple(one for one in self.members if one is not member)
+        left = tuple(one for one in self.members if one is not member)
+        if not left:
+            self._final = member.bookmark
+        self.members = left
 
     # -----------------------------------------------------------------------------------------------------------
     # Several members: a union of feeds
@@ -167,6 +183,9 @@ class BaseConsumer:
     def _member_ended(self, member: Subscription) -> bool:
         """Take the member out. Whether that was an error, and so the end of all."""
         error = member.error
+        if error is not None and self._final is None:
+            # The others may be ahead of it.
+            self._final = self.bookmark
         self._take_out(member)
         if error is not None and not self.is_closed:
             self.error = error
@@ -186,9 +205,12 @@ class BaseConsumer:
             member.request.hub.settle()
 
     @property
-    def position(self) -> int:
-        """Every change up to this seq has been told by all members."""
-        return self._position if not self.members else min(member.position for member in self.members)
+    def bookmark(self) -> Bookmark:
+        """How far all members have been told."""
+        final, members = self._final, self.members
+        if final is not None or not members:
+            return final or Bookmark(0)
+        return first_of(member.bookmark for member in members)
 
     @property
     def wait_s(self) -> float | None:
@@ -241,6 +263,7 @@ class PushConsumer(BaseConsumer):
     """
 
     __slots__ = (
+        "_floor",
         "_is_done",
         "_is_scheduled",
         "_is_told_by_one_hub",
@@ -271,6 +294,13 @@ class PushConsumer(BaseConsumer):
         # What will wake it, where something waits for its time: in a list, which is empty while it is being set.
         self._timer: list[Any] | None = None
         self._is_done = False
+        # While a term has made several items of one event: how far it came before that.
+        self._floor: Bookmark | None = None
+
+    @property
+    def bookmark(self) -> Bookmark:
+        found, floor = super().bookmark, self._floor
+        return found if floor is None else floor if len(self.members) < 2 else first_of((floor, found))
 
     def open(self, flow: Flow) -> None:
         hubs = {request.hub for request in flow.requests()}
@@ -507,7 +537,9 @@ class PushConsumer(BaseConsumer):
             events = self._through_terms(member, event)
         except Exception as error:
             return self._broken(error, is_observers=not member.path)
-        for one in events:
+        floor = member.floor if len(events) > 1 else None
+        for number, one in enumerate(events, 1):
+            self._floor = floor if number < len(events) else None
             try:
                 if self.on_next is not None:
                     self.on_next(one)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reactdb.errors import ForkedDatabase, UsageError
+from reactdb.feeds.bookmark import Bookmark, first_of
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.subscription import Subscription
@@ -33,7 +34,7 @@ class AskedConsumer(BaseConsumer):
         super().__init__()
         self._out: deque[Any] | None = None
         # Where it stood before what is in `_out` was taken.
-        self._floor = 0
+        self._floor = Bookmark(0)
         self._turn = threading.Lock()
 
     @property
@@ -41,8 +42,12 @@ class AskedConsumer(BaseConsumer):
         return "looking"
 
     @property
-    def position(self) -> int:
-        return min(self._floor, super().position) if self._out else super().position
+    def bookmark(self) -> Bookmark:
+        # In this order: what is in `_out` by now was not told when this looked.
+        found, floor = super().bookmark, self._floor
+        if not self._out:
+            return found
+        return floor if len(self.members) < 2 else first_of((floor, found))
 
     def take(self) -> Any:
         """The next event; NOTHING where there is none now; ENDED after the last.
@@ -95,16 +100,13 @@ class AskedConsumer(BaseConsumer):
         for member in self.members:
             if member.is_woken:
                 member.rest()
-        for line in self.lines:
-            if self._look_along(line):
-                return True
-        return False
+        return any(map(self._look_along, self.lines))
 
     def _look_along(self, line: Sequence[Subscription]) -> bool:
         """The same among the members of one database."""
         is_in_line = len(line) > 1
         while (member := self.whose_turn(line) if is_in_line else line[0]) is not None:
-            floor = member.position if member.path else 0
+            floor = member.bookmark if member.path else self._floor
             event = member.poll(is_in_line=is_in_line)
             if event is NOTHING:
                 if is_in_line:

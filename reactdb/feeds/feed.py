@@ -220,10 +220,14 @@ class Feed(Stays, reactivex.Observable[Event]):
     # What it is and where it stands
 
     @property
-    def token(self) -> str:
+    def token(self) -> str | None:
         """The position up to which the newest subscription has been told everything, for `since`, also in another process.
 
-        It moves on also where nothing matched. Before any subscription: where one would begin.
+        It moves on also where nothing matched. Before any subscription: where one would begin. In the middle of initial
+        values it leads to the rest of them, or is None where they cannot be gone on with: then begin anew.
+
+        Raises:
+            UsageError: It is a union of feeds of several databases.
         """
         return self._flow.token(self._newest)
 
@@ -276,10 +280,14 @@ class Cursor(Stays):
         self._flow = flow
 
     @property
-    def token(self) -> str:
+    def token(self) -> str | None:
         """The position up to which this cursor has given everything, for `since`, also in another process.
 
-        It moves on also where nothing matched. After the end: where that was.
+        It moves on also where nothing matched. After the end: where that was. In the middle of initial values it leads to the
+        rest of them, or is None where they cannot be gone on with: then begin anew.
+
+        Raises:
+            UsageError: It is a cursor of a union of feeds of several databases.
         """
         return self._flow.token(self._consumer)
 
@@ -327,7 +335,7 @@ class AsyncCursor(Stays):
         self._flow = flow
 
     @property
-    def token(self) -> str:
+    def token(self) -> str | None:
         """As `Cursor.token`."""
         return self._flow.token(self._consumer)
 

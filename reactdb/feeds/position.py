@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
+from reactdb.errors import HistoryDiverged, HistoryLost, shown
+from reactdb.feeds.bookmark import no_token, taken_apart
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import Epoch, epochs
 from reactdb.store.snapshot import Snapshot, low_water
@@ -26,13 +27,14 @@ def token_of(database_id: str, history: Sequence[Epoch], seq: int) -> str:
 
 
 def read_position(since: int | str, database_id: str, snapshot: Snapshot) -> int:
-    """The seq that `since` names in this file.
+    """The seq that `since` names in this file; inside of initial values, the one that they are as of.
 
     Raises:
         InvalidOption: It is no token.
         HistoryDiverged: It is a position of another file, or of a future that this one does not have.
         HistoryLost: The changes past it were compacted away.
     """
+    since, _ = taken_apart(since)
     seq = since if isinstance(since, int) else _read_token(since, database_id, epochs(snapshot.connection))
     head = snapshot.seq
     if seq > head:
@@ -55,7 +57,7 @@ def _read_token(token: str, database_id: str, history: Sequence[Epoch]) -> int:
         or not parts[2].isdecimal()
         or len(parts[2]) > 19
     ):
-        raise InvalidOption(f"since is a seq or a token of feed.token or db.token, not {shown(token)}")
+        raise no_token(token)
     database, name, number = parts
     if database != database_id:
         raise HistoryDiverged("this token is of another database")

@@ -1,6 +1,6 @@
 """Schedulers that may be called in one thread only, made callable from every thread, or refused.
 
-A feed schedules where it has something to tell: on the thread that commits, on the one that follows other processes, on a timer's.
+A feed schedules where it has something to tell: on the thread that commits, on the one that follows other processes, on a timer.
 Schedulers of event loops and user interfaces want to be called in the loop's own thread; elsewhere what they are given runs late
 or never, without a word. Where their toolkit has a way to run a function in that thread which is documented as thread-safe,
 the feed goes that way; where it has none, `subscribe` says so.
@@ -32,8 +32,8 @@ def for_any_thread(scheduler: Any) -> Any:
     name = _name(inner)
     if name in NO_WAY_IN:
         raise InvalidOption(
-            f"scheduler: a {name} may be called in the thread of its event loop only, and a feed has something to tell on whichever "
-            f"thread commits: take a cursor instead, and ask it there with cursor.next(timeout=0), {NO_WAY_IN[name]}"
+            f"scheduler: a {name} may be called in the thread of its event loop only, and a feed has something to tell on "
+            f"whichever thread commits: take a cursor instead, and ask it there with cursor.next(timeout=0), {NO_WAY_IN[name]}"
         )
     way = WAYS_IN.get(name)
     return scheduler if way is None else InItsThread(scheduler, way(inner))

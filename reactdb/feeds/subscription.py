@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
+from reactdb.feeds.beginning import InitialValues
+from reactdb.feeds.bookmark import ANEW, Bookmark
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.direct import SPILLED, Direct
@@ -30,7 +32,6 @@ from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.union_queue import squash_queue
 from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
-from reactdb.store.walk import Walk
 
 if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan
@@ -59,14 +60,14 @@ class Subscription(Direct):
         path: What is applied to its events after `changes()`.
     """
 
-    __slots__ = ("_walk", "node", "path")
+    __slots__ = ("_initial", "node", "path")
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
         super().__init__(request, consumer)
         self.path = path
         self.node: Node | None = None
-        # What its initial values are read from while they are told.
-        self._walk: Walk | None = None
+        # Its initial values, until the last of them was told.
+        self._initial: InitialValues | None = None
 
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
@@ -80,21 +81,27 @@ class Subscription(Direct):
         if is_prepared and self.request.options.include_states:
             self._opening = self._begin_telling(None)
 
-    def provide(self, initial: Iterator[Event] | None, walk: Walk | None = None) -> None:
-        """The events of initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
-        self._walk = walk
+    def provide(self, initial: InitialValues | None) -> None:
+        """The initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
+        self._initial = initial
         if initial is not None or self.request.options.include_states:
             self._opening = self._begin_telling(initial)
         self._is_prepared = True
-        if walk is not None and self.is_closed:
+        if self.is_closed:
+            self._close_walk()
+
+    def _close_walk(self) -> None:
+        walk = None if self._initial is None else self._initial.walk
+        if walk is not None:
             walk.close()
 
-    def begin_behind(self, reader: LogReader) -> None:
-        """At the reader's position; the log tells what came since."""
+    def begin_behind(self, reader: LogReader, *, is_prepared: bool) -> None:
+        """At the reader's position; the log tells what came since. Without `is_prepared`, as `begin`."""
         self.since = self._base = reader.position
         self.reader = reader
         self._prepare(reader.plan, present_order(reader.plan.view))
-        if self.request.options.include_states:
+        self._is_prepared = is_prepared
+        if is_prepared and self.request.options.include_states:
             self._opening = iter([state("catching_up", self.request.options)])
 
     def _prepare(self, plan: Plan, ordered: Order) -> None:
@@ -107,12 +114,12 @@ class Subscription(Direct):
             self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
+    def _begin_telling(self, initial: InitialValues | None) -> Iterator[Event]:
         options = self.request.options
         if not options.include_states:
-            return initial or iter(())
-        ready = (state("ready", options),)
-        return iter(ready) if initial is None else chain((state("initializing", options),), initial, ready)
+            return iter(initial or ())
+        after = (state("catching_up" if self.is_behind else "ready", options),)
+        return iter(after) if initial is None else chain((state("initializing", options),), initial, after)
 
     # -----------------------------------------------------------------------------------------------------------
     # Offering: called by the hub, under the publish lock
@@ -331,7 +338,7 @@ class Subscription(Direct):
             self.end = error
             return ENDED
         if self._told - before < most:
-            self._opening = None
+            self._opening = self._initial = None
         return True
 
     def _next_event(self, *, is_in_line: bool) -> Any:
@@ -347,7 +354,7 @@ class Subscription(Direct):
                 if event is not None:
                     self._told += 1
                     return event
-                self._opening = None
+                self._opening = self._initial = None
                 if is_in_line:
                     return NOTHING
             queue = self.queue
@@ -468,6 +475,29 @@ class Subscription(Direct):
         )
 
     # -----------------------------------------------------------------------------------------------------------
+    # How far
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """What it was told: `position`, and before that how much of the initial values."""
+        if not self._is_prepared and self.request.options.include_initial:
+            return ANEW
+        # In this order: what is told to its end is so for good.
+        initial = self._initial
+        inside = None if initial is None else initial.bookmark
+        return Bookmark(self.position) if inside is None else inside
+
+    @property
+    def floor(self) -> Bookmark:
+        """Not ahead of what it was told before the newest event, which may be on its way."""
+        initial, fan, queue = self._initial, self._fan, self.queue
+        if initial is not None:
+            return initial.floor
+        if queue is not None and queue.is_squashed:
+            return Bookmark(self._pace[0])
+        return Bookmark(max(self.since, (self._taken if fan is None else fan.taken) - 1))
+
+    # -----------------------------------------------------------------------------------------------------------
     # Behind
 
     @property
@@ -539,8 +569,7 @@ class Subscription(Direct):
             if fan is not None:
                 fan.strike(self)
                 self._fan = None
-            if self._walk is not None:
-                self._walk.close()
+            self._close_walk()
             self.request.hub.forget(self)
 
     def release(self) -> None:
