@@ -292,7 +292,8 @@ class Selection:
             include_offsets: Tell `old_offset` and `new_offset`, for an ordered selection.
             include_types: Tell `type`: add, remove, change, initial, state.
             include_seq: Tell `seq`, the position in the log.
-            since: A seq or a token: begin with the changes past it instead of now.
+            since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
+                begins with the rest of them.
             on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
                 "spill" to read on from the log and lose nothing. None is "spill" with `include_offsets`, because a list
                 cannot be made from some of its changes, and "drop" elsewhere.

@@ -194,7 +194,8 @@ class Feed(Stays, reactivex.Observable[Event]):
         return self._then(terms.default_term(value))
 
     def union(self, *others: Feed) -> Feed:
-        """The items of several feeds, each with its own states."""
+        """The items of several feeds, each with its own states, and changes in the order of the log. Those of several databases
+        have no order in common."""
         for other in others:
             if not isinstance(other, Feed):
                 raise QueryError("a feed can only be united with feeds")
