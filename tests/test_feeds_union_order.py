@@ -17,6 +17,8 @@ from reactivex.scheduler import EventLoopScheduler, VirtualTimeScheduler
 
 import reactdb
 from reactdb import row
+from reactdb.feeds.subscription import Subscription
+from reactdb.store.engine import Engine
 
 Feeds = list[Any]
 
@@ -228,6 +230,70 @@ def test_the_token_of_a_union_is_past_what_was_told_and_before_the_rest(db, tabl
                 assert [5, 6, 7, 8][told:] == ids(rest(other))
             if told < 4:
                 cursor.next(timeout=0)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Looking in the middle of a commit
+
+
+def test_a_commit_that_comes_while_the_members_are_looked_through_is_told_from_its_beginning(
+    db, tables, monkeypatch
+):
+    """The first member had nothing when it was looked at, and has the earliest change by the time the second one is."""
+    look = Subscription.look
+    written: list[bool] = []
+
+    def look_and_write(member: Subscription) -> int | None:
+        found = look(member)
+        if not written:
+            written.append(True)
+            write(db, tables)
+        return found
+
+    a, b = tables
+    with b.changes().union(a.changes()).cursor() as cursor:
+        monkeypatch.setattr(Subscription, "look", look_and_write)
+
+        assert ONE_COMMIT == ids(rest(cursor))
+
+
+def test_a_member_that_reads_the_log_waits_for_those_that_have_not_been_offered_the_commit(
+    db, tables, monkeypatch
+):
+    """What is committed can be read before it is offered to the last feed."""
+    a, b = tables
+    is_in_the_middle, goes_on = threading.Event(), threading.Event()
+
+    def wait(document: Any) -> bool:
+        is_in_the_middle.set()
+        return not goes_on.wait(PATIENCE_S)
+
+    catch_up = Engine.catch_up
+
+    def note_and_catch_up(engine: Engine, *arguments: Any) -> bool:
+        # Not where the thread does it that follows other processes.
+        if threading.current_thread() is threading.main_thread():
+            goes_on.set()
+        return catch_up(engine, *arguments)
+
+    found: list[Any] = []
+    spilling = a.changes(changefeed_queue_size=1, on_overflow="spill")
+    waiting = b.filter(wait).changes().subscribe(found.append)
+    with spilling.union(b.changes()).cursor() as cursor:
+        for number in range(3):
+            a.insert({"id": number})
+        told = [cursor.next(timeout=0)]
+        monkeypatch.setattr(Engine, "catch_up", note_and_catch_up)
+        writer = threading.Thread(target=write, args=(db, tables))
+        writer.start()
+        assert is_in_the_middle.wait(PATIENCE_S)
+        told += [cursor.next(timeout=PATIENCE_S) for _ in range(3)]
+        goes_on.set()
+        writer.join(PATIENCE_S)
+        told += rest(cursor)
+    waiting.dispose()
+
+    assert ([0, 1, 2, *ONE_COMMIT], []) == (ids(told), found)
 
 
 # ---------------------------------------------------------------------------------------------------------------

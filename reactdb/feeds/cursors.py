@@ -59,8 +59,8 @@ class AskedConsumer(BaseConsumer):
         """
         if self.is_inherited:
             raise ForkedDatabase(
-                "this cursor was opened before fork(), and what it has still to tell is for the parent: open the database "
-                "again in the child, with reactdb.connect, and take a cursor there"
+                "this cursor was opened before fork(), and what it has still to tell is for the parent; open it again in the "
+                "child, from a database that reactdb.connect has opened there"
             )
         event = NOTHING
         try:
