@@ -384,7 +384,7 @@ class Database:
         include_types: bool = False,
         include_seq: bool = False,
         since: int | str | None = None,
-        on_overflow: str = "drop",
+        on_overflow: str | None = None,
         on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""

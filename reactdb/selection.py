@@ -324,7 +324,7 @@ class Selection:
         include_types: bool = False,
         include_seq: bool = False,
         since: int | str | None = None,
-        on_overflow: str = "drop",
+        on_overflow: str | None = None,
         on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch this selection's result.
@@ -341,9 +341,11 @@ class Selection:
             include_offsets: Tell `old_offset` and `new_offset`, for an ordered selection.
             include_types: Tell `type`: add, remove, change, initial, state.
             include_seq: Tell `seq`, the position in the log.
-            since: A seq or a token: begin with the changes past it instead of now.
+            since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
+                begins with the rest of them.
             on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
-                "spill" to read on from the log and lose nothing.
+                "spill" to read on from the log and lose nothing. None is "spill" with `include_offsets`, because a list
+                cannot be made from some of its changes, and "drop" elsewhere.
             on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
                 document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
                 that is missing is no error to a filter, which has its `default`.

@@ -694,8 +694,8 @@ games.insert({"id": 1})
 sys.stdout.flush()
 child = os.fork()
 if child == 0:
-    print("child:", [event["new_val"]["id"] for event in heard], cursor.next(timeout=10)["new_val"]["id"])
-    for attempt in (cursor.next, lambda: games.insert({"id": 2}), games.changes, games.run):
+    print("child:", [event["new_val"]["id"] for event in heard])
+    for attempt in (cursor.next, squashed.next, cursor.next, lambda: games.insert({"id": 2}), games.changes, games.run):
         try:
             attempt()
         except reactdb.ForkedDatabase as error:
@@ -719,15 +719,82 @@ print("parent:", [event["new_val"]["id"] for event in heard])
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_feed_in_a_forked_child_ends_with_the_error_and_the_parents_goes_on(path):
-    """What was queued for it is the child's copy; then it hears why there will be nothing more."""
+    """What was queued for it before the fork is for the parent alone: told twice, it would be done twice."""
     assert [
-        "child: [1] 1",
-        *["child: True"] * 4,
+        "child: [1]",
+        *["child: True"] * 6,
         "child: done",
         "parent: 1 of the child",
         "parent: 3",
         "parent: [1, 'of the child', 3]",
     ] == run_python(FORK, path).splitlines()
+
+
+INHERITED = """
+import asyncio, os, sys, threading, warnings
+import reactdb
+from reactivex.scheduler import VirtualTimeScheduler
+warnings.simplefilter("ignore", DeprecationWarning)
+db = reactdb.connect(sys.argv[1])
+games = db.table_create("games")
+games.insert([{"id": 1}, {"id": 2}])
+clock = VirtualTimeScheduler()
+heard, squashed = [], []
+initial = games.changes(include_initial=True).cursor()
+initial.next(timeout=10)
+items = games.changes(include_initial=True).concat_map(lambda event: [event["new_val"]["id"]] * 3).cursor()
+items.next(timeout=10)
+spilled = games.changes(changefeed_queue_size=1, on_overflow="spill").cursor()
+united = games.changes().union(db.changes()).cursor()
+looped = aiter(games.changes())
+asleep = games.changes().filter(lambda event: False).cursor()
+sleeper = threading.Thread(target=lambda: list(asleep), daemon=True)
+sleeper.start()
+games.changes().subscribe(heard.append, scheduler=clock)
+games.changes(squash=1).subscribe(squashed.append, scheduler=clock)
+games.insert([{"id": 3}, {"id": 4}])
+other = reactdb.connect(":memory:")
+closed = other.table_create("games").changes().cursor()
+other.table("games").insert({"id": 1})
+other.close()
+sys.stdout.flush()
+child = os.fork()
+if child == 0:
+    for cursor in (initial, items, spilled, united, closed, asleep):
+        try:
+            print("told", cursor.next(timeout=10))
+        except reactdb.ForkedDatabase as error:
+            print("child:", "opened before fork" in str(error))
+    try:
+        print("told", asyncio.run(looped.__anext__()))
+    except reactdb.ForkedDatabase as error:
+        print("child:", "opened before fork" in str(error))
+    clock.advance_by(5)
+    print("child:", heard, squashed)
+    for cursor in (initial, items, spilled, united, closed, asleep):
+        cursor.close()
+    sys.stdout.flush()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print("parent:", initial.next(timeout=10)["new_val"]["id"], items.next(timeout=10), spilled.next(timeout=10)["new_val"]["id"])
+print("parent:", united.next(timeout=10)["new_val"]["id"], closed.next(timeout=10)["new_val"]["id"])
+clock.advance_by(5)
+print("parent:", [event["new_val"]["id"] for event in heard], [event["new_val"]["id"] for event in squashed])
+asleep.close()
+db.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_is_told_nothing_that_was_for_the_parent_whatever_kind_of_feed_it_inherits(path):
+    """Initial values, items of a term, a log that is read on, a union, a database that is closed, a loop, schedulers."""
+    assert [
+        *["child: True"] * 7,
+        "child: [] []",
+        "parent: 2 1 3",
+        "parent: 3 1",
+        "parent: [3, 4] [3, 4]",
+    ] == run_python(INHERITED, path).splitlines()
 
 
 # ---------------------------------------------------------------------------------------------------------------

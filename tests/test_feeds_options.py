@@ -108,7 +108,7 @@ def test_since_and_include_initial_exclude_each_other(games):
         games.changes(since=0, include_initial=True)
 
 
-@pytest.mark.parametrize("on_overflow", [None, "ignore", 1])
+@pytest.mark.parametrize("on_overflow", ["ignore", 1, False])
 def test_an_overflow_that_cannot_be(games, on_overflow):
     with pytest.raises(InvalidOption):
         games.changes(on_overflow=on_overflow)

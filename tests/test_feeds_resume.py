@@ -9,6 +9,7 @@ import textwrap
 from typing import Any
 
 import pytest
+from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
 from reactdb import row
@@ -320,6 +321,96 @@ def test_another_process_is_heard(tmp_path):
             subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
 
             assert [cursor.next(timeout=20)["new_offset"] for _ in range(2)] == [0, 0]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Offsets and a queue that is full
+
+
+def applied(events: list[Any]) -> list[Any]:
+    """The list that somebody makes who follows the manual to the letter."""
+    found: list[Any] = []
+    for event in events:
+        if event.get("old_offset") is not None:
+            del found[event["old_offset"]]
+        if event.get("new_offset") is not None:
+            found.insert(event["new_offset"], event["new_val"])
+    return found
+
+
+ORDERED = {
+    "limit": lambda games: games.order_by("a").limit(4),
+    "no limit": lambda games: games.order_by("a"),
+    "union": lambda games: games.order_by("a").limit(2).union(games.order_by(reactdb.desc("a")).limit(3)),
+    "skip": lambda games: games.order_by("a").skip(1).limit(2),
+}
+
+
+@pytest.mark.parametrize("ask", ORDERED.values(), ids=ORDERED)
+@pytest.mark.parametrize("squash", [False, True])
+def test_a_list_made_from_offsets_is_the_answers_whatever_the_queue_can_hold(games, ask, squash):
+    """Nobody asked for changes to be left out, and a list cannot do without any of them."""
+    games.insert([{"id": number, "a": number} for number in range(5)])
+    feed = ask(games).changes(
+        include_initial=True, include_offsets=True, changefeed_queue_size=1, squash=squash
+    )
+    with feed.cursor() as cursor:
+        for number in range(12):
+            games.insert({"id": 10 + number, "a": -number if number % 2 else number / 2})
+            games.get(number % 5).delete()
+
+        assert ask(games).run() == applied(rest(cursor))
+    assert "spill" == feed.explain()["on_overflow"]
+
+
+def test_a_union_of_feeds_with_offsets_leaves_nothing_out_either(games):
+    lists = [games.order_by("a").limit(2), games.order_by(reactdb.desc("a")).limit(2)]
+    told: list[list[Any]] = [[], []]
+    feeds = [
+        one.changes(include_initial=True, include_offsets=True, changefeed_queue_size=1).merge(
+            {"list": number}
+        )
+        for number, one in enumerate(lists)
+    ]
+    with feeds[0].union(feeds[1]).cursor() as cursor:
+        for number in range(9):
+            games.insert({"id": number, "a": (number * 5) % 9})
+        for event in rest(cursor):
+            told[event["list"]].append(event)
+
+    assert [one.run() for one in lists] == [applied(events) for events in told]
+
+
+def test_a_feed_with_offsets_drops_where_that_was_asked_for(games):
+    """In so many words, by somebody who reads the error document and begins again."""
+    feed = (
+        games.order_by("a")
+        .limit(2)
+        .changes(include_offsets=True, changefeed_queue_size=1, on_overflow="drop")
+    )
+    with feed.cursor() as cursor:
+        games.insert([{"id": number, "a": -number} for number in range(4)])
+
+        assert {"error": "Changefeed cache over array size limit, skipped 3 elements."} == rest(cursor)[0]
+
+
+def test_a_live_list_of_a_feed_that_drops_ends_and_says_so(games):
+    feed = (
+        games.order_by("a")
+        .limit(2)
+        .changes(include_initial=True, include_offsets=True, changefeed_queue_size=1, on_overflow="drop")
+    )
+    clock = VirtualTimeScheduler()
+    board = reactdb.LiveList(feed, scheduler=clock)
+    games.insert([{"id": number, "a": -number} for number in range(4)])
+    clock.advance_by(1)
+
+    assert isinstance(board.error, FeedOverflow)
+
+
+def test_a_feed_without_offsets_drops_as_before(games):
+    assert "drop" == games.changes().explain()["on_overflow"]
+    assert "drop" == games.order_by("a").limit(2).changes().explain()["on_overflow"]
 
 
 # ---------------------------------------------------------------------------------------------------------------

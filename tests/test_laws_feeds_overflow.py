@@ -115,7 +115,7 @@ def check_drop(data: st.DataObject, kind: Kind, size: int, rows: list[Any], step
         feed = kind.ask(db)
         with (
             feed.changes(**asked).cursor() as all_of_it,
-            feed.changes(**asked, changefeed_queue_size=size).cursor() as lagging,
+            feed.changes(**asked, changefeed_queue_size=size, on_overflow="drop").cursor() as lagging,
         ):
             opening = heard(all_of_it)
             model = DroppingModel(size)

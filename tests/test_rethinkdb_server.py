@@ -331,6 +331,25 @@ def test_a_client_that_does_not_read_is_bounded_by_its_queue(db: Any, server: tu
         assert 11 == len(told)
 
 
+def test_a_client_of_a_list_with_offsets_is_bounded_as_rethinkdb_bounds_it(
+    db: Any, server: tuple[str, int]
+) -> None:
+    """By dropping, which a native feed with offsets does only where it was asked to."""
+    with Raw(server) as client:
+        client.shake_hands()
+        # table.orderBy(index: "id").limit(5).changes(includeOffsets: true, changefeedQueueSize: 10)
+        ordered = b'[71,[[41,[[15,["games"]]],{"index":"id"}],5]]'
+        client.frame(5, b"[1,[152,[" + ordered + b'],{"include_offsets":true,"changefeed_queue_size":10}]]')
+        client.response()
+
+        for number in range(20):
+            db.table("games").insert({"id": -number})
+        client.frame(5, b"[2]")
+        told = client.response()[1]["r"]
+
+        assert {"error": "Changefeed cache over array size limit, skipped 10 elements."} == told[0]
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Without a socket
 

@@ -1,7 +1,9 @@
-"""Beginning: the initial values of a feed, read while they are told, or before.
+"""Beginning: the initial values of a feed, read while they are told, or before; and how far they were told.
 
-    a table, a filter, a range    page by page, from a snapshot that stands still until the last is told (`store.walk`)
-    everything else               at once: it has to be put in order, or is in memory anyway
+    a table, a filter, a range    page by page, from a snapshot that stands still until the last is told (`store.walk`).
+                                  Who comes back with a token goes on behind the last that was told, as of the same moment
+    everything else               at once: it has to be put in order, or is in memory anyway. There is no token before the
+                                  last was told, and who comes back begins anew
 
 Rule of this file: what is told is the state that the subscription has joined at, whichever way it is read.
 """
@@ -10,19 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from reactdb.feeds.bookmark import ANEW, Bookmark, Inside
 from reactdb.feeds.events import Event, render_initial
 from reactdb.feeds.options import FeedOptions
+from reactdb.feeds.select import SelectView
 from reactdb.feeds.view import Initial, View
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import Snapshot
-from reactdb.store.walk import Walk
+from reactdb.store.snapshot import Snapshot, as_of
+from reactdb.store.walk import Page, Place, Walk
 
 if TYPE_CHECKING:
     from reactdb.feeds.subscription import Subscription
+
+# A place in an index may be as long as what is indexed. A token should fit where tokens are kept, such as a header of HTTP.
+LONGEST_PLACE = 1_000
+NO_MORE: Any = object()
 
 
 class Later:
@@ -65,34 +72,121 @@ class Later:
             self._inner.__exit__(kind, error, trace)
 
 
+class InitialValues:
+    """What a feed begins with, as an iterator of events.
+
+    Attributes:
+        walk: What they are read from while they are told; None where they were read before.
+    """
+
+    __slots__ = ("_before", "_events", "_is_told", "_order", "_place", "_seq", "walk")
+
+    def __init__(
+        self, seq: int, walk: Walk | None = None, order: str | None = None, after: Place | None = None
+    ) -> None:
+        """As of `seq`. `order`: what the places are in the order of; None where there are none."""
+        self._seq = seq
+        self._order = order
+        # Of the last that was told, and of the one before it.
+        self._place = self._before = after
+        self._is_told = False
+        self._events: Iterator[Event] = iter(())
+        self.walk = walk
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._events
+
+    @property
+    def bookmark(self) -> Bookmark | None:
+        """How far they were told; None where that is to the end."""
+        return None if self._is_told else self._inside(self._place)
+
+    @property
+    def floor(self) -> Bookmark:
+        """How far they were told before the last event."""
+        return self._inside(self._before)
+
+    def _inside(self, place: Place | None) -> Bookmark:
+        if self._order is None:
+            return ANEW
+        if isinstance(place, tuple) and len(place[0]) > LONGEST_PLACE:
+            return ANEW
+        return Bookmark(self._seq, Inside(self._order, place))
+
+    def read(self, view: SelectView, found: Iterable[Page], options: FeedOptions) -> InitialValues:
+        """Of documents that come in an order. Whatever a filter or a map raises is raised where the event is asked for."""
+        self._events = self._read(view, found, options)
+        return self
+
+    def _read(self, view: SelectView, found: Iterable[Page], options: FeedOptions) -> Iterator[Event]:
+        seq, is_plain = self._seq, not (options.include_types or options.include_seq)
+        for page in found:
+            # These are most, and here the time goes.
+            for place, value in view.values(page):
+                self._before, self._place = self._place, place
+                yield {"new_val": value} if is_plain else render_initial(Initial(value), seq, options)
+        self._is_told = True
+
+    def of(self, results: Iterable[Initial], options: FeedOptions) -> InitialValues:
+        """Of anything else."""
+        self._events = self._listed(iter(results), options)
+        return self
+
+    def _listed(self, results: Iterator[Initial], options: FeedOptions) -> Iterator[Event]:
+        # A null in a list is told where offsets say so; elsewhere it is no value.
+        events = (
+            render_initial(initial, self._seq, options)
+            for initial in results
+            if initial.value is not None or initial.offset is None or options.include_offsets
+        )
+        error: Exception | None = None
+        following = next(events, NO_MORE)
+        while following is not NO_MORE:
+            event = following
+            try:
+                # One ahead, so that the token behind the last one is there with it.
+                following = next(events, NO_MORE)
+            except Exception as failure:
+                error, following = failure, NO_MORE
+            self._is_told = following is NO_MORE and error is None
+            yield event
+        if error is not None:
+            raise error
+        self._is_told = True
+
+
 def provide_result(subscription: Subscription, view: View, snapshot: Snapshot, held: Later) -> None:
     """The result of a view without state, of the snapshot that it has joined at and that `held` keeps."""
-    seq, options = subscription.since, subscription.request.options
-    walk = getattr(view, "walk", None)
-    if walk is not None and held.is_lasting:
-        pages = walk(snapshot)
-        if pages is not None:
-            read = Walk(subscription.request.hub.engine, pages, held.keep())
-            values = chain.from_iterable(map(view.values, read))  # type: ignore[attr-defined]
-            subscription.provide(_value_events(values, seq, options), read)
-            return
-    subscription.provide(initial_events(view, snapshot, seq, options))
+    seq = subscription.since
+    if isinstance(view, SelectView) and view.order is not None:
+        subscription.provide(_walked(subscription, view, snapshot, held, None))
+    else:
+        subscription.provide(InitialValues(seq).of(view.result(snapshot), subscription.request.options))
 
 
-def initial_events(view: View, snapshot: Snapshot, seq: int, options: FeedOptions) -> Iterator[Event] | None:
+def provide_rest(
+    subscription: Subscription, view: View, snapshot: Snapshot, held: Later, inside: Inside
+) -> None:
+    """What comes after a place in the initial values as of where the subscription begins, which is long past for `snapshot`."""
+    assert isinstance(view, SelectView)
+    seq = subscription.since
+    then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
+    subscription.provide(_walked(subscription, view, then, held, inside.place))
+
+
+def _walked(
+    subscription: Subscription, view: SelectView, snapshot: Snapshot, held: Later, after: Place | None
+) -> InitialValues:
+    options = subscription.request.options
+    found: Iterable[Page] = view.source.walk(snapshot, after)
+    walk: Walk | None = None
+    if held.is_lasting and view.source.is_walked:
+        walk = found = Walk(subscription.request.hub.engine, iter(found), held.keep())
+    else:
+        found = list(found)
+    return InitialValues(subscription.since, walk, view.order, after).read(view, found, options)
+
+
+def initial_events(view: View, snapshot: Snapshot, seq: int, options: FeedOptions) -> InitialValues | None:
     """The result, read before this returns; None where it was not asked for."""
-    return _events(view.result(snapshot), seq, options) if options.include_initial else None
-
-
-def _events(results: Iterable[Initial], seq: int, options: FeedOptions) -> Iterator[Event]:
-    for initial in results:
-        # A null in a list is told where offsets say so; elsewhere it is no value.
-        if initial.value is not None or initial.offset is None or options.include_offsets:
-            yield render_initial(initial, seq, options)
-
-
-def _value_events(values: Iterable[Any], seq: int, options: FeedOptions) -> Iterator[Event]:
-    """The same for values that have no offset, group or table: these are most, and here the time goes."""
-    if options.include_offsets or options.include_types or options.include_seq:
-        return (render_initial(Initial(value), seq, options) for value in values)
-    return ({"new_val": value} for value in values)
+    return InitialValues(seq).of(view.result(snapshot), options) if options.include_initial else None

@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from reactdb.errors import FeedAborted
+from reactdb.errors import FeedAborted, UsageError
+from reactdb.feeds.bookmark import ANEW, Bookmark, first_of
 from reactdb.feeds.claim import Claim
 from reactdb.feeds.direct import EVENTS_IN_A_TURN
 from reactdb.feeds.fan import OnEvent, nobody
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.request import Request
+from reactdb.feeds.schedulers import for_any_thread
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.terms import Chain, Term
 from reactdb.feeds.timers import timers
@@ -32,6 +34,8 @@ from reactdb.feeds.timers import timers
 logger = logging.getLogger("reactdb")
 
 _making_turns = threading.Lock()
+# How many forks lie between the process that imported this and this one.
+_forks = 0
 
 OnNext = Callable[[Any], None]
 OnError = Callable[[Exception], None]
@@ -59,23 +63,44 @@ class Flow:
         for part in self.parts:
             yield from part.requests()
 
-    def token(self, consumer: BaseConsumer | None) -> str:
-        """How far the consumer has been told; where there is none, where it would begin."""
-        request = next(iter(self.requests()))
-        position = request.start_position() if consumer is None else consumer.position
-        return request.hub.token(position)
+    def token(self, consumer: BaseConsumer | None) -> str | None:
+        """How far the consumer has been told; where there is none, where it would begin. None: begin anew.
+
+        Raises:
+            UsageError: There are feeds of several databases in it.
+        """
+        requests = list(self.requests())
+        hub = requests[0].hub
+        if any(request.hub is not hub for request in requests):
+            raise UsageError(
+                "a union of feeds of several databases has no token, because each database has a log of its own: take the tokens "
+                "of cursors of its members"
+            )
+        bookmark = first_of(one.start() for one in requests) if consumer is None else consumer.bookmark
+        if bookmark == ANEW:
+            return None
+        return hub.token(bookmark.seq) + bookmark.suffix
 
 
 class BaseConsumer:
     """What all consumers share: their subscriptions, and the way of an event through the terms."""
 
-    __slots__ = ("__weakref__", "_position", "error", "is_closed", "members")
+    __slots__ = ("__weakref__", "_final", "_forks", "_lines", "error", "is_closed", "members")
 
     def __init__(self) -> None:
+        self._forks = _forks
         self.members: tuple[Subscription, ...] = ()
-        self._position = 0
+        # The members, and those of each database together.
+        self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
+        # How far it came with the members that it had at its end.
+        self._final: Bookmark | None = None
         self.error: BaseException | None = None
         self.is_closed = False
+
+    @property
+    def is_inherited(self) -> bool:
+        """This is a child of fork(), and the consumer is a copy of the parent's: whatever it holds, the parent tells."""
+        return self._forks != _forks
 
     def open(self, flow: Flow) -> None:
         """Subscribe to everything in the flow, or to nothing.
@@ -109,8 +134,36 @@ class BaseConsumer:
 
     def _take_out(self, member: Subscription) -> None:
         member.close()
-        self._position = member.position
-        self.members = tuple(one for one in self.members if one is not member)
+        left = tuple(one for one in self.members if one is not member)
+        if not left:
+            self._final = member.bookmark
+        self.members = left
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Several members: a union of feeds
+
+    @property
+    def lines(self) -> list[list[Subscription]]:
+        """The members of each database. Those of one are told in the order of its log; two logs have no order in common."""
+        members, known = self.members, self._lines
+        if known is None or known[0] is not members:
+            lines: dict[FeedHub, list[Subscription]] = {}
+            for member in members:
+                lines.setdefault(member.request.hub, []).append(member)
+            known = self._lines = members, list(lines.values())
+        return known[1]
+
+    @staticmethod
+    def whose_turn(line: Sequence[Subscription]) -> Subscription | None:
+        """Which of the members of one database tells next. None: there is nothing to tell now.
+
+        How a member begins comes before all changes; then the earliest change, and the first of the members that tell it.
+        """
+        take_together(line)
+        found = earliest(line)
+        # Changes are offered in the order of the log: all before this one are there by now, but perhaps not when they were
+        # looked for.
+        return None if found is None else earliest(line)
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
         events = [event]
@@ -129,6 +182,9 @@ class BaseConsumer:
     def _member_ended(self, member: Subscription) -> bool:
         """Take the member out. Whether that was an error, and so the end of all."""
         error = member.error
+        if error is not None and self._final is None:
+            # The others may be ahead of it.
+            self._final = self.bookmark
         self._take_out(member)
         if error is not None and not self.is_closed:
             self.error = error
@@ -148,9 +204,12 @@ class BaseConsumer:
             member.request.hub.settle()
 
     @property
-    def position(self) -> int:
-        """Every change up to this seq has been told by all members."""
-        return self._position if not self.members else min(member.position for member in self.members)
+    def bookmark(self) -> Bookmark:
+        """How far all members have been told."""
+        final, members = self._final, self.members
+        if final is not None or not members:
+            return final or Bookmark(0)
+        return first_of(member.bookmark for member in members)
 
     @property
     def wait_s(self) -> float | None:
@@ -169,6 +228,32 @@ class BaseConsumer:
         return time.monotonic()
 
 
+def earliest(line: Iterable[Subscription]) -> Subscription | None:
+    """Who has the earliest of what there is to tell."""
+    found: Subscription | None = None
+    first = 0
+    for member in line:
+        seq = member.look()
+        if seq is not None and (found is None or seq < first):
+            found, first = member, seq
+    return found
+
+
+def take_together(line: Sequence[Subscription]) -> None:
+    """Let those that tell net differences at the same interval take theirs at one moment, when the first of them is due: the
+    differences of one commit are then told together, as those of a single feed are."""
+    for member in line:
+        if not member.is_batch_due:
+            continue
+        interval_s = member.request.options.squash_s
+        # With the lock, because whoever publishes a commit offers it to one after the other.
+        with member.request.hub.engine.publish_lock:
+            member.take_batch()
+            for other in line:
+                if other.request.options.squash_s == interval_s and not other.is_behind:
+                    other.take_batch()
+
+
 class PushConsumer(BaseConsumer):
     """An observer that is called: by the committing thread, or where its scheduler says.
 
@@ -177,6 +262,7 @@ class PushConsumer(BaseConsumer):
     """
 
     __slots__ = (
+        "_floor",
         "_is_done",
         "_is_scheduled",
         "_is_told_by_one_hub",
@@ -199,7 +285,7 @@ class PushConsumer(BaseConsumer):
         self.on_next = on_next
         self._on_error = on_error
         self._on_completed = on_completed
-        self._scheduler = scheduler
+        self._scheduler = for_any_thread(scheduler)
         # Made when there is something to tell first: most of very many feeds are idle.
         self._turn: Claim | None = None
         self._is_told_by_one_hub = False
@@ -207,6 +293,13 @@ class PushConsumer(BaseConsumer):
         # What will wake it, where something waits for its time: in a list, which is empty while it is being set.
         self._timer: list[Any] | None = None
         self._is_done = False
+        # While a term has made several items of one event: how far it came before that.
+        self._floor: Bookmark | None = None
+
+    @property
+    def bookmark(self) -> Bookmark:
+        found, floor = super().bookmark, self._floor
+        return found if floor is None else floor if len(self.members) < 2 else first_of((floor, found))
 
     def open(self, flow: Flow) -> None:
         hubs = {request.hub for request in flow.requests()}
@@ -250,11 +343,15 @@ class PushConsumer(BaseConsumer):
                 self._end_with(error, is_logged=True)
 
     def _scheduled(self, *_: Any) -> None:
+        if self.is_inherited:
+            return
         self._is_scheduled = False
         self._tell()
 
     def _fired(self, *_: Any) -> None:
         """The scheduler's timer went off."""
+        if self.is_inherited:
+            return
         self._timer = None
         self._tell()
 
@@ -346,6 +443,8 @@ class PushConsumer(BaseConsumer):
             raise
 
     def _tell_members(self) -> bool:
+        if len(self.members) > 1:
+            return self._tell_in_line()
         for member in self.members:
             if member.is_woken:
                 member.rest()
@@ -374,6 +473,35 @@ class PushConsumer(BaseConsumer):
                     return True
                 if not member.has_work:
                     # Asking once more would cost as much as the event did.
+                    break
+        if not self.members and not self.is_closed:
+            self._complete()
+        return self.is_closed
+
+    def _tell_in_line(self) -> bool:
+        """As `_tell_members`, for several: each event when it is its turn."""
+        for member in self.members:
+            if member.is_woken:
+                member.rest()
+        for line in self.lines:
+            for _ in range(EVENTS_IN_A_TURN):
+                # Those that have ended, or are cut off by a `limit`, are members no more.
+                found = self.whose_turn([one for one in line if not one.is_closed])
+                if found is None:
+                    break
+                if found.is_opening:
+                    event = found.tell_opening(self._pass_on, EVENTS_IN_A_TURN)
+                    is_over = event is False
+                else:
+                    event = found.poll(is_in_line=True)
+                    is_over = event is not NOTHING and event is not ENDED and not self._pass_on(found, event)
+                if is_over:
+                    return True
+                if event is ENDED and self._member_ended(found):
+                    self._tell_error()
+                    return True
+                if found.is_opening:
+                    # The rest in another turn.
                     break
         if not self.members and not self.is_closed:
             self._complete()
@@ -408,7 +536,9 @@ class PushConsumer(BaseConsumer):
             events = self._through_terms(member, event)
         except Exception as error:
             return self._broken(error, is_observers=not member.path)
-        for one in events:
+        floor = member.floor if len(events) > 1 else None
+        for number, one in enumerate(events, 1):
+            self._floor = floor if number < len(events) else None
             try:
                 if self.on_next is not None:
                     self.on_next(one)
@@ -456,7 +586,8 @@ class PushConsumer(BaseConsumer):
 
 def _after_fork_in_child() -> None:
     # A thread that did not come along may hold it.
-    global _making_turns
+    global _forks, _making_turns
+    _forks += 1
     _making_turns = threading.Lock()
 
 

@@ -12,9 +12,11 @@ import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
-from reactdb.errors import UsageError
+from reactdb.errors import ForkedDatabase, UsageError
+from reactdb.feeds.bookmark import Bookmark, first_of
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.subscription import Subscription
@@ -32,7 +34,7 @@ class AskedConsumer(BaseConsumer):
         super().__init__()
         self._out: deque[Any] | None = None
         # Where it stood before what is in `_out` was taken.
-        self._floor = 0
+        self._floor = Bookmark(0)
         self._turn = threading.Lock()
 
     @property
@@ -40,15 +42,26 @@ class AskedConsumer(BaseConsumer):
         return "looking"
 
     @property
-    def position(self) -> int:
-        return min(self._floor, super().position) if self._out else super().position
+    def bookmark(self) -> Bookmark:
+        # In this order: what is in `_out` by now was not told when this looked.
+        found, floor = super().bookmark, self._floor
+        if not self._out:
+            return found
+        return floor if len(self.members) < 2 else first_of((floor, found))
 
     def take(self) -> Any:
         """The next event; NOTHING where there is none now; ENDED after the last.
 
         Raises:
+            ForkedDatabase: It was opened by the parent of this process. What it holds is the parent's to tell, and a thread
+                that did not come along may hold its locks.
             Exception: What ended the feed, once.
         """
+        if self.is_inherited:
+            raise ForkedDatabase(
+                "this cursor was opened before fork(), and what it has still to tell is for the parent; open it again in the "
+                "child, from a database that reactdb.connect has opened there"
+            )
         event = NOTHING
         try:
             with self._turn:
@@ -83,14 +96,23 @@ class AskedConsumer(BaseConsumer):
                 raise
 
     def _look(self) -> bool:
-        """Take one event of any member, through its terms, to `_out`. False: there is none."""
+        """Take the next event through its terms to `_out`. False: there is none."""
         for member in self.members:
             if member.is_woken:
                 member.rest()
-            floor = member.position if member.path else 0
-            event = member.poll()
+        return any(map(self._look_along, self.lines))
+
+    def _look_along(self, line: Sequence[Subscription]) -> bool:
+        """The same among the members of one database."""
+        is_in_line = len(line) > 1
+        while (member := self.whose_turn(line) if is_in_line else line[0]) is not None:
+            floor = member.bookmark if member.path else self._floor
+            event = member.poll(is_in_line=is_in_line)
             if event is NOTHING:
-                continue
+                if is_in_line:
+                    # How it begins is over, or what it had was nothing.
+                    continue
+                return False
             if event is ENDED:
                 self._member_ended(member)
                 return True
@@ -129,7 +151,9 @@ class PullConsumer(AskedConsumer):
 
     def close(self) -> None:
         super().close()
-        self.wake()
+        # In a forked child nobody waits, and a thread that did not come along may hold the condition's lock.
+        if not self.is_inherited:
+            self.wake()
 
     def next(self, timeout_s: float | None) -> Any:
         """Wait for the next event.

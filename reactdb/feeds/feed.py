@@ -115,7 +115,7 @@ class Feed(Stays, reactivex.Observable[Event]):
             What ends it: `dispose()`. A subscription that nobody disposes lives as long as the database.
 
         Raises:
-            InvalidOption: There is something that cannot be called.
+            InvalidOption: There is something that cannot be called, or a scheduler that cannot be called from every thread.
             Whatever keeps it from beginning, where there is no `on_error` to tell it to.
         """
         if hasattr(on_next, "on_next"):
@@ -216,7 +216,8 @@ class Feed(Stays, reactivex.Observable[Event]):
         return self._then(terms.default_term(value))
 
     def union(self, *others: Feed) -> Feed:
-        """The items of several feeds, each with its own states."""
+        """The items of several feeds, each with its own states, and changes in the order of the log. Those of several databases
+        have no order in common."""
         for other in others:
             if not isinstance(other, Feed):
                 raise QueryError("a feed can only be united with feeds")
@@ -242,10 +243,14 @@ class Feed(Stays, reactivex.Observable[Event]):
     # What it is and where it stands
 
     @property
-    def token(self) -> str:
+    def token(self) -> str | None:
         """The position up to which the newest subscription has been told everything, for `since`, also in another process.
 
-        It moves on also where nothing matched. Before any subscription: where one would begin.
+        It moves on also where nothing matched. Before any subscription: where one would begin. In the middle of initial
+        values it leads to the rest of them, or is None where they cannot be gone on with: then begin anew.
+
+        Raises:
+            UsageError: It is a union of feeds of several databases.
         """
         return self._flow.token(self._newest)
 
@@ -298,10 +303,14 @@ class Cursor(Stays):
         self._flow = flow
 
     @property
-    def token(self) -> str:
+    def token(self) -> str | None:
         """The position up to which this cursor has given everything, for `since`, also in another process.
 
-        It moves on also where nothing matched. After the end: where that was.
+        It moves on also where nothing matched. After the end: where that was. In the middle of initial values it leads to the
+        rest of them, or is None where they cannot be gone on with: then begin anew.
+
+        Raises:
+            UsageError: It is a cursor of a union of feeds of several databases.
         """
         return self._flow.token(self._consumer)
 
@@ -349,7 +358,7 @@ class AsyncCursor(Stays):
         self._flow = flow
 
     @property
-    def token(self) -> str:
+    def token(self) -> str | None:
         """As `Cursor.token`."""
         return self._flow.token(self._consumer)
 

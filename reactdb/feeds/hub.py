@@ -19,11 +19,13 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 from reactdb.errors import UsageError
-from reactdb.feeds.beginning import Later, initial_events, provide_result
+from reactdb.feeds.beginning import Later, initial_events, provide_rest, provide_result
+from reactdb.feeds.bookmark import Inside
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.hearing import COMPLETED
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.node import Node
+from reactdb.feeds.request import check_order
 from reactdb.feeds.routing import Routing
 from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
@@ -110,7 +112,12 @@ class FeedHub(Routing):
         request = subscription.request
         since = request.options.since
         if since is not None:
-            self._attach_at(subscription, self._seeding.at(request, since))
+            reader = self._seeding.at(request, since)
+            inside = check_order(reader.plan.view, since)
+            if inside is None:
+                self._attach_at(subscription, reader)
+            else:
+                self._attach_inside(subscription, reader, inside)
         else:
             seeded: Seeded | None = None
             for left in range(SEEDINGS if request.is_stateful else 0, -1, -1):
@@ -132,9 +139,18 @@ class FeedHub(Routing):
         with self._alone(), self.engine.fresh_snapshot() as snapshot:
             if reader.position < snapshot.seq or why_gone(reader.plan.view, snapshot) is not None:
                 self._behind[subscription] = None
-                subscription.begin_behind(reader)
+                subscription.begin_behind(reader, is_prepared=True)
             else:
                 self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
+
+    def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
+        """Inside of the initial values as of the reader's position; then on from there."""
+        with self.engine.reserve(), Later() as later:
+            with self._alone():
+                snapshot = later.enter(self.engine)
+                self._behind[subscription] = None
+                subscription.begin_behind(reader, is_prepared=False)
+            provide_rest(subscription, reader.plan.view, snapshot, later, inside)
 
     def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
         """From now on. False: the seeded view is too far from that."""

@@ -77,9 +77,12 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         raise InvalidOption(
             "since and include_initial exclude each other: a resumed feed goes on with what an uninterrupted one would tell"
         )
-    on_overflow = options.get("on_overflow", "drop")
-    if not is_one_of(on_overflow, OVERFLOWS):
-        raise InvalidOption(f'on_overflow is "drop", "error" or "spill", not {shown(on_overflow)}')
+    on_overflow = options.get("on_overflow")
+    if on_overflow is None:
+        # A list that is made from offsets is wrong for good when one of them is missing.
+        on_overflow = "spill" if flags["include_offsets"] else "drop"
+    elif not is_one_of(on_overflow, OVERFLOWS):
+        raise InvalidOption(f'on_overflow is "drop", "error", "spill" or None, not {shown(on_overflow)}')
     flags["on_predicate_error"] = check_predicate_error(options.get("on_predicate_error", "skip"))
     checked = _shared(squash_s=squash_s, since=since, on_overflow=on_overflow, **flags)
     check_query(checked)

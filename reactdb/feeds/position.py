@@ -8,19 +8,21 @@ Rule of this file: a position is good or refused, never guessed.
 
 from __future__ import annotations
 
-from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
+from reactdb.errors import HistoryDiverged, HistoryLost, shown
+from reactdb.feeds.bookmark import no_token, taken_apart
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, low_water
 
 
 def read_position(since: int | str, engine: Engine, snapshot: Snapshot) -> int:
-    """The seq that `since` names in this file.
+    """The seq that `since` names in this file; inside of initial values, the one that they are as of.
 
     Raises:
         InvalidOption: It is no token.
         HistoryDiverged: It is a position of another file, or of a future that this one does not have.
         HistoryLost: The changes past it were compacted away.
     """
+    since, _ = taken_apart(since)
     oldest = low_water(snapshot.connection)
     seq = since if isinstance(since, int) else _read_token(since, engine, snapshot, oldest)
     head = snapshot.seq
@@ -43,7 +45,7 @@ def _read_token(token: str, engine: Engine, snapshot: Snapshot, oldest: int) -> 
         or not parts[2].isdecimal()
         or len(parts[2]) > 19
     ):
-        raise InvalidOption(f"since is a seq or a token of feed.token or db.token, not {shown(token)}")
+        raise no_token(token)
     database, name, number = parts
     if database != engine.database_id:
         raise HistoryDiverged("this token is of another database")

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reactdb.feeds.bookmark import ANEW, Bookmark, Inside, no_token, not_this_order, taken_apart
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.events import Render, renderer
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.options import FeedOptions, check_options
 from reactdb.feeds.position import read_position
+from reactdb.feeds.select import SelectView
+from reactdb.feeds.view import View
 from reactdb.query import ALL_TABLES, Query
 from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo
@@ -68,14 +71,37 @@ class Request:
                 return
             position = read_position(since, self.hub.engine, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))
-            self.compiled(past)
+            plan = self.compiled(past)
+            check_order(plan.view, since)
 
-    def start_position(self) -> int:
+    def start(self) -> Bookmark:
         """Where a subscription would begin."""
+        since = self.options.since
+        if self.options.include_initial:
+            return ANEW
         with self.hub.engine.fresh_snapshot() as snapshot:
-            since = self.options.since
-            return snapshot.seq if since is None else read_position(since, self.hub.engine, snapshot)
+            if since is None:
+                return Bookmark(snapshot.seq)
+            seq = read_position(since, self.hub.engine, snapshot)
+            return Bookmark(seq, taken_apart(since)[1])
 
     def render(self, is_ordered: bool) -> Render:
         """What makes events of deltas."""
         return renderer(self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES)
+
+
+def check_order(view: View, since: int | str) -> Inside | None:
+    """The place in the initial values of the view where `since` goes on; None where it is past them.
+
+    Raises:
+        HistoryDiverged: It is a place in another order.
+        InvalidOption: It is no place at all.
+    """
+    _, inside = taken_apart(since)
+    if inside is None:
+        return None
+    if not isinstance(view, SelectView) or view.order != inside.order:
+        raise not_this_order()
+    if inside.place is not None and isinstance(inside.place, bytes) != (view.source.index is None):
+        raise no_token(since)
+    return inside

@@ -195,6 +195,17 @@ class Routing:
 
     def _pass_on(self, changes: Sequence[Change], nodes: Sequence[Node]) -> None:
         """A whole commit to those to whom each change of it is told as it is."""
+        if len(nodes) > 1:
+            # Change by change: whoever tells what several nodes offer relies on their order.
+            for change in changes:
+                for node in nodes:
+                    if node.seq < change.seq:
+                        self._current = node
+                        node.seq = change.seq
+                        if not node.offer((change,), change.seq):
+                            self._spill(node)
+                        self._current = None
+            return
         last = changes[-1].seq
         for node in nodes:
             if node.seq >= last:

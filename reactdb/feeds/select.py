@@ -19,7 +19,7 @@ from reactdb.feeds.source import Source
 from reactdb.feeds.view import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
-from reactdb.store.walk import Page
+from reactdb.store.walk import Page, Place
 
 
 class SelectView:
@@ -56,17 +56,18 @@ class SelectView:
     def seed(self, snapshot: Snapshot) -> None:
         pass
 
-    def walk(self, snapshot: Snapshot) -> Iterator[Page] | None:
-        """What `values` makes the result of, to be read while it is told; None where it cannot be told before all is read."""
-        return None if self.is_ordered else self.source.walk(snapshot)
+    @property
+    def order(self) -> str | None:
+        """Names the order of the documents that the result is made of, one after the other; None where it is another's."""
+        return None if self.is_ordered else self.source.order
 
-    def values(self, page: Page) -> Iterator[Any]:
-        """The result's part that these documents are."""
-        documents = iter(codec.decode_many_frozen(page))
+    def values(self, page: Page) -> Iterator[tuple[Place, Any]]:
+        """The result's part that these documents are, each value with its document's place."""
+        documents = zip(page.places, codec.decode_many_frozen(page.bodies), strict=True)
         if self.pipeline.is_identity:
             return documents
-        found = (self.pipeline(document, b"") for document in documents)
-        return (result[0] for result in found if result is not None)
+        found = ((place, self.pipeline(document, b"")) for place, document in documents)
+        return ((place, result[0]) for place, result in found if result is not None)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return self._result(list(self.source.read(snapshot)))

@@ -33,12 +33,13 @@ from reactdb.expression import (
     routing_keys,
     row,
 )
+from reactdb.feeds.bookmark import name_of_order
 from reactdb.feeds.pipeline import TURNED, turned
 from reactdb.feeds.view import Horizon, OneKey, OneValue, Route, Unroutable, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
-from reactdb.store.walk import Page, pages
+from reactdb.store.walk import Page, Place, pages
 
 NO_PLACES: Sequence[bytes] = ()
 # Bytes of a number in a place: entries of one document, or keys of one get_all.
@@ -185,11 +186,27 @@ class Source:
                 place = found.value + found.key + _number(found.tag)
                 yield (turned(place) if self.is_reversed else place), found.key, found.body
 
-    def walk(self, snapshot: Snapshot) -> Iterator[Page] | None:
-        """The encoded documents of `read`, page by page; None where these are few, or not read in order."""
-        if self._positions is not None or self._access.is_detour:
+    @property
+    def order(self) -> str | None:
+        """Names the order in which documents come, that of keys or of an index; None for keys as they were listed."""
+        if self._positions is not None:
             return None
-        return pages(snapshot, self.table, self.index, self.start, self.stop, reverse=self.is_reversed)
+        index_id = None if self.index is None else self.index.id
+        return name_of_order(self.table.id, index_id, is_reversed=self.is_reversed)
+
+    @property
+    def is_walked(self) -> bool:
+        """Documents are found by going along the order, and not by looking for them elsewhere."""
+        return self._positions is None and not self._access.is_detour
+
+    def walk(self, snapshot: Snapshot, after: Place | None = None) -> Iterator[Page]:
+        """The encoded documents of `read`, past a place, page by page where they are walked along. Only with an `order`."""
+        if not self.is_walked:
+            found = [row for row in self.read(snapshot) if after is None or row[1] > after]  # type: ignore[operator]
+            return iter([Page([key for _, key, _ in found], [body for _, _, body in found])])
+        return pages(
+            snapshot, self.table, self.index, self.start, self.stop, reverse=self.is_reversed, after=after
+        )
 
     def _has_index(self, snapshot: Snapshot) -> bool:
         table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
+from reactdb.feeds.beginning import InitialValues
+from reactdb.feeds.bookmark import ANEW, Bookmark
 from reactdb.feeds.chain import ChainQueue
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.direct import SPILLED, Direct
@@ -30,7 +32,6 @@ from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.union_queue import squash_queue
 from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
-from reactdb.store.walk import Walk
 
 if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan
@@ -59,14 +60,14 @@ class Subscription(Direct):
         path: What is applied to its events after `changes()`.
     """
 
-    __slots__ = ("_walk", "node", "path")
+    __slots__ = ("_initial", "node", "path")
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
         super().__init__(request, consumer)
         self.path = path
         self.node: Node | None = None
-        # What its initial values are read from while they are told.
-        self._walk: Walk | None = None
+        # Its initial values, until the last of them was told.
+        self._initial: InitialValues | None = None
 
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
@@ -80,22 +81,28 @@ class Subscription(Direct):
         if is_prepared and self.request.options.include_states:
             self._opening = self._begin_telling(None)
 
-    def provide(self, initial: Iterator[Event] | None, walk: Walk | None = None) -> None:
-        """The events of initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
-        self._walk = walk
+    def provide(self, initial: InitialValues | None) -> None:
+        """The initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
+        self._initial = initial
         if initial is not None or self.request.options.include_states:
             self._opening = self._begin_telling(initial)
         self._is_prepared = True
-        if walk is not None and self.is_closed:
+        if self.is_closed:
+            self._close_walk()
+
+    def _close_walk(self) -> None:
+        walk = None if self._initial is None else self._initial.walk
+        if walk is not None:
             walk.close()
 
-    def begin_behind(self, reader: LogReader) -> None:
-        """At the reader's position; the log tells what came since."""
+    def begin_behind(self, reader: LogReader, *, is_prepared: bool) -> None:
+        """At the reader's position; the log tells what came since. Without `is_prepared`, as `begin`."""
         self.since = self._base = reader.position
         self.reader = reader
         self.count_failures_of(reader, 0)
         self._prepare(reader.plan, present_order(reader.plan.view))
-        if self.request.options.include_states:
+        self._is_prepared = is_prepared
+        if is_prepared and self.request.options.include_states:
             self._opening = iter([state("catching_up", self.request.options)])
 
     def _prepare(self, plan: Plan, ordered: Order) -> None:
@@ -108,12 +115,12 @@ class Subscription(Direct):
             self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _begin_telling(self, initial: Iterator[Event] | None) -> Iterator[Event]:
+    def _begin_telling(self, initial: InitialValues | None) -> Iterator[Event]:
         options = self.request.options
         if not options.include_states:
-            return initial or iter(())
-        ready = (state("ready", options),)
-        return iter(ready) if initial is None else chain((state("initializing", options),), initial, ready)
+            return iter(initial or ())
+        after = (state("catching_up" if self.is_behind else "ready", options),)
+        return iter(after) if initial is None else chain((state("initializing", options),), initial, after)
 
     # -----------------------------------------------------------------------------------------------------------
     # Offering: called by the hub, under the publish lock
@@ -245,19 +252,76 @@ class Subscription(Direct):
     # -----------------------------------------------------------------------------------------------------------
     # Polling: called by the consumer, in its turn
 
-    def poll(self) -> Any:
-        """The next event; NOTHING where there is none now; ENDED after the last one (see `error`)."""
+    def poll(self, *, is_in_line: bool = False) -> Any:
+        """The next event; NOTHING where there is none now; ENDED after the last one (see `error`).
+
+        `is_in_line`: others are told together with this one, so after how it begins, and after each page of the log, it gives
+        NOTHING, and whoever polls looks again whose turn it is.
+        """
         try:
-            return self._next_event()
+            return self._next_event(is_in_line=is_in_line)
         except Exception as error:
             # A filter or a map failed for an initial value.
             self.end = error
             return ENDED
 
+    def look(self) -> int | None:
+        """Where in the log that stands which `poll` would give: 0 for what stands nowhere, such as initial values; None where
+        there is nothing to give now. For a consumer that tells several subscriptions in the order of the log."""
+        try:
+            return self._look()
+        except Exception as error:
+            # A change could not be read: `poll` says so.
+            self.end = self.end or error
+            return 0
+
+    def _look(self) -> int | None:
+        while self._is_prepared and not self.is_closed:
+            queue = self.queue
+            first = self._batch[0].seq if self._batch else None
+            if first is None:
+                if self._opening is not None or queue is None or queue.dropped != self._dropped_told:
+                    return 0
+                first = None if queue.is_squashed else queue.first_seq
+            if first is not None:
+                engine = self.request.hub.engine
+                if first > engine.published and (self.is_behind or first <= self.since):
+                    # It has read in the file what the others have not heard of yet.
+                    engine.catch_up()
+                return first
+            assert queue is not None
+            if self.end is None and self.is_behind and not self.is_batch_due:
+                self._read_on(queue)
+            elif self.end is None and self._is_in_use():
+                return None
+            elif not len(queue):
+                # Its end comes after all that the others were told of before it.
+                return self.position + 1
+            else:
+                return None
+        return 0 if self.is_closed else None
+
+    @property
+    def is_batch_due(self) -> bool:
+        """Whether net differences may be taken now."""
+        queue = self.queue
+        is_idle = self._is_prepared and self._opening is None and self._batch is None
+        return is_idle and queue is not None and queue.is_squashed and self._is_due(queue)
+
+    def take_batch(self) -> None:
+        """Take the net differences, for `poll` to give, and wait for the next ones from now on."""
+        queue = self.queue
+        is_idle = self._is_prepared and self._opening is None and self._batch is None
+        if is_idle and queue is not None and queue.is_squashed and not self.is_closed:
+            squash_s = self.request.options.squash_s
+            self._take_batch(queue)
+            if squash_s:
+                self._pace = (self._pace[0], self.consumer.now() + squash_s)
+
     @property
     def is_opening(self) -> bool:
-        """How it begins is what is told next."""
-        return self._opening is not None and not self.is_closed
+        """How it begins is what is told next, and none of it is a change."""
+        return self._opening is not None and not self._batch and not self.is_closed
 
     def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> Any:
         """As `poll` and `pass_on` for up to `most` events of how it begins: initial values may be very many. ENDED, or whether
@@ -275,10 +339,10 @@ class Subscription(Direct):
             self.end = error
             return ENDED
         if self._told - before < most:
-            self._opening = None
+            self._opening = self._initial = None
         return True
 
-    def _next_event(self) -> Any:
+    def _next_event(self, *, is_in_line: bool) -> Any:
         if not self._is_prepared:
             return ENDED if self.is_closed else NOTHING
         fan = self._fan
@@ -291,7 +355,9 @@ class Subscription(Direct):
                 if event is not None:
                     self._told += 1
                     return event
-                self._opening = None
+                self._opening = self._initial = None
+                if is_in_line:
+                    return NOTHING
             queue = self.queue
             if queue is None:
                 break
@@ -304,13 +370,11 @@ class Subscription(Direct):
             if delta is None:
                 if self.is_behind and self.end is None:
                     self._read_on(queue)
+                    if is_in_line:
+                        return NOTHING
                     continue
                 if self.end is None:
-                    try:
-                        # In a forked child, or where the file was moved away, nothing will ever come.
-                        self.request.hub.engine.check_usable()
-                    except ReactDBError as error:
-                        self._give_up(error)
+                    if not self._is_in_use():
                         break
                 elif not len(queue):
                     break
@@ -320,6 +384,15 @@ class Subscription(Direct):
                 self._told += 1
                 return event
         return ENDED
+
+    def _is_in_use(self) -> bool:
+        """Whether the database is: in a forked child, or where the file was moved away, nothing will ever come."""
+        try:
+            self.request.hub.engine.check_usable()
+        except ReactDBError as error:
+            self._give_up(error)
+            return False
+        return True
 
     @property
     def error(self) -> BaseException | None:
@@ -401,6 +474,29 @@ class Subscription(Direct):
             or self.is_behind
             or self.end is not None
         )
+
+    # -----------------------------------------------------------------------------------------------------------
+    # How far
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """What it was told: `position`, and before that how much of the initial values."""
+        if not self._is_prepared and self.request.options.include_initial:
+            return ANEW
+        # In this order: what is told to its end is so for good.
+        initial = self._initial
+        inside = None if initial is None else initial.bookmark
+        return Bookmark(self.position) if inside is None else inside
+
+    @property
+    def floor(self) -> Bookmark:
+        """Not ahead of what it was told before the newest event, which may be on its way."""
+        initial, fan, queue = self._initial, self._fan, self.queue
+        if initial is not None:
+            return initial.floor
+        if queue is not None and queue.is_squashed:
+            return Bookmark(self._pace[0])
+        return Bookmark(max(self.since, (self._taken if fan is None else fan.taken) - 1))
 
     # -----------------------------------------------------------------------------------------------------------
     # Behind
@@ -485,8 +581,7 @@ class Subscription(Direct):
             if fan is not None:
                 fan.strike(self)
                 self._fan = None
-            if self._walk is not None:
-                self._walk.close()
+            self._close_walk()
             self.request.hub.forget(self)
 
     def release(self) -> None:

@@ -1,13 +1,14 @@
 """UnionQueue: squashing for a union: a queue for each member, because each member is a result of its own.
 
-A member with an order needs a queue that knows its list, and others must not be held up by it. What is taken is one batch:
-the members' net differences, one member after the other.
+A member with an order needs a queue that knows its list, and others must not be held up by it. What is taken is one batch of all
+members' net differences: each member's in the order in which its queue gives them, and of two members the earlier change first.
 
 Rule of this file: as for `queue`.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 
@@ -26,12 +27,14 @@ def squash_queue(limit: int, order: Order, *, has_offsets: bool) -> Queue:
 class UnionQueue:
     """See the head of this file. The bound is each member's."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_lock", "_members")
 
     is_squashed = True
 
     def __init__(self, members: Sequence[Queue]) -> None:
         self._members = list(members)
+        # What one change does is taken from all members or from none. Re-entrant, as `SquashQueue` says.
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return max(map(len, self._members))
@@ -44,12 +47,14 @@ class UnionQueue:
         return all(member.has_room(part) for member, part in self._parts(deltas))
 
     def add(self, deltas: Sequence[AnyDelta]) -> None:
-        for member, part in self._parts(deltas):
-            member.add(part)
+        with self._lock:
+            for member, part in self._parts(deltas):
+                member.add(part)
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
-        for member, part in self._parts(deltas):
-            member.put(part)
+        with self._lock:
+            for member, part in self._parts(deltas):
+                member.put(part)
 
     def _parts(self, deltas: Sequence[AnyDelta]) -> list[tuple[Queue, list[AnyDelta]]]:
         parts: dict[int, list[AnyDelta]] = {}
@@ -58,9 +63,14 @@ class UnionQueue:
         return [(self._members[number], part) for number, part in parts.items()]
 
     def take(self) -> deque[AnyDelta] | None:
+        with self._lock:
+            batches = [batch for member in self._members if (batch := member.take())]
         found: deque[AnyDelta] = deque()
-        for member in self._members:
-            found.extend(member.take() or ())
+        while batches:
+            batch = min(batches, key=_first_seq)
+            found.append(batch.popleft())
+            if not batch:
+                batches = [one for one in batches if one]
         return found or None
 
     @property
@@ -76,3 +86,7 @@ class UnionQueue:
     def clear(self) -> None:
         for member in self._members:
             member.clear()
+
+
+def _first_seq(batch: deque[AnyDelta]) -> int:
+    return batch[0].seq

@@ -387,6 +387,10 @@ class PastSnapshot(Snapshot):
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         return (change for change in self._now.history(table, key) if change.seq <= self._seq)
 
+    def taken_back(self, table: TableInfo) -> int:
+        """Documents of a table that changed since."""
+        return len(self._old_of(table.id))
+
     def _old_of(self, table_id: int) -> dict[bytes, bytes | None]:
         old = self._old.get(table_id)
         if old is None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, closing
+from typing import TYPE_CHECKING, NamedTuple
 
 from reactdb.errors import FeedAborted
 from reactdb.store.catalogue import IndexInfo, TableInfo
-from reactdb.store.snapshot import ENTRIES, ROWS, Snapshot
+from reactdb.store.snapshot import ENTRIES, ROWS, PastSnapshot, Snapshot
 from reactdb.store.sqlite import SQLiteError
 
 if TYPE_CHECKING:
@@ -27,18 +27,51 @@ if TYPE_CHECKING:
 FIRST_PAGE = 64
 PAGE = 512
 
-# Encoded documents, in order.
-Page = Sequence[bytes]
+# Where a document stands: its key, or in an index (value, key, number of the entry).
+Place = bytes | tuple[bytes, bytes, int]
+
+
+class Page(NamedTuple):
+    """Encoded documents, in order, and where they stand."""
+
+    places: Sequence[Place]
+    bodies: Sequence[bytes]
 
 
 def pages(
-    snapshot: Snapshot, table: TableInfo, index: IndexInfo | None, start: bytes, stop: bytes, *, reverse: bool
+    snapshot: Snapshot,
+    table: TableInfo,
+    index: IndexInfo | None,
+    start: bytes,
+    stop: bytes,
+    *,
+    reverse: bool,
+    after: Place | None = None,
 ) -> Iterator[Page]:
     """The documents with start <= key < stop, or <= value of the index <, in order: one statement, fetched as it is asked for.
+
+    Args:
+        after: Only those that come after this place, in the order in which they come.
 
     Raises:
         CorruptDatabase: One is not what was written.
     """
+    if after is not None:
+        edge = after if isinstance(after, bytes) else after[0]
+        if reverse:
+            stop = min(stop, edge + b"\x00")
+        else:
+            start = max(start, edge)
+    if isinstance(snapshot, PastSnapshot):
+        found = _past_pages(snapshot, table, index, start, stop, reverse)
+    else:
+        found = _pages(snapshot, table, index, start, stop, reverse)
+    return found if after is None else _past(after, found, reverse)
+
+
+def _pages(
+    snapshot: Snapshot, table: TableInfo, index: IndexInfo | None, start: bytes, stop: bytes, reverse: bool
+) -> Iterator[Page]:
     order = "DESC" if reverse else "ASC"
     if index is None:
         cursor = snapshot.connection.execute(ROWS.format(order), (table.id, start, stop, -1))
@@ -47,13 +80,56 @@ def pages(
     size = FIRST_PAGE
     try:
         while rows := cursor.fetchmany(size):
+            places: Sequence[Place] | None = None
             if index is not None:
+                places = [row[:3] for row in rows]
                 rows = [(key, body, seal) for _, key, _, body, seal in rows]
-            yield snapshot.whole(table, rows)[1]
+            keys, bodies = snapshot.whole(table, rows)
+            yield Page(keys if places is None else places, bodies)
             size = PAGE
     finally:
         # A statement that is not at its end would keep the snapshot.
         cursor.close()
+
+
+def _past_pages(
+    past: PastSnapshot, table: TableInfo, index: IndexInfo | None, start: bytes, stop: bytes, reverse: bool
+) -> Iterator[Page]:
+    """The same of the past, by key in pages that are worth the looking through what is to be taken back; by index at once."""
+    if index is not None:
+        entries = past.entries(index, start, stop, reverse=reverse)
+        yield Page(
+            [(entry.value, entry.key, entry.tag) for entry in entries], [entry.body for entry in entries]
+        )
+        return
+    size = max(PAGE, past.taken_back(table))
+    while True:
+        rows = past.rows(table, start, stop, reverse=reverse, limit=size)
+        if rows:
+            yield Page([row.key for row in rows], [row.body for row in rows])
+        if len(rows) < size:
+            return
+        if reverse:
+            stop = rows[-1].key
+        else:
+            start = rows[-1].key + b"\x00"
+
+
+def _past(place: Place, found: Iterator[Page], reverse: bool) -> Iterator[Page]:
+    """Without what comes up to that place."""
+    # The inner statement must be at its end when this is closed.
+    with closing(found):  # type: ignore[type-var]
+        for page in found:
+            skipped = 0
+            for one in page.places:
+                # Of one kind, both.
+                if one < place if reverse else one > place:  # type: ignore[operator]
+                    break
+                skipped += 1
+            if skipped:
+                page = Page(page.places[skipped:], page.bodies[skipped:])
+            if page.bodies:
+                yield page
 
 
 class Walk:

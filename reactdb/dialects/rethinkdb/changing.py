@@ -55,6 +55,8 @@ def changes(call: Call) -> Any:
         **flags,
         "squash": squash is not None,
         "changefeed_queue_size": size,
+        # As RethinkDB does it, with offsets too.
+        "on_overflow": "drop",
     }
     member = FeedMember(query, options, squash_s=squash or 0.0)
     feed = FeedPlan((member,), kind, flags["include_states"])
