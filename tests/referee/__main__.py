@@ -1,8 +1,9 @@
-"""python -m tests.referee BEFORE [--after PATH] [--scripts N] [--steps N] [--seed N]
+"""python -m tests.referee BEFORE [--after PATH] [--scripts N] [--steps N] [--seed N] [--without NAME ...]
 
 BEFORE and PATH are folders that hold a package `reactdb`: checkouts, or what was installed with `pip install
 --target`. PATH is this checkout unless it is given. Scripts run in both, half of them in memory; the first that
-differs is shortened and printed, and the exit status is 1.
+differs is shortened and printed, and the exit status is 1. What was meant to change is named with `--without`: fields of
+answers that are not compared.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 class Company:
     """An actor in a process of its own, with the copy of the library in one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, without: Collection[str] = ()) -> None:
         if not (folder / "reactdb" / "__init__.py").is_file():
             raise SystemExit(f"there is no package reactdb in {folder}")
+        self._without = frozenset(without)
         environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(Path(__file__).with_name("actor.py"))],
@@ -45,7 +48,7 @@ class Company:
         if not line:
             raise SystemExit("an actor ended in the middle of a script")
         transcript: list[Any] = json.loads(line)
-        return transcript
+        return [stripped(answer, self._without) for answer in transcript] if self._without else transcript
 
     def __enter__(self) -> Company:
         return self
@@ -56,6 +59,18 @@ class Company:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+
+
+def stripped(answer: Any, without: frozenset[str]) -> Any:
+    """An answer as the actor shows it, without the fields of these names."""
+    if not isinstance(answer, list):
+        return answer
+    if answer[:1] == ["dict"]:
+        return [
+            "dict",
+            *([name, stripped(inner, without)] for name, inner in answer[1:] if name not in without),
+        ]
+    return [stripped(inner, without) for inner in answer]
 
 
 def difference(
@@ -81,9 +96,16 @@ def shortened(before: Company, after: Company, script: list[Step], in_memory: bo
     return script
 
 
-def compare(folder_before: Path, folder_after: Path, scripts: int, steps: int, seed: int) -> str | None:
+def compare(
+    folder_before: Path,
+    folder_after: Path,
+    scripts: int,
+    steps: int,
+    seed: int,
+    without: Collection[str] = (),
+) -> str | None:
     """What differs between the two copies, in words; None if nothing does."""
-    with Company(folder_before) as before, Company(folder_after) as after:
+    with Company(folder_before, without) as before, Company(folder_after, without) as after:
         for number in range(seed, seed + scripts):
             script, in_memory = make_script(number, steps), bool(number % 2)
             if not difference(before, after, script, in_memory):
@@ -104,8 +126,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--scripts", type=int, default=500)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--without", nargs="*", default=(), metavar="NAME")
     asked = parser.parse_args(arguments)
-    found = compare(asked.before.resolve(), asked.after.resolve(), asked.scripts, asked.steps, asked.seed)
+    found = compare(
+        asked.before.resolve(), asked.after.resolve(), asked.scripts, asked.steps, asked.seed, asked.without
+    )
     print(found or f"{asked.scripts} scripts of {asked.steps} steps: no difference")
     return 1 if found else 0
 

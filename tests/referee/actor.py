@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import logging
 import os
 import sqlite3
 import sys
@@ -332,6 +333,8 @@ def contents(path: str) -> Any:
 
 def main() -> None:
     stop_chance_and_time()
+    # What the library logs is for people, and comes once for each line of a program.
+    logging.disable()
     import reactdb
 
     for line in sys.stdin:
