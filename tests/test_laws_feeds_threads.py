@@ -1,13 +1,16 @@
 """Law 1 with several threads writing: at the end the replica equals the query, and every change was told once and in order.
 
 Subscribers are called by the writing threads, by the threads of a scheduler, or ask; some come while others write.
+
+Threads are made to hand on as often as Python can. What that finds it finds by chance; `tests.schedules` runs all schedules.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,6 +24,8 @@ from reactdb import desc, row
 THREADS = 4
 WRITES = 60
 PATIENCE_S = 30.0
+# Seconds after which a thread that runs lets another one run, where 0.005 is usual.
+SWITCH_S = 1e-6
 
 KINDS = [
     Kind("games", lambda db: db.table("games")),
@@ -41,6 +46,14 @@ KINDS = [
     Kind("distinct", lambda db: db.table("games").distinct("v")),
     Kind("db", lambda db: db, shape="tables"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def restless() -> Iterator[None]:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    yield
+    sys.setswitchinterval(usual)
 
 
 def write_much(db: reactdb.Database, number: int, start: threading.Barrier) -> None:

@@ -303,6 +303,7 @@ class PushConsumer(BaseConsumer):
         """Tell what there is. Where another thread is at it already, that one looks again before it goes: it clears `_is_asked`
         before it looks, and looks at it once more after the claim is let go, so nobody has asked in vain."""
         self._is_asked = True
+        wait_s: float | None = None
         while self._is_asked:
             mine = threading.Lock()
             with mine:

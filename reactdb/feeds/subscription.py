@@ -293,7 +293,8 @@ class Subscription(Direct):
                 self._opening = None
             queue = self.queue
             if queue is None:
-                break
+                # A fan has taken it over since, or it is still to be attached, while another member of its union is told.
+                return NOTHING
             skipped = queue.dropped - self._dropped_told
             if skipped and self._batch is None:
                 self._dropped_told += skipped

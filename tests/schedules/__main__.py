@@ -1,7 +1,8 @@
 """python -m tests.schedules: does any schedule of threads break a law?
 
     python -m tests.schedules                     all schedules with up to two preemptions: minutes
-    python -m tests.schedules --most 150          so many of each scenario: the simplest, and a sample of the others
+    python -m tests.schedules --most 500          so many of each scenario: a sample, the same each time
+    python -m tests.schedules --short             the sample that runs with the other tests
     python -m tests.schedules queue cursors       scenarios with these words in their names
     python -m tests.schedules --preemptions 3
     python -m tests.schedules --whole             preempted at every line of reactdb, not of where threads meet only
@@ -35,6 +36,7 @@ def ask(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--preemptions", type=int, default=2)
     parser.add_argument("--most", type=int)
+    parser.add_argument("--short", action="store_true")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--replay")
     parser.add_argument("--prove", action="store_true")
@@ -47,7 +49,8 @@ def check(scenario: Scenario, asked: argparse.Namespace) -> bool:
     from tests.schedules.explorer import explore
 
     start = perf_counter()
-    report = explore(scenario, preemptions=asked.preemptions, most_runs=asked.most)
+    most_runs = scenario.short_runs if asked.short else asked.most
+    report = explore(scenario, preemptions=asked.preemptions, most_runs=most_runs)
     took_s = perf_counter() - start
     left = f", {report.left} left" if report.left else ""
     print(f"{scenario.name}: {report.runs} schedules in {took_s:.1f} s{left}", flush=True)

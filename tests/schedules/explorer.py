@@ -15,6 +15,7 @@ import logging
 import random
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,31 +38,36 @@ class Scenario:
     """Threads, and what must be true when they have ended.
 
     Attributes:
-        body: Makes what is needed, yields what each thread does, and is gone on with when all have ended, to check the laws.
+        body: Makes what is needed, yields what each thread does, and is gone on with when all have ended. It may yield more
+            threads then, whose schedule is not explored: to see that all is still alive. At last it checks the laws.
         modules: Whose lines are preempted. A package stands for all in it.
         may_pass_s: Seconds that may pass because nobody can go on otherwise. More: somebody slept through what it waited for.
+        short_runs: How many schedules are run with the other tests of the project; None: all.
     """
 
     name: str
     body: Body
     modules: tuple[str, ...]
     may_pass_s: float = 0.0
+    short_runs: int | None = 60
 
-    def files(self) -> frozenset[str]:
-        """The source files of the modules.
 
-        Raises:
-            ImportError: One is not there any more: name what has taken its place.
-        """
-        found: set[str] = set()
-        for name in self.modules:
-            path = import_module(name).__file__
-            assert path is not None
-            if path.endswith("__init__.py"):
-                found.update(str(one) for one in Path(path).parent.rglob("*.py"))
-            else:
-                found.add(path)
-        return frozenset(found)
+@cache
+def files_of(modules: tuple[str, ...]) -> frozenset[str]:
+    """The source files of the modules.
+
+    Raises:
+        ImportError: One is not there any more: name what has taken its place.
+    """
+    found: set[str] = set()
+    for name in modules:
+        path = import_module(name).__file__
+        assert path is not None
+        if path.endswith("__init__.py"):
+            found.update(str(one) for one in Path(path).parent.rglob("*.py"))
+        else:
+            found.add(path)
+    return frozenset(found)
 
 
 @dataclass(slots=True, frozen=True, order=True)
@@ -121,7 +127,7 @@ def run_once(scenario: Scenario, schedule: Iterable[Decision] = (), *, is_told: 
     # Not in the middle of it: finalizers run code.
     gc.disable()
     decisions = {one.step: (one.thread, one.place) for one in schedule}
-    run = Run(decisions, scenario.files(), is_told=is_told)
+    run = Run(decisions, files_of(scenario.modules), is_told=is_told)
     complaints = Complaints()
     logger = logging.getLogger("reactdb")
     logger.addHandler(complaints)
@@ -139,26 +145,33 @@ _left: list[Any] = []
 
 def _broken_law(scenario: Scenario, run: Run) -> str:
     body = scenario.body()
-    for number, work in enumerate(next(body)):
-        run.add(work, f"thread {number}", is_main=True)
-    run.go()
-    errors = [f"{one.name} raised {one.error!r}" for one in run.threads if one.error is not None]
-    if run.is_endless:
-        errors.append("it does not end")
-    elif run.hanging:
-        errors += [f"{one.name} waits for ever" for one in run.hanging]
-    if run.is_endless or run.hanging:
-        _left.append((body, run))
-        return "; ".join(errors)
-    try:
-        next(body, None)
-        # Let go whoever the end has told to.
-        run.go(is_exploring=False)
-    except AssertionError as error:
-        errors.append(f"law broken: {error}")
+    is_exploring = True
+    while True:
+        try:
+            threads = next(body, None)
+        except AssertionError as error:
+            return "; ".join([*_errors(run), f"law broken: {error}"])
+        for work in threads or ():
+            run.add(work, f"thread {len(run.threads)}", is_main=True)
+        # At the end, too: whoever was told to go does.
+        run.go(is_exploring=is_exploring)
+        is_exploring = False
+        if run.is_endless or run.hanging:
+            _left.append((body, run))
+            return "; ".join(_errors(run))
+        if threads is None:
+            break
+    errors = _errors(run)
     if run.passed_s > scenario.may_pass_s:
         errors.append(f"somebody slept for {run.passed_s:g} s when there was nothing to wait for")
     return "; ".join(errors)
+
+
+def _errors(run: Run) -> list[str]:
+    errors = [f"{one.name} raised {one.error!r}" for one in run.threads if one.error is not None]
+    if run.is_endless:
+        return [*errors, "it does not end"]
+    return errors + [f"{one.name} waits for ever" for one in run.hanging]
 
 
 def next_schedules(schedule: Schedule, cost: int, run: Run, most: int) -> Iterable[tuple[int, Schedule]]:
