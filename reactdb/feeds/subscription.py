@@ -351,6 +351,8 @@ class Subscription(Direct):
 
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
         self._pace = (self.position, self._pace[1])
+        # There before it leaves the queue: whoever asks meanwhile must not hear that all is told.
+        self._batch = deque()
         batch = self._batch = queue.take()
         if batch:
             self._taken = max(delta.seq for delta in batch)

@@ -55,7 +55,9 @@ def check(scenario: Scenario, asked: argparse.Namespace) -> bool:
     left = f", {report.left} left" if report.left else ""
     print(f"{scenario.name}: {report.runs} schedules in {took_s:.1f} s{left}", flush=True)
     if report.diverged:
-        print(f"    {report.diverged} of them did not come to where they should: it does not do the same each time")
+        print(
+            f"    {report.diverged} of them did not come to where they should: it does not do the same each time"
+        )
     for schedule, broken in report.failures:
         print(f"    --replay {','.join(map(str, schedule)) or '-'}    {broken}")
     return not report.failures and not report.diverged
@@ -71,7 +73,9 @@ def prove() -> bool:
         report = explore(scenario)
         is_right = (bool(report.failures) is (scenario in WRONG)) and not report.diverged
         found = report.failures[0][1] if report.failures else "nothing wrong"
-        print(f"{scenario.name}: {report.runs} schedules, {found}{'' if is_right else '    NOT AS IT SHOULD BE'}")
+        print(
+            f"{scenario.name}: {report.runs} schedules, {found}{'' if is_right else '    NOT AS IT SHOULD BE'}"
+        )
         is_proven &= is_right
     return is_proven
 

@@ -93,7 +93,11 @@ class Run:
     current: Run | None = None
 
     def __init__(
-        self, decisions: Mapping[int, tuple[int, tuple[str, int]]], files: frozenset[str], *, is_told: bool = False
+        self,
+        decisions: Mapping[int, tuple[int, tuple[str, int]]],
+        files: frozenset[str],
+        *,
+        is_told: bool = False,
     ) -> None:
         self.threads: list[Controlled] = []
         self.options: list[Option] = []

@@ -49,7 +49,7 @@ class Scenario:
     body: Body
     modules: tuple[str, ...]
     may_pass_s: float = 0.0
-    short_runs: int | None = 60
+    short_runs: int | None = 40
 
 
 @cache

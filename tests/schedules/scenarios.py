@@ -304,6 +304,41 @@ def spilling(scheduled: bool) -> Generator[Threads, None, None]:
         listener.check_steps(["a", "b", "e"], ["c"])
 
 
+def looking_at_figures() -> Generator[Threads, None, None]:
+    """Where the figures of a feed say that nothing waits, it has been told all but what it is being told at that moment."""
+    with memory() as db, closing(Workers(1)) as workers:
+        table = two_documents(db)
+        feed = table.changes(squash=0.5)
+        listener = Listener(feed, workers)
+
+        def look() -> None:
+            figures = feed.stats()
+            if not figures["queued"] and not figures["lag_seq"]:
+                assert listener.events, f"nothing of 2 changes was told, where the figures are {figures}"
+
+        with db.transaction():
+            write(table, 0, ["a"])()
+            write(table, 1, ["b"])()
+        yield [look]
+
+        listener.check_last({0: "a", 1: "b"})
+
+
+def looking_at_figures_of_one_that_leaves() -> Generator[Threads, None, None]:
+    with memory() as db:
+        table = two_documents(db)
+        feed, other = table.changes(squash=True), table.changes()
+        listener, stayer = Listener(feed), Listener(other)
+
+        yield [
+            lambda: repr((feed.stats(), other.stats(), db.subscriptions())),
+            write(table, 0, ["a"]),
+            listener.subscription.dispose,
+        ]
+
+        stayer.check_steps(["a"])
+
+
 def reading_apart() -> Generator[Threads, None, None]:
     """Two cursors of equal feeds, which share what is queued, each with a thread of its own."""
     with memory() as db:
@@ -376,7 +411,10 @@ SCENARIOS = [
         short_runs=300,
     ),
     Scenario(
-        "delivery: a scheduler, squashed", lambda: telling_by_a_scheduler(squash=0.5), DELIVERY, may_pass_s=2.0
+        "delivery: a scheduler, squashed",
+        lambda: telling_by_a_scheduler(squash=0.5),
+        DELIVERY,
+        may_pass_s=2.0,
     ),
     Scenario("delivery: a union of two databases", lambda: telling_a_union(terms=False), DELIVERY),
     Scenario("delivery: a union with terms", lambda: telling_a_union(terms=True), DELIVERY),
@@ -386,14 +424,27 @@ SCENARIOS = [
     Scenario("dispatch: two subscribers", lambda: telling(listeners=2), DISPATCH),
     Scenario("dispatch: a scheduler", lambda: telling_by_a_scheduler(squash=False), DISPATCH),
     Scenario(
-        "dispatch: a scheduler, squashed", lambda: telling_by_a_scheduler(squash=0.5), DISPATCH, may_pass_s=2.0
+        "dispatch: a scheduler, squashed",
+        lambda: telling_by_a_scheduler(squash=0.5),
+        DISPATCH,
+        may_pass_s=2.0,
     ),
     Scenario("dispatch: one joins", joining, ("reactdb.feeds.hub", *DISPATCH)),
     Scenario("dispatch: one resumes", resuming, ("reactdb.feeds.hub", *DISPATCH)),
     Scenario("dispatch: one joins a union", joining_a_union, (*DELIVERY, "reactdb.feeds.hub")),
     Scenario("dispatch: one spills", lambda: spilling(False), ("reactdb.feeds.hub", *DISPATCH)),
+    Scenario("dispatch: one spills, a scheduler", lambda: spilling(True), ("reactdb.feeds.hub", *DISPATCH)),
     Scenario(
-        "dispatch: one spills, a scheduler", lambda: spilling(True), ("reactdb.feeds.hub", *DISPATCH)
+        "dispatch: figures",
+        looking_at_figures,
+        ("reactdb.feeds.standing", *DISPATCH),
+        may_pass_s=2.0,
+        short_runs=200,
+    ),
+    Scenario(
+        "dispatch: figures of one that leaves",
+        looking_at_figures_of_one_that_leaves,
+        ("reactdb.feeds.standing", "reactdb.feeds.inspect", *DISPATCH),
     ),
     Scenario("cursors: one reader", lambda: reading(readers=1), CURSORS),
     Scenario("cursors: two readers", lambda: reading(readers=2), CURSORS),
