@@ -640,7 +640,8 @@ MUTANTS = [
         "store/turns.py",
         (
             "        with self._mutex:\n"
-            "            # To queue and to look who is first is one step: in between, the work could be done, and the ticket be gone.\n"
+            "            # To queue and to look who is first is one step: in between, the work could be done, "
+            "and the ticket be gone.\n"
             "            self._queue.append(ticket)\n"
         ),
         "        self._queue.append(ticket)\n        with self._mutex:\n",

@@ -6,6 +6,7 @@
     python -m tests.schedules queue cursors       scenarios with these words in their names
     python -m tests.schedules --preemptions 3
     python -m tests.schedules --whole             preempted at every line of reactdb, not of where threads meet only
+    python -m tests.schedules --fine              preempted between the instructions of a line, too
     python -m tests.schedules "queue: two hard" --replay 11:1,40:0     one schedule, told line by line
     python -m tests.schedules --prove             of small programs with known mistakes, each must be found
     python -m tests.schedules --list
@@ -38,6 +39,7 @@ def ask(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--most", type=int)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--fine", action="store_true")
     parser.add_argument("--replay")
     parser.add_argument("--prove", action="store_true")
     parser.add_argument("--list", action="store_true")
@@ -119,6 +121,7 @@ def main() -> int:
         print("no scenario has these words in its name")
         return 2
     for scenario in chosen:
+        scenario.is_fine = asked.fine
         if asked.whole:
             scenario.modules = WHOLE
     if asked.list:
@@ -127,7 +130,10 @@ def main() -> int:
         return 0
     if asked.replay:
         return 0 if replay(chosen[0], asked.replay) else 1
-    return 0 if all([check(scenario, asked) for scenario in chosen]) else 1
+    is_right = True
+    for scenario in chosen:
+        is_right &= check(scenario, asked)
+    return 0 if is_right else 1
 
 
 if __name__ == "__main__":

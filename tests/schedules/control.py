@@ -81,7 +81,7 @@ class Controlled:
 
 
 class Run:
-    """One run of a scenario, under one schedule.
+    """One run of a scenario, under one schedule. `is_fine`: with points before each instruction of a line, not before the first.
 
     Attributes:
         options: Where the turn could have gone to somebody else, after the last place where the schedule says so.
@@ -98,6 +98,7 @@ class Run:
         files: frozenset[str],
         *,
         is_told: bool = False,
+        is_fine: bool = False,
     ) -> None:
         self.threads: list[Controlled] = []
         self.options: list[Option] = []
@@ -108,6 +109,7 @@ class Run:
         self._decisions = decisions
         self._last = max(decisions, default=-1)
         self._files = files
+        self._event = "opcode" if is_fine else "line"
         self._step = 0
         self._has_turn: Controlled | None = None
         self._driver = allocate_lock()
@@ -265,15 +267,18 @@ class Run:
 
     def _begin(self, me: Controlled) -> None:
         me.ident = get_ident()
-        files = self._files
+        files, wanted = self._files, self._event
 
         def on_line(frame: FrameType, event: str, argument: Any) -> Any:
-            if event == "line" and self._is_exploring:
+            if event == wanted and self._is_exploring:
                 self.point(frame)
             return on_line
 
         def on_call(frame: FrameType, event: str, argument: Any) -> Any:
-            return on_line if frame.f_code.co_filename in files else None
+            if frame.f_code.co_filename not in files:
+                return None
+            frame.f_trace_opcodes = wanted == "opcode"
+            return on_line
 
         if self._is_exploring:
             sys.settrace(on_call)

@@ -1,9 +1,9 @@
 """Explorer: runs a scenario under all schedules with up to so many preemptions, and says which of them break a law.
 
-A schedule is a list of decisions: at this step, that thread goes on. What is not decided goes the simplest way: a thread runs until
-it waits or ends, and then the next one that can. So the first run needs no decisions; each run says where it could have gone
-another way after its last decision, and these ways are the schedules to be run next. Those with the fewest preemptions come
-first, so that what is found is simple to read.
+A schedule is a list of decisions: at this step, that thread goes on. What is not decided goes the simplest way: a thread runs
+until it waits or ends, and then the next one that can. So the first run needs no decisions; each run says where it could have
+gone another way after its last decision, and these ways are the schedules to be run next. Those with the fewest preemptions
+come first, so that what is found is simple to read.
 
 Rule of this file: the same schedules in the same order, always. It throws no dice, and no clock ends it.
 """
@@ -42,6 +42,7 @@ class Scenario:
             threads then, whose schedule is not explored: to see that all is still alive. At last it checks the laws.
         modules: Whose lines are preempted. A package stands for all in it.
         may_pass_s: Seconds that may pass because nobody can go on otherwise. More: somebody slept through what it waited for.
+        is_fine: It is preempted within lines, too.
         short_runs: How many schedules are run with the other tests of the project; None: all.
     """
 
@@ -50,6 +51,7 @@ class Scenario:
     modules: tuple[str, ...]
     may_pass_s: float = 0.0
     short_runs: int | None = 40
+    is_fine: bool = False
 
 
 @cache
@@ -127,7 +129,7 @@ def run_once(scenario: Scenario, schedule: Iterable[Decision] = (), *, is_told: 
     # Not in the middle of it: finalizers run code.
     gc.disable()
     decisions = {one.step: (one.thread, one.place) for one in schedule}
-    run = Run(decisions, files_of(scenario.modules), is_told=is_told)
+    run = Run(decisions, files_of(scenario.modules), is_told=is_told, is_fine=scenario.is_fine)
     complaints = Complaints()
     logger = logging.getLogger("reactdb")
     logger.addHandler(complaints)

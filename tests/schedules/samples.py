@@ -72,8 +72,9 @@ def locking(is_ordered: bool) -> Generator[Threads, None, None]:
 
     def take(first: threading.Lock, second: threading.Lock) -> None:
         with first:
-            with second:  # noqa: SIM117 - a line between the two
-                pass
+            is_both = second.acquire()
+            assert is_both
+            second.release()
 
     yield [
         lambda: take(locks[0], locks[1]),

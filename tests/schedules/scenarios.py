@@ -365,8 +365,7 @@ def reading(*, readers: int) -> Generator[Threads, None, None]:
         cursor = table.changes().cursor()
 
         def read_on(count: int) -> None:
-            for _ in range(count):
-                read.append(cursor.next()["new_val"]["v"])
+            read.extend(cursor.next()["new_val"]["v"] for _ in range(count))
 
         yield [
             write(table, 0, ["a"]),
