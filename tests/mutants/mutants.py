@@ -662,6 +662,13 @@ MUTANTS = [
         SCHEDULES,
     ),
     Mutant(
+        "a batch is nowhere while it is taken from the queue",
+        "feeds/subscription.py",
+        "        self._batch = deque()\n",
+        "",
+        SCHEDULES,
+    ),
+    Mutant(
         "a cursor looks before it remembers which signal it has heard",
         "feeds/cursors.py",
         "            signal = self._signal\n            event = self.take()\n",
