@@ -1,13 +1,16 @@
 """Law 1 with several threads writing: at the end the replica equals the query, and every change was told once and in order.
 
 Subscribers are called by the writing threads, by the threads of a scheduler, or ask; some come while others write.
+
+Threads are made to hand on as often as Python can. What that finds it finds by chance; `tests.schedules` runs all schedules.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,6 +24,8 @@ from reactdb import desc, row
 THREADS = 4
 WRITES = 60
 PATIENCE_S = 30.0
+# Seconds after which a thread that runs lets another one run, where 0.005 is usual.
+SWITCH_S = 1e-6
 
 KINDS = [
     Kind("games", lambda db: db.table("games")),
@@ -41,6 +46,14 @@ KINDS = [
     Kind("distinct", lambda db: db.table("games").distinct("v")),
     Kind("db", lambda db: db, shape="tables"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def restless() -> Iterator[None]:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    yield
+    sys.setswitchinterval(usual)
 
 
 def write_much(db: reactdb.Database, number: int, start: threading.Barrier) -> None:
@@ -160,8 +173,7 @@ def test_feeds_told_by_a_scheduler_equal_their_queries(
         in_threads(prepared)
 
         for listener in listeners:
-            wait_until_told(listener)
-            listener.check(prepared)
+            check_when_told(listener, prepared)
     finally:
         for listener in listeners:
             listener.subscription.dispose()
@@ -171,13 +183,23 @@ def test_feeds_told_by_a_scheduler_equal_their_queries(
             scheduler.executor.shutdown()
 
 
-def wait_until_told(listener: Listener) -> None:
-    """Events come on other threads. The last thing told may be nothing, of which nobody hears: so look again now and then."""
+def check_when_told(listener: Listener, db: reactdb.Database) -> None:
+    """Events come on other threads. The last thing told may be nothing, of which nobody hears: so look again now and then.
+
+    What is just being told counts as told in the figures, because in the subscriber it is. So it may come a moment later.
+    """
     deadline = time.monotonic() + PATIENCE_S
     with listener.news:
         while listener.feed.stats()["queued"] or listener.feed.stats()["lag_seq"]:
             assert time.monotonic() < deadline, (listener.kind, listener.feed.stats())
             listener.news.wait(0.02)
+        while True:
+            try:
+                listener.check(db)
+                return
+            except AssertionError:
+                if not listener.news.wait(deadline - time.monotonic()):
+                    raise
 
 
 def test_subscribing_while_others_write_tells_each_value_once(prepared: Any) -> None:

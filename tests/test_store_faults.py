@@ -553,6 +553,45 @@ class TestTurns:
             turns.release(first)
             assert 0 == turns.waiting
 
+    def test_one_whose_work_is_given_back_when_its_time_is_over_waits_for_its_turn(self):
+        """It gives up waiting, is taken for a companion, and is given back just then: the first one still has its turn."""
+
+        class Late(Ticket):
+            """Its time is over at once. When it waits once more, the first one's turn ends."""
+
+            def wait(self, timeout_s: float) -> bool:
+                if not given_back:
+                    return False
+                turns.release(first)
+                return super().wait(timeout_s)
+
+        class Giving:
+            """The mutex of the queue. It is let go after queueing, after its time is over, and where it gives up: then what was
+            taken is given back."""
+
+            def __enter__(self) -> None:
+                mutex.acquire()
+
+            def __exit__(self, *_: object) -> None:
+                mutex.release()
+                if len(looks) == 2 and not given_back:
+                    given_back.append(True)
+                    turns.give_back([second])
+                looks.append(True)
+
+        turns, first, second = Turns(), Ticket(None), Late(lambda transaction: None)
+        given_back: list[bool] = []
+        looks: list[bool] = []
+        with first.held, second.held:
+            turns.take(first, 1)
+            mutex = turns._mutex
+            second.is_taken = True
+            turns._mutex = Giving()
+
+            assert turns.take(second, 0)
+            assert not turns.is_first(first)
+            assert turns.is_first(second)
+
     def test_interrupting_the_thread_that_carries_others_is_for_that_thread_alone(self, path):
         """The others' writes are taken back with it, and done by themselves."""
         with reactdb.connect(path) as db:

@@ -1,8 +1,8 @@
 """Consumers: who polls subscriptions, when, and what is done with the events. PushConsumer calls an observer.
 
 One consumer may have several subscriptions (a union of feeds). It tells in one place at a time, whichever thread that is: the
-committing one, a scheduler's, the timers'. Whoever comes while it is telling leaves again; who is telling looks once more
-before going.
+committing one, a scheduler's, the timers'. Whoever comes while it is telling says that it was there, and leaves again; who is
+telling looks for that after letting go.
 
 A subscriber that raises ends its own feed. Rule of this file: no lock is held while an observer is called, but for the
 consumer's own turn.
@@ -263,6 +263,7 @@ class PushConsumer(BaseConsumer):
 
     __slots__ = (
         "_floor",
+        "_is_asked",
         "_is_done",
         "_is_scheduled",
         "_is_told_by_one_hub",
@@ -289,6 +290,8 @@ class PushConsumer(BaseConsumer):
         # Made when there is something to tell first: most of very many feeds are idle.
         self._turn: Claim | None = None
         self._is_told_by_one_hub = False
+        # Somebody came, and whoever tells has not looked since.
+        self._is_asked = False
         self._is_scheduled = False
         # What will wake it, where something waits for its time: in a list, which is empty while it is being set.
         self._timer: list[Any] | None = None
@@ -393,35 +396,27 @@ class PushConsumer(BaseConsumer):
     # Telling
 
     def _tell(self) -> None:
-        while True:
-            if self._is_told_by_one_hub:
-                # Which tells one at a time, by a claim of its own.
-                is_finished = self._tell_some()
-            else:
-                mine = threading.Lock()
-                with mine:
-                    if not self._claim().take(mine):
-                        return
-                    is_finished = self._tell_some()
-            if is_finished or self.is_closed:
-                return
-            for member in self.members:
-                if member.has_work:
-                    break
-            else:
-                return
-            wait_s = self.wait_s
-            if wait_s is None:
-                return
-            if wait_s > 0:
-                self._arm(wait_s)
-                return
+        """Tell what there is. Where another thread is at it already, that one looks again before it goes: it clears `_is_asked`
+        before it looks, and looks at it once more after the claim is let go, so nobody has asked in vain."""
+        self._is_asked = True
+        wait_s: float | None = None
+        while self._is_asked:
+            mine = threading.Lock()
+            with mine:
+                # Where one hub tells, without a scheduler, it tells one at a time, by a claim of its own.
+                if not self._is_told_by_one_hub and not self._claim().take(mine):
+                    return
+                if self._tell_some():
+                    return
+                wait_s = self.wait_s
+                if wait_s:
+                    self._arm(wait_s)
+        if wait_s == 0:
             for member in self.members[:1]:
-                # More than one turn's worth, or something that came while leaving: the others first.
+                # More than one turn's worth: the others first.
                 member.request.hub.is_ready(self)
                 if self._scheduler is not None:
                     member.request.hub.drain()
-                return
 
     def _claim(self) -> Claim:
         if self._turn is None:
@@ -435,6 +430,7 @@ class PushConsumer(BaseConsumer):
             self._tell_error()
             return True
         try:
+            self._is_asked = False
             return self._tell_members()
         except Exception:
             raise

@@ -133,17 +133,18 @@ class AskedConsumer(BaseConsumer):
 class PullConsumer(AskedConsumer):
     """For `for change in feed` and cursors."""
 
-    __slots__ = ("_condition", "_is_signalled")
+    __slots__ = ("_condition", "_signal")
 
     def __init__(self) -> None:
         super().__init__()
         # Made by who waits first: it takes more room than all the rest.
         self._condition: threading.Condition | None = None
-        self._is_signalled = False
+        # Another one at each wake-up. A flag would be taken down by one of several threads that wait, for all of them.
+        self._signal = object()
 
     def wake(self, subscription: Subscription | None = None) -> None:
         # In this order: who makes the condition after it was looked for here looks for the signal after making it.
-        self._is_signalled = True
+        self._signal = object()
         condition = self._condition
         if condition is not None:
             with condition:
@@ -165,6 +166,7 @@ class PullConsumer(AskedConsumer):
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
+            signal = self._signal
             event = self.take()
             if event is ENDED:
                 raise StopIteration
@@ -173,9 +175,10 @@ class PullConsumer(AskedConsumer):
             left_s = None if deadline is None else deadline - time.monotonic()
             if left_s is not None and left_s <= 0:
                 raise TimeoutError(f"the feed told nothing for {timeout_s:g} s")
-            self._wait(left_s)
+            self._wait(signal, left_s)
 
-    def _wait(self, left_s: float | None) -> None:
+    def _wait(self, signal: object, left_s: float | None) -> None:
+        """Wait for a wake-up later than `signal`."""
         due_s = self.wait_s
         condition = self._condition
         if condition is None:
@@ -183,10 +186,9 @@ class PullConsumer(AskedConsumer):
                 # Re-entrant, because a finalizer may close the cursor while this very thread wakes it.
                 condition = self._condition = self._condition or threading.Condition()
         with condition:
-            if not self._is_signalled:
+            if self._signal is signal:
                 waits = [wait_s for wait_s in (left_s, due_s) if wait_s is not None]
                 condition.wait(min(waits, default=None))
-            self._is_signalled = False
 
 
 class AsyncConsumer(AskedConsumer):

@@ -96,14 +96,17 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
     """Figures of one subscription; zeros where there is none."""
     members = () if consumer is None else consumer.members
     oldest = min((time for member in members if (time := member.oldest_time) is not None), default=None)
-    held = {id(member.node): member.node.view.documents_held for member in members if member.node is not None}
+    # Looked at once each: they may be gone when one looks again.
+    nodes = [node for member in members if (node := member.node) is not None]
+    held = {id(node): node.view.documents_held for node in nodes}
     for member in members:
-        if isinstance(member.reader, LogReader):
-            held[id(member.reader)] = member.reader.plan.view.documents_held
+        reader = member.reader
+        if isinstance(reader, LogReader):
+            held[id(reader)] = reader.plan.view.documents_held
     return {
         "is_open": bool(members) and consumer is not None and not consumer.is_closed,
         "is_behind": any(member.is_behind for member in members),
-        "subscribers": max((len(member.node) for member in members if member.node is not None), default=0),
+        "subscribers": max(map(len, nodes), default=0),
         "queued": sum(member.queued for member in members),
         "dropped": sum(member.dropped for member in members),
         "told": sum(member.told for member in members),

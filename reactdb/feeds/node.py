@@ -185,8 +185,9 @@ class Node:
         return self._one is None and not self._others and not self._shared
 
     def __len__(self) -> int:
+        """For figures: any thread may ask, while others come and go."""
         count = (self._one is not None) + len(self._others or ())
-        return count + sum(len(shared.members) for shared in (self._shared or {}).values())
+        return count + sum([len(shared.members) for shared in list((self._shared or {}).values())])
 
     def add(self, subscription: Subscription, seq: int) -> None:
         """`seq` is the newest that was published.

@@ -58,6 +58,7 @@ class Standing:
         self._fan: Fan | None = None
         # The fan's figures when it came, and how many changes the fan had when this feed ended.
         self._fan_from = (0, 0, 0, 0)
+        # What was taken from the queue to be told as one; empty while it is being taken.
         self._batch: deque[AnyDelta] | None = None
         self._told = 0
         self._dropped_told = 0
@@ -80,19 +81,22 @@ class Standing:
         """Every change up to this seq has been told, or did not concern it."""
         if self._final is not None:
             return self._final
-        # In this order: what is taken, or published, later than here is in the batch or the queue, or above what this says.
+        # In this order: what is taken, or published, later than here is in the queue or the batch, or above what this says. The
+        # queue before the batch: what goes from the one to the other meanwhile is seen in one of them.
         fan = self._fan
         taken = self._taken if fan is None else fan.taken
         base = self._base
         if base is None:
             base = max(self._routed(), self.since)
-        if self._batch:
-            return min(base, self._pace[0])
-        base = max(base, taken)
         if fan is not None:
+            base = max(base, taken)
             waiting = fan.first(self)
             return base if waiting is None else max(self.since, min(base, waiting.seq - 1))
-        first = None if self.queue is None else self.queue.first_seq
+        queue = self.queue
+        first = None if queue is None else queue.first_seq
+        if self._batch is not None:
+            return min(base, self._pace[0])
+        base = max(base, taken)
         return base if first is None else min(base, first - 1)
 
     @property
@@ -101,7 +105,8 @@ class Standing:
         fan = self._fan
         if fan is not None:
             return fan.waiting(self, self._fan_from[0])
-        return (0 if self.queue is None else len(self.queue)) + len(self._batch or ())
+        queue = self.queue
+        return (0 if queue is None else len(queue)) + len(self._batch or ())
 
     @property
     def dropped(self) -> int:
@@ -145,6 +150,10 @@ class Standing:
         if fan is not None:
             first = fan.first(self)
             return None if first is None or first.seq <= self.since else first.time
-        if self._batch:
-            return self._batch[0].time
-        return None if self.queue is None else self.queue.first_time
+        queue = self.queue
+        time = None if queue is None else queue.first_time
+        try:
+            # Of what is being told; it may be told any moment.
+            return self._batch[0].time  # type: ignore[index]
+        except (IndexError, TypeError):
+            return time

@@ -360,7 +360,8 @@ class Subscription(Direct):
                     return NOTHING
             queue = self.queue
             if queue is None:
-                break
+                # A fan has taken it over since, or it is still to be attached, while another member of its union is told.
+                return NOTHING
             skipped = queue.dropped - self._dropped_told
             if skipped and self._batch is None:
                 self._dropped_told += skipped
@@ -424,6 +425,8 @@ class Subscription(Direct):
 
     def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
         self._pace = (self.position, self._pace[1])
+        # There before it leaves the queue: whoever asks meanwhile must not hear that all is told.
+        self._batch = deque()
         batch = self._batch = queue.take()
         if batch:
             self._taken = max(delta.seq for delta in batch)

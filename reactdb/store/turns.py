@@ -13,6 +13,7 @@ Thread safety: everything here may be called from any thread. `_mutex` is held f
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -77,7 +78,7 @@ class Ticket:
         return self._wake.acquire(timeout=timeout_s)
 
     def wake(self) -> None:
-        """Nothing happens where it does not wait yet: it looks once more before it does."""
+        """With the mutex held: two at once would release it twice. Nothing happens where it does not wait."""
         if self._wake is not None and self._wake.locked():
             self._wake.release()
 
@@ -107,18 +108,12 @@ class Turns:
         Raises:
             DatabaseBusy: Not our turn within `timeout_s`, and the work was not done.
         """
-        # Mostly nobody else is there. Where two come at once, one of them is the first; and nobody else takes away a ticket that
-        # is held and not done.
-        queue = self._queue
-        queue.append(ticket)
-        if queue[0] is ticket:
-            return True
         with self._mutex:
-            self._bury()
-            if ticket.is_done:
-                # Somebody was quick.
-                return False
-            if queue[0] is ticket:
+            # To queue and to look who is first is one step: in between, the work could be done, and the ticket be gone.
+            self._queue.append(ticket)
+            if self._queue[0] is not ticket:
+                self._bury()
+            if self._queue[0] is ticket:
                 return True
             ticket.prepare_to_wait()
         try:
@@ -154,12 +149,13 @@ class Turns:
     def _leave(self, ticket: Ticket) -> bool:
         """Give up waiting. True where that came too late: the turn is ours, or the work is done."""
         with self._mutex:
-            if not ticket.is_taken and not ticket.is_done and self._queue and self._queue[0] is not ticket:
+            if ticket.is_done or self._queue[0] is ticket:
+                return True
+            if not ticket.is_taken:
                 self._queue.remove(ticket)
                 return False
-        if ticket.is_taken and not ticket.is_done:
-            # In somebody's transaction already.
-            self._wait(ticket, 3600.0)
+        # In somebody's transaction already: it will be done, or given back and have its turn.
+        self._wait(ticket, math.inf)
         return True
 
     def stop(self, timeout_s: float) -> Ticket | None:
@@ -209,23 +205,15 @@ class Turns:
             if not queue or queue[0] is not ticket:
                 return
             queue.popleft()
-            if not queue:
-                return
-            done = self._bury()
-            following = queue[0] if queue else None
-        for other in done:
-            other.wake()
-        if following is not None:
-            following.wake()
+            self._bury()
+            if queue:
+                queue[0].wake()
 
-    def _bury(self) -> list[Ticket]:
-        """Take from the head of the queue whose work is done, and the dead. Gives those who wait to hear of it."""
-        done = []
-        while self._queue and (self._queue[0].is_done or not self._queue[0].held.locked()):
-            ticket = self._queue.popleft()
-            if ticket.is_done:
-                done.append(ticket)
-        return done
+    def _bury(self) -> None:
+        """Take from the head of the queue whose work is done, and wake them, and the dead. With the mutex held."""
+        queue = self._queue
+        while queue and (queue[0].is_done or not queue[0].held.locked()):
+            queue.popleft().wake()
 
 
 def carry_out(

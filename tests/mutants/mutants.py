@@ -31,6 +31,8 @@ class Mutant:
     tests: tuple[str, ...]
 
 
+SCHEDULES = ("tests/test_schedules.py::test_no_schedule_of_the_short_form_breaks_a_law",)
+
 MUTANTS = [
     # ----- durability
     Mutant(
@@ -660,5 +662,45 @@ MUTANTS = [
         (
             "tests/spark/test_spark_columns.py::test_columns_straight_from_bytes_are_those_by_way_of_documents",
         ),
+    ),
+    Mutant(
+        "a writer queues in one step and looks in another",
+        "store/turns.py",
+        (
+            "        with self._mutex:\n"
+            "            # To queue and to look who is first is one step: in between, the work could be done, "
+            "and the ticket be gone.\n"
+            "            self._queue.append(ticket)\n"
+        ),
+        "        self._queue.append(ticket)\n        with self._mutex:\n",
+        SCHEDULES,
+    ),
+    Mutant(
+        "a feed forgets who came while it was telling",
+        "feeds/consumer.py",
+        "                wait_s = self.wait_s\n                if wait_s:\n",
+        "                wait_s = self.wait_s\n                self._is_asked = False\n                if wait_s:\n",
+        SCHEDULES,
+    ),
+    Mutant(
+        "a feed whose queue was handed over is taken for ended",
+        "feeds/subscription.py",
+        "while another member of its union is told.\n                return NOTHING\n",
+        "while another member of its union is told.\n                break\n",
+        SCHEDULES,
+    ),
+    Mutant(
+        "a batch is nowhere while it is taken from the queue",
+        "feeds/subscription.py",
+        "        self._batch = deque()\n",
+        "",
+        SCHEDULES,
+    ),
+    Mutant(
+        "a cursor looks before it remembers which signal it has heard",
+        "feeds/cursors.py",
+        "            signal = self._signal\n            event = self.take()\n",
+        "            event = self.take()\n            signal = self._signal\n",
+        SCHEDULES,
     ),
 ]
