@@ -583,39 +583,13 @@ MUTANTS = [
     ),
     # ----- Spark
     Mutant(
-        "of a column of strings, only strings are looked up, and not what is shown as one",
-        "spark/lookup.py",
-        "return [(FIRST, STRINGS), strings]",
-        "return [strings]",
-        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
-    ),
-    Mutant(
-        "a filter of Spark's does not find NaN and the infinities by an index",
-        "store/document_pages.py",
-        "for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):",
-        "for index_id, low in ((index.id, start),):",
-        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
-    ),
-    Mutant(
-        "documents as of a seq are looked up by the index of today",
-        "spark/lookup.py",
-        "{*found, *changed}",
-        "{*found}",
-        ("tests/spark/test_pushdown.py::test_pushing_filters_down_loses_no_document",),
-    ),
-    Mutant(
-        "a filter takes rows from other queries of the same DataFrame, because it is pushed down unasked",
-        "spark/options.py",
-        '_flag(values, "pushdown", False)',
-        '_flag(values, "pushdown", True)',
-        ("tests/spark/test_spark_pieces.py::test_a_reader_takes_no_filter_unless_it_is_asked_to",),
-    ),
-    Mutant(
-        "a file that NOT rules out is read alone",
-        "spark/pushdown.py",
-        "return None if inner is None else lambda text: not inner(text)",
-        "return inner",
-        ("tests/spark/test_pushdown.py::test_a_filter_on_the_file_takes_whole_files_out_of_the_plan",),
+        "with a schema of the user's, each reader of a DataFrame pins a state of its own",
+        "spark/source.py",
+        "            self.pins()\n        except",
+        "            pass\n        except",
+        (
+            "tests/spark/test_one_state.py::test_every_reader_of_one_pickled_source_reads_the_state_in_which_it_was_pickled",
+        ),
     ),
     Mutant(
         "of a name that is twice in a document of JSON, the last is stored without a word",

@@ -1,8 +1,8 @@
 """One Spark session for all tests that need one: starting it takes longer than any of them.
 
 A test that asks for `spark` has the marker of that name, and is skipped with the reason where Java, pyspark or pyarrow is
-missing. The session runs two workers, knows the format by registering, and allows filters to be pushed down; a test that
-wants it otherwise sets it and sets it back (`configured`).
+missing. The session runs two workers and knows the format by registering; a test that wants a setting otherwise sets it and
+sets it back (`configured`).
 """
 
 from __future__ import annotations
