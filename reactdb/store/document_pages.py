@@ -37,7 +37,7 @@ BACK = (
     " UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
     " UNION ALL SELECT l.prev FROM back b JOIN log l ON l.seq = b.seq WHERE b.seq > ?4 AND l.prev IS NOT NULL)"
     " SELECT l.seq, l.kind, l.step, l.prev, l.time, l.origin, l.meta, l.seal, l.table_id, l.key, length(l.body)"
-    " FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
+    " FROM back b CROSS JOIN log l ON l.seq = b.seq LIMIT ?5"
 )
 SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
 
