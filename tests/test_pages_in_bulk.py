@@ -111,7 +111,10 @@ def test_a_page_of_changes_ends_with_the_one_that_fills_it(large, with_origin, i
             )
             if page is not None:
                 seqs += page.seqs
-                assert sum(len(body or b"") for body in (*page.bodies, *page.olds)) < PAGE_BYTES + 2 * LARGE + 200
+                assert (
+                    sum(len(body or b"") for body in (*page.bodies, *page.olds))
+                    < PAGE_BYTES + 2 * LARGE + 200
+                )
 
     assert list(range(1, head + 1)) == seqs
 

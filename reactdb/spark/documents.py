@@ -1,9 +1,9 @@
 """Documents: columns of encoded documents as Arrow arrays, and what happens to those that do not fit.
 
-A page of documents is decoded in one call, and made into arrays as a whole. Where that fails, the page is cut into parts, which are
-tried again, and those that fail are cut again, until a few documents are left that are looked at one by one. So a document that
-does not fit costs about what reading its page once more costs, and not what reading all others one by one would. Then the mode
-decides, as it does in Spark's own sources:
+A page of documents is decoded in one call, and made into arrays as a whole. Where that fails, the page is cut into parts, which
+are tried again, and those that fail are cut again, until a few documents are left that are looked at one by one. So a document
+that does not fit costs about what reading its page once more costs, and not what reading all others one by one would. Then the
+mode decides, as it does in Spark's own sources:
 
     PERMISSIVE      what does not fit is null, and the column for it (`_corrupt`) says what was there, and why
     DROPMALFORMED   the row is left out
@@ -32,8 +32,8 @@ from reactdb.spark.columns import Column, Misfit, Struct, column_for, placed
 from reactdb.spark.jsontext import json_of
 
 ARRAY_32 = b"\xdd"
-# Into so many parts is cut what does not fit as a whole. With eight, one document in 2,000 is found in three steps, which read its
-# page once, an eighth of it and a 64th of it more than the parts that fit; two halves would read it twice.
+# What does not fit as a whole is cut into so many parts. With eight, one document in 2,000 is found in three steps, which read
+# its page once, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
 PARTS = 8
 # Documents that are looked at one by one: a call for so few costs as much as they do.
 FEW = 4
@@ -224,9 +224,8 @@ class DocumentColumn:
 
     def _quick_arrays(self, bodies: Sequence[bytes]) -> list[Any] | None:
         """The fields of documents that are all as they should be; None where the careful way has to look."""
-        if self._columns is None or not bodies:
-            return None
         assert isinstance(self.column, Struct)
+        assert self._columns is not None
         try:
             return self.column.arrays_of(self._columns(bodies))
         except Exception:

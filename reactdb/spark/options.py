@@ -85,8 +85,8 @@ NAMES: Final = (
 _KNOWN: Final = {name.lower(): name for name in NAMES}
 # What there was once, in lower case -> why it is gone, and what to do instead.
 _REMOVED: Final = {
-    "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every other "
-    "query of the same DataFrame: leave the option out, and choose a range with startSeq, endSeq or asOf",
+    "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
+    "other query of the same DataFrame: leave the option out, and choose a range with startSeq, endSeq or asOf",
 }
 
 

@@ -100,7 +100,7 @@ def _taken_back(
 ) -> tuple[dict[bytes, bytes], bytes | None]:
     """The documents as of `seq` of these keys, which are sorted and all have changed since; without those that were not there.
 
-    A few keys first, then twice as many, and so on: where documents are large, few of the keys that are left are looked at in vain.
+    A few keys first, then twice as many, and so on: where documents are large, few keys are looked at in vain.
 
     Returns:
         (the documents, the key after which it stopped because they have PAGE_BYTES; None where these are all).

@@ -77,7 +77,10 @@ def test_option_names_have_no_case_and_other_spellings():
         ({"samplingSize": "0"}, "option samplingSize is a whole number of at least 1"),
         ({"partitionBytes": "lots"}, "option partitionBytes is a size such as 32m"),
         ({"partitionBytes": "0"}, "option partitionBytes is a size"),
-        ({"pushDown": "true"}, "option pushdown was removed: filters are not pushed down any more, because Spark"),
+        (
+            {"pushDown": "true"},
+            "option pushdown was removed: filters are not pushed down any more, because Spark",
+        ),
         ({"paths": "[1]"}, "option paths is a JSON list of strings"),
         ({"readChangeFeed": "true", "read": "documents"}, "readChangeFeed reads changes"),
     ],
