@@ -19,6 +19,7 @@ import pytest
 
 from reactdb import SparkUnavailable
 from reactdb.spark import check, environment
+from tests.spark_kills.child import QUICK
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -59,6 +60,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
                     "spark.sql.session.timeZone": "America/New_York",
                     "spark.driver.bindAddress": "127.0.0.1",
                     "spark.driver.memory": "1g",
+                    **QUICK,
                 },
             ) as session:
                 yield session
