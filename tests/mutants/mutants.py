@@ -592,6 +592,20 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "a page of documents is as many rows as it may have, however large they are",
+        "store/exports.py",
+        "        if size >= PAGE_BYTES:",
+        "        if size < 0:",
+        ("tests/test_pages_in_bulk.py::test_no_row_is_fetched_after_those_that_fill_a_page",),
+    ),
+    Mutant(
+        "where one document of a page does not fit, all of them are looked at one by one",
+        "spark/documents.py",
+        "        elif len(part) <= FEW:",
+        "        elif part:",
+        ("tests/spark/test_misfits.py::test_one_document_in_a_page_that_does_not_fit_is_looked_at_alone",),
+    ),
+    Mutant(
         "of a name that is twice in a document of JSON, the last is stored without a word",
         "spark/whole_documents.py",
         "if len(found) != len(pairs):",
