@@ -1,4 +1,4 @@
-"""Runs of a pipeline's last part without Spark, killed before their n-th step: `python -m tests.spark.killed_parts append FOLDER`.
+"""Runs of a pipeline's last part, each killed before its n-th step: `python -m tests.spark.killed_parts append FOLDER`. No Spark.
 
 What is appended are the next numbers after the position, as rows of one Parquet file. Every call that changes a file or a folder
 is a step. For each number that is read, a run is forked which is killed before that step, and what became of it is printed: 0 of
