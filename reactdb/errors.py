@@ -44,6 +44,8 @@ sentence for the mistake, that sentence is used, so that whoever knows RethinkDB
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def shown(value: object, length: int = 60) -> str:
     """A caller's value as a message shows it: short, in one line, whatever its type makes of `repr`."""
@@ -75,6 +77,17 @@ def type_in_words(value: object) -> str:
 
 class ReactDBError(Exception):
     """Anything that reactdb raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python would call the class with the sentence, and most classes build theirs from something else.
+        return _copied, (type(self), self.args, self.__dict__)
+
+
+def _copied(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, Any]) -> ReactDBError:
+    """An error as it was raised, in another process: the same sentence and the same data."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -411,6 +411,27 @@ def test_a_handle_that_is_pickled_says_what_to_pass_instead(db, games, act):
             assert "pass the database's path and the feed's token" in said(lambda handle=handle: act(handle))
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        reactdb.HistoryLost(3, 7),
+        reactdb.CannotOpen("/a.db", "it is gone"),
+        reactdb.InvalidDocument("too deep", ("a", 3)),
+        reactdb.TableNotFound("games"),
+        reactdb.SchemaMismatch("key 1", "n is text"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize(
+    "act", [lambda error: pickle.loads(pickle.dumps(error)), copy.deepcopy], ids=["pickle", "copy"]
+)
+def test_an_error_says_the_same_in_another_process(error, act):
+    """Its class builds the sentence from something else than the sentence."""
+    found = act(error)
+
+    assert (type(error), str(error), vars(error)) == (type(found), str(found), vars(found))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Opening
 

@@ -5,23 +5,18 @@ Rule of this file: a slice that is made smaller never loses a change that the qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import types as spark
 
 from reactdb.errors import HistoryLost, TableNotFound
 from reactdb.spark.changes import ChangeRows
 from reactdb.spark.fleet import range_of, seen
-from reactdb.spark.lookup import MOST_KEYS, Condition, Lookup
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
-from reactdb.store import document_pages, exports
+from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
-
-# Changes that are looked up by their keys; more are quicker read in order.
-MOST_LOOKED_UP = 10_000
 
 
 def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
@@ -111,8 +106,7 @@ class ChangePlan:
     """A batch read of changes. See the head of this file.
 
     Attributes:
-        slices: What is read; filters make them smaller before `splits` is asked for.
-        conditions: Of the keys that are wanted, which filters add, too.
+        slices: What is read.
     """
 
     def __init__(
@@ -124,88 +118,10 @@ class ChangePlan:
         # The user hears of a wrong schema now, and not from an executor.
         self.rows()
         self.slices = change_slices(options, pins)
-        self.conditions: list[Condition] = []
 
     def rows(self) -> ChangeRows:
         return ChangeRows(self.schema, self.options, is_inferred=self.is_inferred)
 
-    def narrow(self, since: int | None, until: int | None) -> None:
-        """Read only changes with since < seq <= until of each file."""
-        self.slices = [
-            piece
-            for part in self.slices
-            if (
-                piece := narrowed(
-                    part, part.since if since is None else since, part.until if until is None else until
-                )
-            )
-        ]
-
-    def narrow_by_time(self, early_ms: int | None, late_ms: int | None) -> None:
-        """Read only changes with early < time <= late, in milliseconds since 1970."""
-        found = []
-        for part in self.slices:
-            with seen(part.path, self.options) as snapshot:
-                since = part.since if early_ms is None else exports.newest_at(snapshot, early_ms)
-                until = part.until if late_ms is None else exports.newest_at(snapshot, late_ms)
-            piece = narrowed(part, since, until)
-            if piece is not None:
-                found.append(piece)
-        self.slices = found
-
-    def keep_files(self, is_wanted: Callable[[str], bool]) -> None:
-        """Read only files whose path passes."""
-        self.slices = [part for part in self.slices if is_wanted(part.path)]
-
-    def read_table(self, name: str) -> None:
-        """Read only changes of this table."""
-        self.options = replace(self.options, table=name)
-
     def splits(self) -> list[Split]:
         """Partitions of about `partitionBytes`."""
-        slices = self.slices
-        if self.conditions:
-            # A column of strings shows keys of all types.
-            searched = Lookup(self.conditions, self.schema, is_inferred=False, key_column="key")
-            slices = [found for part in slices if (found := self._looked_up(part, searched)) is not None]
-        return splits_of(self.options, slices)
-
-    def _looked_up(self, part: ChangeSlice, searched: Lookup) -> ChangeSlice | None:
-        """The changes of the keys that are wanted, looked up where there are not too many; None where there are none."""
-        ranges = searched.wanted_keys()
-        if part.seqs is not None or ranges is None:
-            return part
-        seqs: list[int] = []
-        with seen(part.path, self.options) as snapshot:
-            name = self.options.table
-            for table_id in (
-                snapshot.catalogue.by_id if name is None else exports.tables_named(snapshot, name)
-            ):
-                keys = document_pages.keys_within(snapshot, table_id, ranges, MOST_KEYS)
-                most = MOST_LOOKED_UP - len(seqs)
-                found = (
-                    None
-                    if keys is None
-                    else exports.seqs_of_keys(snapshot, [table_id], keys, part.since, part.until, most)
-                )
-                if found is None:
-                    return part
-                seqs += found
-        if not seqs:
-            return None
-        seqs.sort()
-        weight = int(len(seqs) * part.weight_bytes / (part.until - part.since)) + 1
-        piece = narrowed(part, seqs[0] - 1, seqs[-1])
-        return None if piece is None else replace(piece, seqs=tuple(seqs), weight_bytes=weight)
-
-
-def narrowed(part: ChangeSlice, since: int, until: int) -> ChangeSlice | None:
-    """The part of a slice between two more bounds; None where there is none."""
-    low, high = max(part.since, since), min(part.until, until)
-    if low >= high:
-        return None
-    if part.seqs is not None:
-        seqs = tuple(seq for seq in part.seqs if low < seq <= high)
-        return replace(part, since=low, until=high, seqs=seqs) if seqs else None
-    weight = part.weight_bytes * (high - low) // (part.until - part.since)
-    return replace(part, since=low, until=high, weight_bytes=weight + 1)
+        return splits_of(self.options, self.slices)

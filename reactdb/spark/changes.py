@@ -116,22 +116,14 @@ class ChangeRows:
                             ids = exports.tables_named(snapshot, self.options.table)
                             if not ids:
                                 return
-                        if part.seqs is not None:
-                            found, position = exports.changes_at(
-                                snapshot, part.seqs, position, with_old=self.with_old
-                            )
-                            if found is None:
-                                return
-                            position = part.until if position >= part.seqs[-1] else position
-                        else:
-                            found, position = exports.changes(
-                                snapshot,
-                                position,
-                                part.until,
-                                table_ids=ids,
-                                with_old=self.with_old,
-                                with_origin=self.with_origin,
-                            )
+                        found, position = exports.changes(
+                            snapshot,
+                            position,
+                            part.until,
+                            table_ids=ids,
+                            with_old=self.with_old,
+                            with_origin=self.with_origin,
+                        )
                     made = None if found is None else self.batch(found, names, part.path)
                 if made is not None:
                     yield made

@@ -1,7 +1,9 @@
 """Documents: columns of encoded documents as Arrow arrays, and what happens to those that do not fit.
 
-A chunk of documents is decoded in one call, and made into arrays as a whole. Only where that fails is each document of the chunk
-looked at, so that rows that fit cost nothing for those that may not. Then the mode decides, as it does in Spark's own sources:
+A page of documents is decoded in one call, and made into arrays as a whole. Where that fails, the page is cut into parts, which
+are tried again, and those that fail are cut again, until a few documents are left that are looked at one by one. So a document
+that does not fit costs about what reading its page once more costs, and not what reading all others one by one would. Then the
+mode decides, as it does in Spark's own sources:
 
     PERMISSIVE      what does not fit is null, and the column for it (`_corrupt`) says what was there, and why
     DROPMALFORMED   the row is left out
@@ -17,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from types import GenericAlias
-from typing import Any
+from typing import Any, TypeVar
 
 import msgpack
 import pyarrow as pa
@@ -30,6 +32,12 @@ from reactdb.spark.columns import Column, Misfit, Struct, column_for, placed
 from reactdb.spark.jsontext import json_of
 
 ARRAY_32 = b"\xdd"
+# What does not fit as a whole is cut into so many parts. With eight, one document in 2,000 is found in three steps, which read
+# its page once, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
+PARTS = 8
+# Documents that are looked at one by one: a call for so few costs as much as they do.
+FEW = 4
+Value = TypeVar("Value")
 
 
 def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
@@ -118,6 +126,10 @@ class Rows:
         self.count = count
         self.reasons: dict[int, str] = {}
 
+    def add(self, row: int, name: str, value: Any, reason: str) -> None:
+        """Note that the value of this column, or a document, does not fit."""
+        self.reasons[row] = told(name, value, reason, self.reasons.get(row))
+
 
 class DocumentColumn:
     """A column that is made of encoded documents, by its Spark type.
@@ -145,32 +157,63 @@ class DocumentColumn:
         present: Sequence[Any] = [body for body in bodies if body is not None] if None in bodies else bodies
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
-        quick = self._quick_arrays(present)
-        if quick is not None:
-            return placed(pa.StructArray.from_arrays(quick, fields=list(self.column.arrow)), bodies)
-        documents: list[Any] = decode_many(present)
         if self.is_text:
-            return placed(pa.array(list(map(json_of, documents)), self.column.arrow), bodies)
-        try:
-            made = self.column.convert(documents)
-        except Misfit:
-            documents = self._patched(documents, bodies, rows, describe)
-            made = self.column.convert(documents)
+            made = pa.array(list(map(json_of, decode_many(present))), self.column.arrow)
+        else:
+            numbers = [number for number, body in enumerate(bodies) if body is not None]
+            made = self._joined(self._arrays(present, numbers, rows, describe))
         return placed(made, bodies)
 
     def arrays(self, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]) -> list[Any]:
         """The fields of the documents, each as an array."""
         assert isinstance(self.column, Struct)
-        if not self.column.names:
-            return []
-        quick = self._quick_arrays(bodies)
-        if quick is not None:
-            return quick
-        documents: list[Any] = decode_many(bodies)
-        try:
-            return self.column.arrays(documents)
-        except Misfit:
-            return self.column.arrays(self._patched(documents, bodies, rows, describe))
+        return self._arrays(bodies, range(len(bodies)), rows, describe) if self.column.names else []
+
+    def _arrays(
+        self,
+        bodies: Sequence[bytes],
+        numbers: Sequence[int],
+        rows: Rows,
+        describe: Callable[[int], str],
+    ) -> list[Any]:
+        """The arrays of documents, which have these rows, with nulls where something does not fit."""
+
+        def attempt(part: Sequence[bytes]) -> list[Any] | None:
+            if self._columns is not None:
+                return self._quick_arrays(part)
+            try:
+                return self._made(decode_many(part))
+            except Misfit:
+                return None
+
+        def mended(place: int, body: bytes) -> Any:
+            (document,) = decode_many([body])
+            try:
+                self._made([document])
+            except Misfit as misfit:
+                reason = str(misfit)
+                if self.mode == "FAILFAST":
+                    reason = f"{self.name}: {reason}" if self.name else reason
+                    raise SchemaMismatch(describe(numbers[place]), reason) from None
+                rows.add(numbers[place], self.name or "document", document, reason)
+                return self.column.patched(document)
+            return document
+
+        return fitted(bodies, attempt, mended, self._made)
+
+    def _made(self, documents: Sequence[Any]) -> list[Any]:
+        """The arrays of decoded documents: of a STRUCT one for each field, and otherwise the one of the column."""
+        column = self.column
+        if isinstance(column, Struct) and column.names:
+            return column.arrays(documents)
+        return [column.convert(documents)]
+
+    def _joined(self, arrays: list[Any]) -> Any:
+        """The array of the column."""
+        if isinstance(self.column, Struct) and self.column.names:
+            return pa.StructArray.from_arrays(arrays, fields=list(self.column.arrow))
+        (made,) = arrays
+        return made
 
     @cached_property
     def _columns(self) -> Callable[[Sequence[bytes]], list[Sequence[Any]]] | None:
@@ -181,56 +224,66 @@ class DocumentColumn:
 
     def _quick_arrays(self, bodies: Sequence[bytes]) -> list[Any] | None:
         """The fields of documents that are all as they should be; None where the careful way has to look."""
-        if self._columns is None or not bodies:
-            return None
         assert isinstance(self.column, Struct)
+        assert self._columns is not None
         try:
             return self.column.arrays_of(self._columns(bodies))
         except Exception:
             return None
 
-    def _patched(
-        self,
-        documents: list[Any],
-        bodies: Sequence[bytes | None],
-        rows: Rows,
-        describe: Callable[[int], str],
-    ) -> list[Any]:
-        """The documents with null where something did not fit, each of those noted in `rows`."""
-        found = []
-        numbers = [number for number, body in enumerate(bodies) if body is not None]
-        for number, document in zip(numbers, documents, strict=True):
-            try:
-                self.column.convert([document])
-            except Misfit as misfit:
-                if self.mode == "FAILFAST":
-                    place = f"{self.name}: " if self.name else ""
-                    raise SchemaMismatch(describe(number), f"{place}{misfit}") from None
-                before = rows.reasons.get(number)
-                rows.reasons[number] = told(self.name or "document", document, str(misfit), before)
-                document = self.column.patched(document)
-            found.append(document)
-        return found
+
+def fitted(
+    values: Sequence[Value],
+    attempt: Callable[[Sequence[Value]], list[Any] | None],
+    mended: Callable[[int, Value], Any],
+    make: Callable[[Sequence[Any]], list[Any]],
+) -> list[Any]:
+    """The arrays of many values, of which a few may not fit.
+
+    Args:
+        attempt: The arrays of some values; None where one of them does not fit.
+        mended: A single value, given with its place, as one that fits.
+        make: The arrays of those.
+    """
+
+    def pieces(first: int, part: Sequence[Value]) -> Iterator[list[Any]]:
+        made = attempt(part)
+        if made is not None:
+            yield made
+        elif len(part) <= FEW:
+            yield make([mended(place, value) for place, value in enumerate(part, first)])
+        else:
+            size = -(-len(part) // PARTS)
+            for start in range(0, len(part), size):
+                yield from pieces(first + start, part[start : start + size])
+
+    found = list(pieces(0, values))
+    return found[0] if len(found) == 1 else [pa.concat_arrays(arrays) for arrays in zip(*found, strict=True)]
 
 
 def value_array(
     name: str, column: Column, values: Sequence[Any], mode: str, rows: Rows, describe: Callable[[int], str]
 ) -> Any:
     """A column of values that are no documents, keys for example; what does not fit goes the same way."""
-    try:
-        return column.convert(values)
-    except Misfit:
-        kept = []
-        for number, value in enumerate(values):
-            try:
-                column.convert([value])
-                kept.append(value)
-            except Misfit as misfit:
-                if mode == "FAILFAST":
-                    raise SchemaMismatch(describe(number), f"{name}: {misfit}") from None
-                rows.reasons[number] = told(name, value, str(misfit), rows.reasons.get(number))
-                kept.append(None)
-        return column.convert(kept)
+
+    def attempt(part: Sequence[Any]) -> list[Any] | None:
+        try:
+            return [column.convert(part)]
+        except Misfit:
+            return None
+
+    def mended(row: int, value: Any) -> Any:
+        try:
+            column.convert([value])
+        except Misfit as misfit:
+            if mode == "FAILFAST":
+                raise SchemaMismatch(describe(row), f"{name}: {misfit}") from None
+            rows.add(row, name, value, str(misfit))
+            return None
+        return value
+
+    (made,) = fitted(values, attempt, mended, lambda part: [column.convert(part)])
+    return made
 
 
 def told(name: str, document: Any, reason: str, before: str | None) -> str:

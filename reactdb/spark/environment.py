@@ -126,7 +126,6 @@ def session(
     *,
     master: str | None = None,
     config: dict[str, str] | None = None,
-    pushdown: bool = True,
 ) -> Iterator[SparkSession]:
     """A Spark session with the data source registered, quiet, and stopped on the way out.
 
@@ -136,7 +135,6 @@ def session(
         app_name: As Spark's pages show it.
         master: Where to run; None: as the environment says, or on all cores of this machine.
         config: Spark's settings.
-        pushdown: Let filters be pushed down into reads that ask for it with the option of that name.
 
     Raises:
         SparkUnavailable: Java, pyspark or pyarrow is missing or too old.
@@ -154,7 +152,6 @@ def session(
         return
     builder = SparkSession.builder.appName(app_name)
     settings = {
-        "spark.sql.python.filterPushdown.enabled": "true" if pushdown else "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **({} if master is None else {"spark.master": master}),

@@ -63,7 +63,6 @@ NAMES: Final = (
     "recursiveFileLookup",
     "partitionBytes",
     "minPartitions",
-    "pushdown",
     "failOnDataLoss",
     "busyTimeout",
     "allowNetwork",
@@ -84,6 +83,11 @@ NAMES: Final = (
     "txnVersion",
 )
 _KNOWN: Final = {name.lower(): name for name in NAMES}
+# What there was once, in lower case -> why it is gone, and what to do instead.
+_REMOVED: Final = {
+    "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
+    "other query of the same DataFrame: leave the option out, and choose a range with startSeq, endSeq or asOf",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,6 @@ class Options:
         sampling_size: Documents that inference looks at, in each file.
         is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
             nobody wants.
-        pushdown: Take filters. Spark keeps what came of the last ones for whoever reads the same DataFrame next, also without
-            a filter, so it is for one that is filtered once.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
         others: What streams and writes read for themselves, by lower-case name.
     """
@@ -128,7 +130,6 @@ class Options:
     is_recursive: bool = False
     partition_bytes: int = 32 * 1024 * 1024
     min_partitions: int = 1
-    pushdown: bool = False
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
@@ -171,6 +172,8 @@ def parse(given: Mapping[str, str]) -> Options:
                 "the options of a table of Spark's catalogue are lost when it is read: CREATE TEMPORARY VIEW ... USING reactdb "
                 "OPTIONS (...) keeps them"
             )
+        if known in _REMOVED:
+            raise InvalidOption(f"option {known} was removed: {_REMOVED[known]}")
         if known not in _KNOWN:
             raise InvalidOption(f"unknown option {shown(name)}; the data source knows {', '.join(NAMES)}")
         if known in values and values[known] != value:
@@ -224,7 +227,6 @@ def parse(given: Mapping[str, str]) -> Options:
         is_recursive=_flag(values, "recursivefilelookup", False),
         partition_bytes=_bytes(values, "partitionbytes", 32 * 1024 * 1024),
         min_partitions=_number(values, "minpartitions", 1, least=1),
-        pushdown=_flag(values, "pushdown", False),
         fail_on_data_loss=_flag(values, "failondataloss", True),
         busy_timeout_s=_seconds(values, "busytimeout", 5.0),
         allow_network=_flag(values, "allownetwork", False),

@@ -23,7 +23,6 @@ class ChangeSlice:
     """Changes of one file with since < seq <= until.
 
     Attributes:
-        seqs: Of those alone, where they are given, in order.
         path: Absolute.
         database_id: Which database was planned for; another one under this path is refused.
         weight_bytes: About what there is to read.
@@ -34,12 +33,11 @@ class ChangeSlice:
     since: int
     until: int
     weight_bytes: int = 0
-    seqs: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSlice:
-    """Documents of one table of one file as of `seq`, with start <= key < stop; of `keys` alone where those are given, sorted."""
+    """Documents of one table of one file as of `seq`, with start <= key < stop."""
 
     path: str
     database_id: str
@@ -48,7 +46,6 @@ class DocumentSlice:
     start: bytes
     stop: bytes
     weight_bytes: int = 0
-    keys: tuple[bytes, ...] | None = None
 
 
 Slice = ChangeSlice | DocumentSlice
@@ -70,9 +67,6 @@ def cut(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
     changes = part.until - part.since
     if changes <= 0:
         return []
-    if part.seqs is not None:
-        # Few, or they would not be listed.
-        return [part]
     pieces = max(1, min(changes, -(-part.weight_bytes // most_bytes)))
     bounds = [part.since + changes * number // pieces for number in range(pieces + 1)]
     return [

@@ -8,7 +8,7 @@ Rule of this file: rows leave in order of their keys within a slice; the slices 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +20,6 @@ from reactdb.spark.columns import Struct, arrow_schema, check_type, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
 from reactdb.spark.fleet import opened, seen
 from reactdb.spark.keys import key_values
-from reactdb.spark.lookup import END, FIRST, MOST_RANGES, Condition, Lookup, Range
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
 from reactdb.spark.schema import mode_of, seq_as_of, table_of
@@ -28,13 +27,12 @@ from reactdb.store import document_pages, exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
+# Keys are at or after the one and before the other: none begins with FF.
+FIRST, END = b"", b"\xff"
+
 
 class DocumentPlan:
-    """A batch read of documents. See the head of this file.
-
-    Attributes:
-        conditions: Of the documents that are wanted; filters add some before `splits` is asked for.
-    """
+    """A batch read of documents. See the head of this file."""
 
     def __init__(
         self, schema: spark.StructType, options: Options, pins: Sequence[Pin], *, is_inferred: bool
@@ -45,15 +43,10 @@ class DocumentPlan:
         # The user hears of a wrong schema now, and not from an executor.
         self.rows()
         self.table = table_of(options, pins)
-        self.conditions: list[Condition] = []
-        self._pins: Sequence[Pin] = pins
+        self._pins = pins
 
     def rows(self) -> DocumentRows:
         return DocumentRows(self.schema, self.options, is_inferred=self.is_inferred)
-
-    def keep_files(self, is_wanted: Callable[[str], bool]) -> None:
-        """Read only files whose path passes."""
-        self._pins = [pin for pin in self._pins if is_wanted(pin.path)]
 
     def splits(self) -> list[Split]:
         """Partitions of about `partitionBytes`."""
@@ -72,33 +65,9 @@ class DocumentPlan:
         table = snapshot.catalogue.at(self.table, seq)
         if table is None:
             return []
-        ranges: Sequence[Range] = [(FIRST, END)]
-        if self.conditions:
-            # What shows the primary key otherwise shows anything.
-            column = None if self.options.document == "struct" else "key"
-            searched = Lookup(
-                self.conditions,
-                self.schema,
-                is_inferred=self.is_inferred and column is None,
-                key_column=column,
-            )
-            ranges = searched.key_ranges(table)
-            keys = searched.keys(snapshot, table, seq)
-            if keys is not None:
-                keys = [key for key in keys if any(low <= key < high for low, high in ranges)]
-                weight = int(len(keys) * pin.bytes_a_change)
-                return [
-                    DocumentSlice(pin.path, pin.database_id, table.id, seq, FIRST, END, weight, tuple(keys))
-                ]
-            if len(ranges) > MOST_RANGES:
-                ranges = [(ranges[0][0], ranges[-1][1])]
-            # Most tables have keys of one type.
-            ranges = [
-                each for each in ranges if document_pages.keys_within(snapshot, table.id, [each], 0) is None
-            ]
         cuts: list[bytes] = []
         count = 0
-        if ranges and pin.size_bytes > most_bytes:
+        if pin.size_bytes > most_bytes:
             count = snapshot.count(table)
             each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
             if count > each:
@@ -107,8 +76,7 @@ class DocumentPlan:
         weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes) // (len(cuts) + 1) + 1
         return [
             DocumentSlice(pin.path, pin.database_id, table.id, seq, start, stop, weight)
-            for low, high in ranges
-            for start, stop in pairwise([low, *(key for key in cuts if low < key < high), high])
+            for start, stop in pairwise([FIRST, *cuts, END])
         ]
 
 
@@ -166,10 +134,7 @@ class DocumentRows:
                             raise HistoryDiverged(
                                 f"{part.path}: the table was dropped, and compaction has removed it since"
                             )
-                        if part.keys is None:
-                            page = document_pages.documents(snapshot, table, part.seq, start, part.stop)
-                        else:
-                            page = document_pages.picked(snapshot, table, part.seq, start, part.keys)
+                        page = document_pages.documents(snapshot, table, part.seq, start, part.stop)
                     start = page.next_start
                     made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
                 if made is not None:

@@ -2,26 +2,26 @@
 
     spark.read.format("reactdb").option("table", "games").load("arena.db")
 
-Spark makes one of these in a Python process of its own at `load()`, keeps it pickled, and makes plans from copies of it. So it
-holds options, and the pins of the files where inference has looked at them; everything else is made when it is asked for.
+Spark makes one of these in a Python process of its own for each `load()`, keeps it pickled, and makes readers from copies of it
+whenever it likes: for each filter, for example, where it pushes filters down. So whatever readers have to agree about is in what
+is pickled: the options, and the state that each file had then. Everything else is made when it is asked for.
 
 Rule of this file: it decides who answers. `changes` and `snapshot` read, `stream` follows, `write` writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from reactdb.errors import InvalidOption
+from reactdb.errors import InvalidOption, ReactDBError
 from reactdb.spark import fleet, schema
 from reactdb.spark.change_plan import ChangePlan
 from reactdb.spark.options import MODES, UPSERT, Options, parse
 from reactdb.spark.partitions import Split
-from reactdb.spark.pushdown import push
 from reactdb.spark.snapshot import DocumentPlan
 from reactdb.store.exports import Pin
 
@@ -41,7 +41,20 @@ class ReactdbSource(DataSource):
         # The names of a CaseInsensitiveDict are in lower case; `parse` knows.
         self.parsed: Options = parse(dict(options))
         self.is_inferred = False
-        self._pins: list[Pin] | None = None
+        self._pins: list[Pin] | ReactDBError | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the readers of one DataFrame have in common.
+
+        With a schema of the user's, Spark calls nothing of ours before it pickles, so this is the last moment to pin the files.
+        That they cannot be pinned is kept as well: a later reader that found them would not agree with the first, which did not.
+        Nothing is raised here, because a stream does not need the pins, and goes on without a file that is gone.
+        """
+        try:
+            self.pins()
+        except ReactDBError as error:
+            self._pins = error
+        return self.__dict__
 
     @classmethod
     def name(cls) -> str:
@@ -51,6 +64,8 @@ class ReactdbSource(DataSource):
         """The files as they were when this was asked first."""
         if self._pins is None:
             self._pins = fleet.pinned(self.parsed)
+        if isinstance(self._pins, ReactDBError):
+            raise self._pins
         return self._pins
 
     def schema(self) -> StructType:
@@ -100,8 +115,6 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        if plan.options.pushdown:
-            self.pushFilters = Taker(plan)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         # A read of nothing has a partition all the same: without one Spark makes one up.
@@ -110,21 +123,3 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Split)
         return self.plan.rows().batches(partition.slices)  # type: ignore[arg-type]
-
-
-class Taker:
-    """`pushFilters` for reads that ask for it, in sessions that allow it, in a form that other sessions do not mind.
-
-    A reader that defines `pushFilters` cannot be read from at all where `spark.sql.python.filterPushdown.enabled` is false, which
-    is the default: Spark looks whether the method's function is the base class's, and refuses. It cannot be asked what the
-    session allows. So this says that its function is the base class's; it is called only where pushing down is on.
-    """
-
-    # Not the function itself: that would come back bound to this.
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        return push(self._plan, filters)

@@ -5,20 +5,21 @@ Rule of this file: the documents as of a seq are today's with the later changes 
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from reactdb.change import INSERT
+from reactdb.change import DELETE, INSERT
 from reactdb.errors import HistoryLost
-from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, IndexInfo, TableInfo
+from reactdb.store.catalogue import TableInfo
 from reactdb.store.damage import first_damaged, missing_entry
-from reactdb.store.exports import LOG, PAGE_BYTES, PAGE_ROWS, PICKED_ROWS, fetch, not_whole
-from reactdb.store.seals import are_entries_whole, are_whole
+from reactdb.store.exports import PAGE_BYTES, PAGE_ROWS, fetch, not_whole
+from reactdb.store.seals import are_steps_whole, are_whole
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 # A key that changed more often than this since is taken back by itself, row by row.
 LONG_HISTORY = 20_000
+# Keys that are taken back first.
+FIRST_KEYS = 4
 
 # The documents of today; of those that have changed since ?4, only that they have.
 STATE = (
@@ -28,20 +29,16 @@ STATE = (
 DELETED_SINCE = (
     "SELECT key FROM graves WHERE table_id = ?1 AND key >= ?2 AND key < ?3 AND seq > ?4 ORDER BY key LIMIT ?5"
 )
-# All entries past ?4 of the keys from ?2 to ?3 that have some, and of each the one before those.
+# All entries past ?4 of the keys from ?2 to ?3 that have some, and of each the one before those; how large their documents are,
+# and not the documents: of most, nobody wants them.
 BACK = (
     "WITH RECURSIVE back(seq) AS ("
     " SELECT seq FROM heads WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
     " UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
     " UNION ALL SELECT l.prev FROM back b JOIN log l ON l.seq = b.seq WHERE b.seq > ?4 AND l.prev IS NOT NULL)"
-    f" SELECT {LOG} FROM back b JOIN log l ON l.seq = b.seq LIMIT ?5"
+    " SELECT l.seq, l.kind, l.step, l.prev, l.time, l.origin, l.meta, l.seal, l.table_id, l.key, length(l.body)"
+    " FROM back b CROSS JOIN log l ON l.seq = b.seq LIMIT ?5"
 )
-# Keys that a table has, or had.
-KEYS = (
-    "SELECT key FROM heads WHERE table_id = ?1 AND key >= ?2 AND key < ?3"
-    " UNION ALL SELECT key FROM graves WHERE table_id = ?1 AND key >= ?2 AND key < ?3 LIMIT ?4"
-)
-CANDIDATES = "SELECT key FROM entries WHERE index_id = ? AND value >= ? AND value < ? LIMIT ?"
 SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
 
 
@@ -77,75 +74,14 @@ def documents(
     now = [row for row in rows if row[3] <= seq]
     keys, bodies = _whole(snapshot, table, now)
     if len(now) < len(rows) or gone:
-        changed = [row[0] for row in rows if row[3] > seq] + [key for (key,) in gone]
-        then = dict(zip(keys, bodies, strict=True))
-        then.update(_taken_back(snapshot, table, seq, changed))
-        keys = sorted(then)
+        changed = sorted([row[0] for row in rows if row[3] > seq] + [key for (key,) in gone])
+        back, stopped = _taken_back(snapshot, table, seq, changed)
+        then = dict(zip(keys, bodies, strict=True)) | back
+        if stopped is not None:
+            end = stopped
+        keys = sorted(then if end is None else [key for key in then if key <= end])
         bodies = [then[key] for key in keys]
     return Documents(keys, bodies, None if end is None else end + b"\0")
-
-
-def picked(snapshot: Snapshot, table: TableInfo, seq: int, start: bytes, keys: Sequence[bytes]) -> Documents:
-    """A page of the documents of sorted keys as of `seq`, from the first that is at or after `start`.
-
-    Raises:
-        As `documents`.
-    """
-    first = bisect_left(keys, start)
-    found: list[bytes] = []
-    bodies: list[bytes] = []
-    size = 0
-    for place in range(first, min(first + PICKED_ROWS, len(keys))):
-        page = documents(snapshot, table, seq, keys[place], keys[place] + b"\0", limit=2)
-        found += page.keys
-        bodies += page.bodies
-        size += sum(map(len, page.bodies))
-        if size >= PAGE_BYTES:
-            break
-    else:
-        place = first + PICKED_ROWS - 1
-    return Documents(found, bodies, keys[place + 1] if place + 1 < len(keys) else None)
-
-
-def changed_keys(snapshot: Snapshot, table: TableInfo, seq: int, most: int) -> set[bytes] | None:
-    """The keys that have changed since `seq`; None where there are more than `most` changes to look at."""
-    head = head_seq(snapshot.connection)
-    if head - seq > most:
-        return None
-    return {
-        key
-        for (key,) in snapshot.connection.execute(
-            "SELECT key FROM log WHERE seq > ? AND +table_id = ?", (seq, table.id)
-        )
-    }
-
-
-def candidates(
-    snapshot: Snapshot, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]], most: int
-) -> set[bytes] | None:
-    """As `Snapshot.candidates`, the keys of all documents with an entry in one of these ranges; None of more than `most`."""
-    found: set[bytes] = set()
-    for start, stop in ranges:
-        for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):
-            found.update(
-                key for (key,) in snapshot.connection.execute(CANDIDATES, (index_id, low, stop, most + 1))
-            )
-            if len(found) > most:
-                return None
-    return found
-
-
-def keys_within(
-    snapshot: Snapshot, table_id: int, ranges: Iterable[tuple[bytes, bytes]], most: int
-) -> list[bytes] | None:
-    """The keys in these ranges, which are apart, that a table has, or had as far as its log goes; None of more than `most`."""
-    found: list[bytes] = []
-    for start, stop in ranges:
-        left = most + 1 - len(found)
-        found += (key for (key,) in snapshot.connection.execute(KEYS, (table_id, start, stop, left)))
-        if len(found) > most:
-            return None
-    return found
 
 
 def _whole(
@@ -159,40 +95,66 @@ def _whole(
     return keys, bodies
 
 
-def _taken_back(snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    """The documents of these keys as of `seq`, which all have changed since; without those that were not there."""
+def _taken_back(
+    snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes]
+) -> tuple[dict[bytes, bytes], bytes | None]:
+    """The documents as of `seq` of these keys, which are sorted and all have changed since; without those that were not there.
+
+    A few keys first, then twice as many, and so on: where documents are large, few keys are looked at in vain.
+
+    Returns:
+        (the documents, the key after which it stopped because they have PAGE_BYTES; None where these are all).
+    """
     found: dict[bytes, bytes] = {}
-    rows = snapshot.connection.execute(BACK, (table.id, min(keys), max(keys), seq, LONG_HISTORY)).fetchall()
-    if len(rows) >= LONG_HISTORY:
-        for key in keys:
-            body = _one_taken_back(snapshot, table, seq, key)
+    size, start, count = 0, 0, FIRST_KEYS
+    while start < len(keys):
+        part = keys[start : start + count]
+        for key, body in _then(snapshot, table, seq, part, PAGE_BYTES - size):
             if body is not None:
                 found[key] = body
-        return found
-    columns: list[Sequence[Any]] = [*zip(*rows, strict=True), (), ()]
-    if not are_entries_whole(columns) or set(columns[1]) != {table.id}:
+                size += len(body)
+                if size >= PAGE_BYTES:
+                    return found, key
+        start, count = start + count, count * 2
+    return found, None
+
+
+def _then(
+    snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes], most_bytes: int
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Each of these keys, in order, with its document as of `seq`; the last is the one that reaches so many bytes."""
+    rows = snapshot.connection.execute(BACK, (table.id, keys[0], keys[-1], seq, LONG_HISTORY)).fetchall()
+    if len(rows) >= LONG_HISTORY:
+        for key in keys:
+            steps = snapshot.history(table, key)
+            yield key, next((step.new_bytes for step in steps if step.seq <= seq), None)
+        return
+    rows.sort(reverse=True)
+    columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [()] * 11
+    seqs, kinds, _, prevs, _, _, _, _, table_ids, entry_keys, sizes = columns
+    if not are_steps_whole(columns[:8]) or set(table_ids) != {table.id}:
         raise not_whole(snapshot, seq, head_seq(snapshot.connection))
-    seqs, kinds, prevs, entry_keys, bodies = columns[0], columns[2], columns[4], columns[6], columns[7]
-    # The oldest entry of each key: the one at or before `seq`, or else the first that it ever had.
-    oldest = dict(sorted(zip(entry_keys, seqs, strict=True), reverse=True))
-    place = {number: index for index, number in enumerate(seqs)}
+    # Of each key the last row, which is its oldest entry: the one at or before `seq`, or else the first that it ever had.
+    oldest = dict(zip(entry_keys, range(len(rows)), strict=True))
+    wanted: dict[int, bytes] = {}
+    size = 0
     for key in keys:
-        if key not in oldest:
+        place = oldest.get(key)
+        if place is None or (sizes[place] is None) != (kinds[place] == DELETE):
             raise not_whole(snapshot, seq, head_seq(snapshot.connection))
-        index = place[oldest[key]]
-        if seqs[index] > seq:
-            if kinds[index] != INSERT:
-                raise missing_entry(prevs[index])
-        elif bodies[index] is not None:
-            found[key] = bodies[index]
-    return found
-
-
-def _one_taken_back(snapshot: Snapshot, table: TableInfo, seq: int, key: bytes) -> bytes | None:
-    for change in snapshot.history(table, key):
-        if change.seq <= seq:
-            return change.new_bytes
-    return None
+        if seqs[place] > seq:
+            if kinds[place] != INSERT:
+                raise missing_entry(prevs[place])
+        elif sizes[place] is not None:
+            wanted[seqs[place]] = key
+            size += sizes[place]
+            if size >= most_bytes:
+                break
+    # Numbers of our own log.
+    among = ", ".join(map(str, wanted))
+    bodies = snapshot.connection.execute(f"SELECT seq, body, seal FROM log WHERE seq IN ({among})")
+    whole = _whole(snapshot, table, [(wanted[number], body, seal, number) for number, body, seal in bodies])
+    yield from sorted(zip(*whole, strict=True))
 
 
 def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> list[bytes]:

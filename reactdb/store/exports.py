@@ -12,11 +12,9 @@ asked, and says what is wrong.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from reactdb.change import INSERT
@@ -31,11 +29,8 @@ from reactdb.store.sqlite import ADVICE, file_bytes
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
 PAGE_ROWS = 2_000
-# A page ends early at so many bytes of documents. Looked at after FETCH_ROWS, twice as many, and so on.
+# A page ends early with the row that brings it to so many bytes of documents.
 PAGE_BYTES = 8 * 1024 * 1024
-FETCH_ROWS = 125
-# Rows of a page that are looked up one by one.
-PICKED_ROWS = 500
 
 LOG = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
 OLD = ", p.body, p.seal"
@@ -229,7 +224,7 @@ def changes(
         cursor = connection.execute(
             CHANGES.format(columns=columns, join=join, where=where), (since, until, limit)
         )
-    rows, is_all = fetch(cursor, limit, body=7)
+    rows, is_all = fetch(cursor, limit, body=7, old=11 if with_old else None)
     last = int(rows[-1][0]) if rows else since
     position = until if is_all else last
     if table_ids is None and position - since != len(rows):
@@ -237,49 +232,6 @@ def changes(
     if not rows:
         return None, until
     return _verified(snapshot, since, last, list(zip(*rows, strict=True)), with_old), position
-
-
-def changes_at(
-    snapshot: Snapshot, seqs: Sequence[int], since: int, *, with_old: bool
-) -> tuple[Columns | None, int]:
-    """A page of the log entries with these seqs, which are sorted and all there, of those past `since`.
-
-    Returns, raises:
-        As `changes`; the position to go on from is the last seq of the page, or of all.
-    """
-    oldest = low_water(snapshot.connection)
-    if since < oldest:
-        raise HistoryLost(since, oldest + 1)
-    first = bisect_right(seqs, since)
-    wanted = seqs[first : first + PICKED_ROWS]
-    if not wanted:
-        return None, since
-    columns, join = (LOG + OLD, JOIN_OLD) if with_old else (LOG, "")
-    # Numbers of our own log.
-    among = ", ".join(map(str, wanted))
-    rows = snapshot.connection.execute(
-        f"SELECT {columns} FROM log l{join} WHERE l.seq IN ({among}) ORDER BY l.seq"
-    ).fetchall()
-    if [row[0] for row in rows] != list(wanted):
-        raise not_whole(snapshot, since, wanted[-1])
-    return _verified(snapshot, since, wanted[-1], list(zip(*rows, strict=True)), with_old), wanted[-1]
-
-
-def seqs_of_keys(
-    snapshot: Snapshot, table_ids: Sequence[int], keys: Iterable[bytes], since: int, until: int, most: int
-) -> list[int] | None:
-    """The seqs with since < seq <= until of all changes of these keys, in order; None where there are more than `most`."""
-    found: list[int] = []
-    for table_id in table_ids:
-        for key in keys:
-            for change in snapshot.history(snapshot.catalogue.by_id[table_id], key):
-                if change.seq <= since:
-                    break
-                if change.seq <= until:
-                    found.append(change.seq)
-                if len(found) > most:
-                    return None
-    return sorted(found)
 
 
 def _bare_changes(
@@ -290,7 +242,7 @@ def _bare_changes(
     cursor = snapshot.connection.execute(
         CHANGES.format(columns=columns, join=join, where=""), (since, until, limit)
     )
-    rows, is_all = fetch(cursor, limit, body=6)
+    rows, is_all = fetch(cursor, limit, body=6, old=8 if with_old else None)
     if is_all and until - since != len(rows):
         raise not_whole(snapshot, since, until)
     if not rows:
@@ -325,27 +277,33 @@ def _verified(
     return Columns._make((*found[:10], found[11]))
 
 
-def fetch(cursor: Any, limit: int, body: int) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows of a cursor, at most `limit`, which its statement has too; and whether there are surely no more."""
+def fetch(cursor: Any, limit: int, body: int, old: int | None = None) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows of a cursor: at most `limit`, which its statement has too, and none after those that have PAGE_BYTES of documents.
+
+    Row by row, because only a row that is there says how large it is: any of the next hundred may have a document of 16 MB.
+    That costs as much as calls for hundreds of rows.
+
+    Args:
+        body, old: The places of the columns that have documents.
+
+    Returns:
+        (the rows, whether there are surely no more).
+    """
     rows: list[tuple[Any, ...]] = []
-    size, count = 0, FETCH_ROWS
-    body_of = itemgetter(body)
-    while len(rows) < limit:
-        part = cursor.fetchmany(min(count, limit - len(rows)))
-        rows += part
-        if len(part) < count and len(rows) < limit:
-            return rows, True
+    size = 0
+    for row in cursor:
+        rows.append(row)
         try:
-            size += sum(map(len, filter(None, map(body_of, part))))
+            size += len(row[body] or b"")
+            if old is not None:
+                size += len(row[old] or b"")
         except TypeError:
             # Damage, which is found when it is verified.
             pass
         if size >= PAGE_BYTES:
-            break
-        # Where documents are small, twice as many in one call.
-        count = count * 2 if size < PAGE_BYTES // 8 else FETCH_ROWS
-    cursor.close()
-    return rows, False
+            cursor.close()
+            return rows, False
+    return rows, len(rows) < limit
 
 
 def not_whole(snapshot: Snapshot, since: int, until: int) -> CorruptDatabase:

@@ -143,18 +143,7 @@ def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
         if None in bodies:
             bodies = [b"" if body is None else body for body in bodies]
         low = sum(map(adler32, bodies, seeds))
-        # The sum of a range without walking it.
-        seq_sum = (seqs.start + seqs.stop - 1) * len(seqs) // 2 if type(seqs) is range else sum(seqs)
-        rest = (
-            seq_sum * SEQ
-            + sum(steps) * STEP
-            + sum(kinds) * KIND
-            + sum(filter(None, prevs)) * PREV
-            + sum(times)
-        )
-        count = len(seqs)
-        if origins.count(None) < count or metas.count(None) < count:
-            rest += sum(map(_labels, origins, metas))
+        rest = _rests(seqs, kinds, steps, prevs, times, origins, metas)
         high, remainder = divmod(sum(seals) - low, ONE_HIGH)
         if remainder or (high - rest) % MODULUS:
             return False
@@ -165,6 +154,39 @@ def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
         return bool((sum(compress(old_seals, olds)) - old_low) % ONE_HIGH == 0)
     except (TypeError, AttributeError, ValueError):
         return False
+
+
+def are_steps_whole(columns: Sequence[Sequence[Any]]) -> bool:
+    """The upper part of it alone, of entries whose documents were not read: their place in the log, and what led to them.
+
+    The columns are `seqs, kinds, steps, prevs, times, origins, metas, seals`. Tables and keys have no share in this part.
+    """
+    *others, seals = columns
+    try:
+        return bool((sum(seal >> 32 for seal in seals) - _rests(*others)) % MODULUS == 0)
+    except (TypeError, AttributeError, ValueError):
+        return False
+
+
+def _rests(
+    seqs: Sequence[int],
+    kinds: Sequence[int],
+    steps: Sequence[int],
+    prevs: Sequence[int | None],
+    times: Sequence[int],
+    origins: Sequence[str | None],
+    metas: Sequence[bytes | None],
+) -> int:
+    """The sum of what the upper parts of the seals stand for."""
+    # The sum of a range without walking it.
+    seq_sum = (seqs.start + seqs.stop - 1) * len(seqs) // 2 if type(seqs) is range else sum(seqs)
+    rest = (
+        seq_sum * SEQ + sum(steps) * STEP + sum(kinds) * KIND + sum(filter(None, prevs)) * PREV + sum(times)
+    )
+    count = len(seqs)
+    if origins.count(None) < count or metas.count(None) < count:
+        rest += sum(map(_labels, origins, metas))
+    return rest
 
 
 def seal_or_none(*columns: Any) -> int | None:

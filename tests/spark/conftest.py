@@ -1,8 +1,8 @@
 """One Spark session for all tests that need one: starting it takes longer than any of them.
 
 A test that asks for `spark` has the marker of that name, and is skipped with the reason where Java, pyspark or pyarrow is
-missing. The session runs two workers, knows the format by registering, and allows filters to be pushed down; a test that
-wants it otherwise sets it and sets it back (`configured`).
+missing. The session runs two workers and knows the format by registering; a test that wants a setting otherwise sets it and
+sets it back (`configured`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 
 from reactdb import SparkUnavailable
 from reactdb.spark import check, environment
+from tests.spark_kills.child import QUICK
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -59,6 +60,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
                     "spark.sql.session.timeZone": "America/New_York",
                     "spark.driver.bindAddress": "127.0.0.1",
                     "spark.driver.memory": "1g",
+                    **QUICK,
                 },
             ) as session:
                 yield session

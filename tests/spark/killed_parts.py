@@ -1,7 +1,8 @@
-"""One run of a pipeline's last part without Spark, killed before its n-th step: `python -m tests.spark.killed_parts FOLDER N`.
+"""Runs of a pipeline's last part, each killed before its n-th step: `python -m tests.spark.killed_parts append FOLDER`. No Spark.
 
 What is appended are the next numbers after the position, as rows of one Parquet file. Every call that changes a file or a folder
-is a step. A run that gets to its end exits with 0; one that is killed does not exit.
+is a step. For each number that is read, a run is forked which is killed before that step, and what became of it is printed: 0 of
+one that got to its end, -9 of one that was killed. Each is a process of its own; only the imports are shared, which take longest.
 """
 
 from __future__ import annotations
@@ -75,6 +76,16 @@ def killed_at(number: int) -> None:
     pq.write_table = counted(pq.write_table)
 
 
+def main(mode: str, folder: str) -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            killed_at(int(line))
+            {"append": append, "replace": replace}[mode](folder)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
 if __name__ == "__main__":
-    killed_at(int(sys.argv[3]))
-    {"append": append, "replace": replace}[sys.argv[1]](sys.argv[2])
+    main(*sys.argv[1:])

@@ -29,7 +29,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 from tests.spark import killed_parts  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-KILLED = -9
+FINISHED, KILLED = "0", "-9"
 
 
 def manifest(kind: str = "changes", number: int = 1, rows: int = 1) -> Manifest:
@@ -47,19 +47,24 @@ def put(folder: PartFolder, number: int, values: list[int]) -> None:
 
 def runs_killed_at_each_step(mode: str, folder: Path) -> Iterator[int]:
     """Run after run, killed before the first step, the second, and so on, until one gets to its end."""
-    for number in range(1, 100):
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.killed_parts", mode, str(folder), str(number)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode in (0, KILLED), done.stderr.decode()
-        yield number
-        if done.returncode == 0:
-            return
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.killed_parts", mode, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as runs:
+        assert runs.stdin is not None
+        assert runs.stdout is not None
+        for number in range(1, 100):
+            runs.stdin.write(f"{number}\n")
+            runs.stdin.flush()
+            outcome = runs.stdout.readline().strip()
+            assert outcome in (FINISHED, KILLED)
+            yield number
+            if outcome == FINISHED:
+                return
     raise AssertionError("it never got to its end")
 
 

@@ -22,16 +22,13 @@ from reactdb.store.sqlite import connect
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from pyspark.sql import datasource as ds
 from pyspark.sql import types as t
-from pyspark.sql.datasource import DataSourceReader
 
 from reactdb.spark import changes, fleet
 from reactdb.spark.change_plan import ChangePlan
 from reactdb.spark.changes import ChangeRows
 from reactdb.spark.inference import Inference
 from reactdb.spark.partitions import ChangeSlice, cut, packed, piece_bytes
-from reactdb.spark.pushdown import push
 from reactdb.spark.snapshot import DocumentPlan
 from reactdb.spark.source import ReactdbSource
 
@@ -80,7 +77,10 @@ def test_option_names_have_no_case_and_other_spellings():
         ({"samplingSize": "0"}, "option samplingSize is a whole number of at least 1"),
         ({"partitionBytes": "lots"}, "option partitionBytes is a size such as 32m"),
         ({"partitionBytes": "0"}, "option partitionBytes is a size"),
-        ({"pushdown": "yes"}, "option pushdown is true or false"),
+        (
+            {"pushDown": "true"},
+            "option pushdown was removed: filters are not pushed down any more, because Spark",
+        ),
         ({"paths": "[1]"}, "option paths is a JSON list of strings"),
         ({"readChangeFeed": "true", "read": "documents"}, "readChangeFeed reads changes"),
     ],
@@ -217,10 +217,6 @@ def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
                     start = found.next_start
                 wanted = [each["id"] for each in db.at(seq).table("games").order_by("id").run()]
                 assert [key_bytes(each) for each in wanted] == keys
-                picked = document_pages.picked(
-                    snapshot, table, seq, b"", [key_bytes(each) for each in range(5, 15)]
-                )
-                assert [key_bytes(each) for each in wanted if 5 <= each < 15] == list(picked.keys)
 
 
 @pytest.mark.parametrize("has_arange", [True, False])
@@ -342,131 +338,6 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
 
         with pytest.raises(HistoryLost):
             list(plan.rows().batches(plan.slices))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Filters
-
-
-def plans(path: str) -> tuple[ChangePlan, DocumentPlan]:
-    changes, documents = parse({"path": path, "read": "changes"}), parse({"path": path, "table": "games"})
-    meta = t.StructType([t.StructField("seq", t.LongType()), t.StructField("table", t.StringType())])
-    fields = t.StructType([t.StructField("id", t.LongType()), t.StructField("n", t.LongType())])
-    pins = fleet.pinned(changes)
-    return (
-        ChangePlan(meta, changes, pins, is_inferred=True),
-        DocumentPlan(fields, documents, pins, is_inferred=True),
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "is_taken", "bounds"),
-    [
-        (ds.EqualTo(("seq",), 5), True, (4, 5)),
-        (ds.GreaterThan(("seq",), 5), True, (5, 112)),
-        (ds.LessThanOrEqual(("seq",), 5), True, (0, 5)),
-        (ds.In(("seq",), (5, 9)), False, (4, 9)),
-        (ds.IsNotNull(("seq",)), True, (0, 112)),
-        (ds.EqualTo(("commit",), 101), False, (100, 112)),
-        (ds.EqualTo(("seq",), "5"), False, (0, 112)),
-        (ds.Not(ds.EqualTo(("seq",), 5)), False, (0, 112)),
-        (ds.StringStartsWith(("table",), "ga"), False, (0, 112)),
-        (ds.EqualTo(("new", "seq"), 5), False, (0, 112)),
-    ],
-)
-def test_a_filter_of_changes_is_taken_where_it_is_exact(path, given, is_taken, bounds):
-    plan, _ = plans(path)
-    head = plan.slices[0].until
-
-    rest = list(push(plan, [given]))
-
-    assert ([] if is_taken else [given]) == rest
-    assert [tuple(head if bound == 112 else bound for bound in bounds)] == [
-        (p.since, p.until) for p in plan.slices
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "most"),
-    [
-        (ds.EqualTo(("id",), 50), 1),
-        (ds.In(("id",), (50, 51, 5)), 2),
-        (ds.GreaterThan(("id",), 97), 3),
-        (ds.EqualTo(("n",), 3), 9),
-        (ds.GreaterThanOrEqual(("n",), 77), 1),
-        (ds.EqualTo(("n",), "3"), 90),
-        (ds.Not(ds.EqualTo(("n",), 3)), 90),
-    ],
-)
-def test_a_filter_of_documents_shrinks_what_is_read_and_is_tested_again(path, given, most):
-    _, plan = plans(path)
-
-    assert [given] == list(push(plan, [given]))
-
-    assert most == sum(
-        batch.num_rows
-        for split in plan.splits()
-        for batch in plan.rows().batches(split.slices)  # type: ignore[arg-type]
-    )
-
-
-@pytest.mark.parametrize(
-    ("filters", "seqs"),
-    [
-        ([ds.EqualTo(("key",), 10)], [11, 112]),
-        ([ds.In(("key",), (5, 10, 999))], [6, 11, 107, 112]),
-        ([ds.EqualTo(("key",), 10), ds.LessThan(("seq",), 50)], [11]),
-        ([ds.LessThan(("seq",), 50), ds.EqualTo(("key",), 10)], [11]),
-        ([ds.EqualTo(("key",), 999)], []),
-    ],
-)
-def test_changes_of_a_key_are_looked_up(path, filters, seqs):
-    fields = [
-        t.StructField("seq", t.LongType()),
-        t.StructField("key", t.LongType()),
-        t.StructField("old", t.BinaryType()),
-    ]
-    options = parse({"path": path, "read": "changes", "table": "games"})
-    plan = ChangePlan(t.StructType(fields), options, fleet.pinned(options), is_inferred=True)
-
-    assert [each for each in filters if each.attribute == ("key",)] == list(push(plan, filters))
-
-    found = [b for split in plan.splits() for b in plan.rows().batches(split.slices)]  # type: ignore[arg-type]
-    assert seqs == [seq for batch in found for seq in batch.column("seq").to_pylist()]
-
-
-def test_a_text_that_another_key_could_be_shown_as_is_not_looked_up(tmp_path):
-    """The number 1 and the string "1" are both shown as 1 in a column of strings."""
-    file = str(tmp_path / "a.db")
-    with reactdb.connect(file, durability="soft") as db:
-        db.table_create("games").insert([{"id": 1}, {"id": "1"}, {"id": 2}])
-    fields = [t.StructField("seq", t.LongType()), t.StructField("key", t.StringType())]
-    options = parse({"path": file, "read": "changes"})
-    plan = ChangePlan(t.StructType(fields), options, fleet.pinned(options), is_inferred=True)
-
-    push(plan, [ds.EqualTo(("key",), "1")])
-
-    assert 3 == sum(b.num_rows for split in plan.splits() for b in plan.rows().batches(split.slices))  # type: ignore[arg-type]
-
-
-def test_a_reader_says_to_spark_that_its_filters_are_the_base_class(path):
-    """What Spark looks at before it refuses a reader where pushing down is off."""
-    options = {"path": path, "read": "changes", "pushdown": "true"}
-    reader = ReactdbSource(options).reader(t.StructType([t.StructField("seq", t.LongType())]))
-
-    assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
-    assert [] == list(reader.pushFilters([ds.EqualTo(("seq",), 5)]))
-    assert 1 == sum(batch.num_rows for split in reader.partitions() for batch in reader.read(split))
-
-
-def test_a_reader_takes_no_filter_unless_it_is_asked_to(path):
-    reader = ReactdbSource({"path": path, "read": "changes"}).reader(
-        t.StructType([t.StructField("seq", t.LongType())])
-    )
-    filters = [ds.EqualTo(("seq",), 5)]
-
-    assert filters == list(reader.pushFilters(filters))
-    assert 112 == sum(batch.num_rows for split in reader.partitions() for batch in reader.read(split))
 
 
 # ---------------------------------------------------------------------------------------------------------------

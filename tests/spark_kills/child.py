@@ -15,8 +15,13 @@ from reactdb.spark import environment
 DOCUMENT = "struct<id:long,n:long,text:string>"
 SCHEMA = f"seq long, table string, key long, op string, old {DOCUMENT}, new {DOCUMENT}"
 
-# Compiled quickly rather than well: the process does not live for long.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss2m"
+# For small queries in a process that does not live for long: code is compiled quickly rather than well, and plans are interpreted
+# rather than made into classes. What they answer is the same.
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss2m",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 def reading(spark: Any, source: str, changes: int) -> Any:
@@ -47,22 +52,30 @@ def writer(name: str, rows: Any, folder: Path) -> tuple[Any, Path]:
     return made.option("table", name).option("busyTimeout", 60), folder / "sink.db"
 
 
+def start(
+    spark: Any, source: str, folder: Path, changes: int, names: str, *, until_now: bool = False
+) -> list[Any]:
+    """The queries of these names, as they run; until they have read what is there now, or for ever."""
+    running = []
+    for name in names.split(","):
+        made, sink = writer(name, reading(spark, source, changes), folder)
+        made = made.option("checkpointLocation", str(folder / f"{name}.checkpoint"))
+        if until_now:
+            made = made.trigger(availableNow=True)
+        running.append(made.start(str(sink)))
+    return running
+
+
 def main(source: str, folder: str, changes: str, names: str, *more: str) -> None:
     config = {
-        "spark.driver.extraJavaOptions": JAVA,
+        **QUICK,
         "spark.driver.memory": "600m",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.streaming.minBatchesToRetain": "5",
     }
     with environment.session("killed", master="local[2]", config=config) as spark:
-        running = []
-        for name in names.split(","):
-            made, sink = writer(name, reading(spark, source, int(changes)), Path(folder))
-            made = made.option("checkpointLocation", str(Path(folder) / f"{name}.checkpoint"))
-            if "now" in more:
-                made = made.trigger(availableNow=True)
-            running.append(made.start(str(sink)))
+        running = start(spark, source, Path(folder), int(changes), names, until_now="now" in more)
         print("started", flush=True)
         for query in running:
             try:

@@ -20,10 +20,12 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import reactdb
+from tests.spark_kills.child import start
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEADLINE_S = 240
 ATTEMPTS = 5
+ALL = "parquet,log,replica"
 # Spark gives a worker ten seconds to start. On a machine that is busy with other things that may not do.
 TOO_BUSY = "worker failed to connect back"
 
@@ -55,8 +57,13 @@ class Outcome:
     moments: list[tuple[str, float, bool]] = field(default_factory=list)
 
 
-def run(folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = None) -> Outcome:
+def run(
+    folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = None, session: Any = None
+) -> Outcome:
     """The whole of it, in an empty folder; or one that was interrupted, which is gone on with.
+
+    Args:
+        session: What the queries read the rest in, in the end; None: in a process of their own.
 
     Raises:
         Failed: A query failed, or a process did not do what it should in time.
@@ -82,7 +89,11 @@ def run(folder: Path, kills: int, *, seed: int, changes: int = 25, say: Any = No
                     say(
                         f"kill {number + 1} of {kills}: {names}, after {delay_s:.2f} s; batches {batches(folder)}"
                     )
-        finish(folder, source)
+        if session is None:
+            finish(folder, source)
+        else:
+            for query in start(session, str(source), folder, 1_000_000, ALL, until_now=True):
+                query.awaitTermination()
         outcome.changes = db.seq
         outcome.hashes = {
             "source": content(log_rows(db)),
@@ -186,7 +197,7 @@ def started(
 def finish(folder: Path, source: Path) -> None:
     """Let all queries read what there is."""
     for attempt in range(ATTEMPTS):
-        with child(folder, source, 1_000_000, "parquet,log,replica", "now") as process:
+        with child(folder, source, 1_000_000, ALL, "now") as process:
             text, _ = process.communicate(timeout=DEADLINE_S)
             if not process.returncode:
                 return
