@@ -25,7 +25,7 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, as_failure
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
-from reactdb.dialects.rethinkdb.feeding import FeedReader
+from reactdb.dialects.rethinkdb.feeding import EARLY_S, FeedReader
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
 from reactdb.dialects.rethinkdb.values import Sequence, Single, literal_type, stray_literal
@@ -82,9 +82,9 @@ class OpenStream:
         self.kept: Iterator[Any] | None = None
 
     @property
-    def wait_s(self) -> float | None:
-        """Seconds until a batch that is asked for is due; None where nothing is known to come."""
-        return self.feed.wait_s if self.feed is not None and self.requests else None
+    def due_at(self) -> float | None:
+        """When a batch that is asked for has waited long enough; None where nobody asks, or none has to wait."""
+        return self.feed.due_at if self.feed is not None and self.requests else None
 
     def close(self) -> None:
         if self.feed is not None:
@@ -111,8 +111,8 @@ class Session:
         self._max_streams = max_streams
         self._streams: dict[int, OpenStream] = {}
         self._notes: deque[int] = deque()
-        # Feeds that wait for a moment, not only for a change.
-        self._timed: set[int] = set()
+        # Token -> the moment at which that stream is to be served, whether or not something wakes it.
+        self._due: dict[int, float] = {}
         self.is_closed = False
 
     # -----------------------------------------------------------------------------------------------------------
@@ -230,9 +230,9 @@ class Session:
                 notes[self._notes.popleft()] = None
             except IndexError:
                 break
-        for token in list(self._timed):
-            if self._streams[token].wait_s == 0.0:
-                notes[token] = None
+        if self._due:
+            now = self._clock() + EARLY_S
+            notes.update(dict.fromkeys(token for token, due_at in self._due.items() if now >= due_at))
         frames: list[Frame] = []
         for token in notes:
             stream = self._streams.get(token)
@@ -242,9 +242,11 @@ class Session:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until `poll` will have something that nobody wakes it for; None where there is no such thing."""
-        waits = [wait_s for token in self._timed if (wait_s := self._streams[token].wait_s) is not None]
-        return min(waits, default=None)
+        """Seconds until `poll` may have something that nobody wakes it for; None where there is no such thing.
+
+        Any use of the session may change it: whoever sleeps until then asks again after each.
+        """
+        return max(0.0, min(self._due.values()) - self._clock()) if self._due else None
 
     @property
     def is_waiting(self) -> bool:
@@ -280,6 +282,11 @@ class Session:
             missing = ClientError(f"Token {token} not in stream cache.")
             frames += [failure(token, missing) for _ in range(stream.requests)]
             stream.requests = 0
+        due_at = stream.due_at
+        if due_at is None:
+            self._due.pop(token, None)
+        else:
+            self._due[token] = due_at
         return frames
 
     def _first_batch(self, token: int, stream: OpenStream) -> Frame:
@@ -318,13 +325,11 @@ class Session:
         return batch(token, SEQUENCE, items, [] if stream.feed is None else stream.feed.notes)
 
     def _forget(self, token: int) -> OpenStream | None:
-        self._timed.discard(token)
+        self._due.pop(token, None)
         return self._streams.pop(token, None)
 
     def _partial(self, token: int, stream: OpenStream, items: list[bytes]) -> Frame:
         self._streams[token] = stream
-        if stream.feed is not None and stream.feed.is_timed:
-            self._timed.add(token)
         return batch(token, PARTIAL, items, [] if stream.feed is None else stream.feed.notes)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -333,7 +338,7 @@ class Session:
         """The connection is gone: end every stream."""
         self.is_closed = True
         streams, self._streams = self._streams, {}
-        self._timed.clear()
+        self._due.clear()
         for stream in streams.values():
             stream.close()
 

@@ -72,6 +72,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._is_wake_sent = False
+        self._timer: asyncio.TimerHandle | None = None
         # Nobody is using the session: whoever is on the loop may.
         self._is_idle = False
         self._requests: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(maxsize=1_024)
@@ -97,10 +98,7 @@ class Connection:
             self._woken.set()
             return
         self._is_wake_sent = False
-        self._write(self.session.poll())
-        if self.session.wait_s is not None:
-            # Something is to be told later: `_work` sleeps no longer than until then.
-            self._woken.set()
+        self._told(self.session.poll())
 
     async def run(self) -> None:
         """Until the client goes, or breaks the protocol."""
@@ -112,6 +110,8 @@ class Connection:
             for task in done:
                 task.result()
         finally:
+            if self._timer is not None:
+                self._timer.cancel()
             for task in (reading, working):
                 task.cancel()
             await asyncio.gather(reading, working, return_exceptions=True)
@@ -144,7 +144,8 @@ class Connection:
                 token, length = HEADER.unpack_from(buffer)
                 if not 0 <= length <= most:
                     sentence = f"The query is too large ({length} bytes); the limit is {most} bytes."
-                    await self._send([failure(token, ClientError(sentence))])
+                    self._write([failure(token, ClientError(sentence))])
+                    await self._drain()
                     raise ConnectionAbortedError("oversized frame")
                 end = HEADER.size + length
                 if len(buffer) < end:
@@ -184,15 +185,12 @@ class Connection:
         session = self.session
         while True:
             self._is_idle = True
-            try:
-                await asyncio.wait_for(self._woken.wait(), session.wait_s)
-            except TimeoutError:
-                pass
+            await self._woken.wait()
             self._is_idle = False
             self._woken.clear()
             self._is_wake_sent = False
             # Only what is queued is told: that is quick.
-            await self._send(session.poll())
+            await self._answer(session.poll())
             while not self._requests.empty():
                 request = self._requests.get_nowait()
                 assert request is not None
@@ -201,36 +199,44 @@ class Connection:
                 if self._server.is_inline and is_quick(request[1]):
                     await self._carry_out(*request)
                 else:
-                    await self._send(await self._in_pool(session.receive, *request))
+                    await self._answer(await self._in_pool(session.receive, *request))
                 if self._is_wake_sent:
                     self._is_wake_sent = False
-                    await self._send(session.poll())
+                    await self._answer(session.poll())
 
     async def _carry_out(self, token: int, body: bytes) -> None:
         """A quick request, here and now, and what others hear of it."""
         server = self._server
         server.inline_thread = threading.get_ident()
         try:
-            frames = self.session.receive(token, body)
+            self._told(self.session.receive(token, body))
         finally:
             server.inline_thread = None
             woken, server.woken = server.woken, []
-        self._write(frames)
-        for connection in woken:
-            connection.tell()
+            for connection in woken:
+                connection.tell()
         await self._drain()
 
     async def _in_pool(self, function: Any, *arguments: Any) -> Any:
         return await self._loop.run_in_executor(self._server.pool, function, *arguments)
 
-    async def _send(self, frames: list[Frame]) -> None:
+    async def _answer(self, frames: list[Frame]) -> None:
+        self._told(frames)
         if frames:
-            self._write(frames)
             await self._drain()
 
-    def _write(self, frames: list[Frame]) -> None:
+    def _told(self, frames: list[Frame]) -> None:
+        """Every use of the session ends here: what it gave is written, and the timer is set to when it next has something to
+        tell by itself. Any request may change that, so nobody sleeps until a moment that was found out earlier."""
         if frames:
-            self._writer.write(b"".join([frame.packed() for frame in frames]))
+            self._write(frames)
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_s = self.session.wait_s
+        self._timer = None if wait_s is None else self._loop.call_later(wait_s, self._woken.set)
+
+    def _write(self, frames: list[Frame]) -> None:
+        self._writer.write(b"".join([frame.packed() for frame in frames]))
 
     async def _drain(self) -> None:
         """Waits where the client does not read; its feeds drop meanwhile."""
