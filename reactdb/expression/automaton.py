@@ -16,6 +16,7 @@ import re
 from importlib import import_module
 from typing import Any, Final
 
+from reactdb.budget import spend
 from reactdb.errors import ResourceLimit
 
 _parser: Any = import_module("re._parser")
@@ -149,7 +150,9 @@ class Automaton:
                 self._follow(0, at, (-1,) * self._places, text, threads, visited)
             elif not threads:
                 break
-            steps += 1 + len(visited)
+            cost = 1 + len(visited)
+            steps += cost
+            spend(cost)
             if steps > MAX_STEPS:
                 raise ResourceLimit(
                     f"The regexp `{self._text}` is too costly for a string of {len(text)} characters."

@@ -8,12 +8,13 @@ Rule of this file: small functions that return what was asked for, or raise. The
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
+from reactdb.budget import STEPS, paced, spend
 from reactdb.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.collation import compare, key_bytes, type_name
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ResourceLimit
@@ -97,13 +98,21 @@ def string(value: Any) -> str:
 def array(value: Any) -> list[Any]:
     if not isinstance(value, list):
         expected("ARRAY", value)
+    spend(1 + len(value))
     return value
 
 
 def sequence(value: Any) -> list[Any]:
     if not isinstance(value, list):
         fail(value, f"Cannot convert {kind(value)} to SEQUENCE")
+    spend(1 + len(value))
     return value
+
+
+def each(value: Any) -> Iterable[Any]:
+    """The elements of a sequence, for who calls a function with each of them."""
+    elements = sequence(value)
+    return elements if len(elements) <= STEPS else paced(elements)
 
 
 def function(value: Any) -> Callable[..., Any]:

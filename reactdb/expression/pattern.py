@@ -30,6 +30,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, Final
 
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.automaton import Automaton, Spans
 
@@ -71,6 +72,7 @@ class Pattern:
         Raises:
             ResourceLimit: The pattern is too large, or the string is too long for it.
         """
+        spend(CALL_STEPS + len(subject))
         if len(subject) > self._max_characters:
             return self._automaton.search(subject)
         found = self._compiled.search(subject)

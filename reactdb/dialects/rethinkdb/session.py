@@ -8,8 +8,11 @@
 
 Every request has exactly one response, with the token of the request.
 
-Thread safety: `receive`, `poll` and `close` by one thread at a time; `wake`, which the feeds call from any thread, only leaves a
-note and calls what it was given. Rule of this file: no socket, no thread, no waiting.
+Every request may be evaluated for `query_timeout_s`: a query, and each further batch of a stream or a feed. A feed that waits
+evaluates nothing, so it may stay open for ever.
+
+Thread safety: `receive`, `poll` and `close` by one thread at a time; `cancel` by any; `wake`, which the feeds call from any
+thread, only leaves a note and calls what it was given. Rule of this file: no socket, no thread, no waiting.
 """
 
 from __future__ import annotations
@@ -19,20 +22,23 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from reactdb.budget import Budget, Crowd, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
-from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, as_failure
+from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
 from reactdb.dialects.rethinkdb.feeding import EARLY_S, FeedReader
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
 from reactdb.dialects.rethinkdb.values import Sequence, Single, literal_type, stray_literal
-from reactdb.dialects.rethinkdb.wire import rendered, to_json
+from reactdb.dialects.rethinkdb.wire import computed_json, rendered, to_json
 from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import array_limit
 from reactdb.expression.markers import Grouped, Literal
+from reactdb.query import ConcatMap, Group, Map, Query
 
 START, CONTINUE, STOP, NOREPLY_WAIT, SERVER_INFO = 1, 2, 3, 4, 5
 ATOM, SEQUENCE, PARTIAL, WAIT_COMPLETE, SERVER = 1, 2, 3, 4, 5
@@ -67,13 +73,20 @@ class Frame(NamedTuple):
 
 
 class OpenStream:
-    """A stream of which the driver has not had everything."""
+    """A stream of which the driver has not had everything.
 
-    __slots__ = ("array_limit", "elements", "feed", "kept", "max_rows", "requests")
+    Attributes:
+        is_light: Its elements are there and stored as they are: to answer takes as long as to write them down.
+    """
 
-    def __init__(self, elements: Iterator[Any] | None, feed: FeedReader | None, options: RunOptions) -> None:
+    __slots__ = ("array_limit", "elements", "feed", "is_light", "kept", "max_rows", "requests")
+
+    def __init__(
+        self, elements: Iterator[Any] | None, feed: FeedReader | None, options: RunOptions, *, is_light: bool
+    ) -> None:
         self.elements = elements
         self.feed = feed
+        self.is_light = is_light
         self.max_rows = options.max_batch_rows or MAX_BATCH_ROWS
         self.array_limit = options.array_limit
         # Requests that wait for a batch.
@@ -102,8 +115,11 @@ class Session:
         clock: Callable[[], float] = time.monotonic,
         server_name: str = "reactdb",
         max_streams: int = MAX_STREAMS,
+        query_timeout_s: float | None = None,
+        crowd: Crowd | None = None,
     ) -> None:
-        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something."""
+        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something. `crowd`: of the
+        sessions that are used by several threads."""
         self.database = database
         self._wake = wake
         self._clock = clock
@@ -111,6 +127,9 @@ class Session:
         self._max_streams = max_streams
         self._streams: dict[int, OpenStream] = {}
         self._notes: deque[int] = deque()
+        # Feeds that compute something of each event when they are asked.
+        self._computing: set[int] = set()
+        self._budget = Budget(query_timeout_s, clock, crowd)
         # Token -> the moment at which that stream is to be served, whether or not something wakes it.
         self._due: dict[int, float] = {}
         self.is_closed = False
@@ -152,18 +171,41 @@ class Session:
             if not isinstance(given, dict):
                 raise ClientError("Client is buggy (the options of a query are no object).")
             is_silent = given.get("noreply") is True
-            options = run_options(self.database, given)
-            limits = array_limit.set(options.array_limit)
-            try:
-                term = parse(request[1] if len(request) > 1 else None, options.array_limit)
-                evaluator = Evaluator(self.database, options)
-                value = evaluator.run(term, {})
-                frames = [self._answered(token, evaluator, value, options, is_silent=is_silent)]
-            finally:
-                array_limit.reset(limits)
+            with self._within_time():
+                options = run_options(self.database, given)
+                limits = array_limit.set(options.array_limit)
+                try:
+                    term = parse(request[1] if len(request) > 1 else None, options.array_limit)
+                    evaluator = Evaluator(self.database, options)
+                    value = evaluator.run(term, {})
+                    frames = [self._answered(token, evaluator, value, options, is_silent=is_silent)]
+                finally:
+                    array_limit.reset(limits)
         except Exception as error:
             frames = [failure(token, error)]
         return [] if is_silent else frames
+
+    @contextmanager
+    def _within_time(self) -> Iterator[None]:
+        """Whatever is evaluated here has the time of one request.
+
+        Raises:
+            ResourceLimit: It took longer; Terminated: nobody wants to know.
+        """
+        outer = current.set(self._budget)
+        self._budget.begin()
+        try:
+            yield
+        except Stopped:
+            if self._budget.is_cancelled:
+                raise Terminated("The query was stopped, because its client has gone.") from None
+            raise ResourceLimit(
+                f"The query was stopped, because it took longer than the {self._budget.seconds:g} seconds that this "
+                "server allows."
+            ) from None
+        finally:
+            self._budget.end()
+            current.reset(outer)
 
     def _answered(
         self, token: int, evaluator: Evaluator, value: Any, options: RunOptions, *, is_silent: bool
@@ -174,15 +216,15 @@ class Session:
                     return response(token, {"t": SEQUENCE, "r": []})
                 return self._opened(token, value, options)
             if value.is_array:
-                return response(token, {"t": ATOM, "r": [list(map(rendered, evaluator.elements(value, ())))]})
-            stream = OpenStream(evaluator.read(value), None, options)
+                return atom(token, list(evaluator.elements(value, ())))
+            stream = OpenStream(evaluator.read(value), None, options, is_light=is_stored(value.query))
             if is_silent:
                 for _ in stream.elements or ():
                     pass
                 return response(token, {"t": SEQUENCE, "r": []})
             self._check_room()
             return self._first_batch(token, stream)
-        return response(token, {"t": ATOM, "r": [answer(value)]})
+        return atom(token, answer(value))
 
     def _check_room(self) -> None:
         if len(self._streams) >= self._max_streams:
@@ -194,7 +236,10 @@ class Session:
         assert value.feed is not None
         self._check_room()
         feed = FeedReader(value.feed, value.stages, self.database, lambda: self._note(token), self._clock)
-        stream = OpenStream(None, feed, options)
+        is_light = not value.stages and all(
+            is_stored(member.query) and not member.stages for member in value.feed.members
+        )
+        stream = OpenStream(None, feed, options, is_light=is_light)
         feed.asked()
         try:
             return self._first_batch(token, stream)
@@ -263,7 +308,8 @@ class Session:
         limits = array_limit.set(stream.array_limit)
         try:
             while stream.requests and token in self._streams:
-                frame = self._batch(token, stream)
+                with self._within_time():
+                    frame = self._batch(token, stream)
                 if frame is None:
                     break
                 stream.requests -= 1
@@ -302,7 +348,7 @@ class Session:
         assert source is not None
         try:
             for element in source:
-                item = to_json(rendered(element))
+                item = to_json(rendered(element)) if stream.is_light else computed_json(element)
                 items.append(item)
                 size += len(item)
                 if len(items) >= stream.max_rows or size >= MAX_BATCH_BYTES:
@@ -326,25 +372,48 @@ class Session:
 
     def _forget(self, token: int) -> OpenStream | None:
         self._due.pop(token, None)
+        self._computing.discard(token)
         return self._streams.pop(token, None)
 
     def _partial(self, token: int, stream: OpenStream, items: list[bytes]) -> Frame:
         self._streams[token] = stream
+        if stream.feed is not None and not stream.is_light:
+            self._computing.add(token)
         return batch(token, PARTIAL, items, [] if stream.feed is None else stream.feed.notes)
 
     # -----------------------------------------------------------------------------------------------------------
+
+    def is_heavy(self, token: int) -> bool:
+        """Whether the next batch of a stream is computed when it is asked for, or may be a long one."""
+        stream = self._streams.get(token)
+        return stream is not None and (stream.feed is None or not stream.is_light)
+
+    @property
+    def polls_heavily(self) -> bool:
+        """Whether `poll` may compute something."""
+        return bool(self._computing)
+
+    def cancel(self) -> None:
+        """Nobody wants the answers any more: what is being evaluated ends soon. Any thread."""
+        self._budget.cancel()
 
     def close(self) -> None:
         """The connection is gone: end every stream."""
         self.is_closed = True
         streams, self._streams = self._streams, {}
         self._due.clear()
+        self._computing.clear()
         for stream in streams.values():
             stream.close()
 
     @property
     def stream_count(self) -> int:
         return len(self._streams)
+
+
+def is_stored(query: Query | None) -> bool:
+    """Whether what a query gives are documents as they are stored, and nothing computed."""
+    return query is not None and not any(isinstance(step, (Map, ConcatMap, Group)) for step in query.steps)
 
 
 def raising(error: Exception) -> Iterator[Any]:
@@ -397,13 +466,13 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
 
 
 def answer(value: Any) -> Any:
-    """A value that is no stream, as JSON."""
+    """A value that is no stream, as what JSON is made of."""
     if isinstance(value, Single):
         value = value.document()
     if isinstance(value, Grouped):
         return {
             "$reql_type$": "GROUPED_DATA",
-            "data": [[rendered(group), answer(reduction)] for group, reduction in value.groups],
+            "data": [[group, answer(reduction)] for group, reduction in value.groups],
         }
     if isinstance(value, Literal):
         raise stray_literal()
@@ -411,7 +480,11 @@ def answer(value: Any) -> Any:
         raise QueryError(
             f"Query result must be of type DATUM, GROUPED_DATA, or STREAM (got {literal_type(value)})."
         )
-    return rendered(value)
+    return value
+
+
+def atom(token: int, value: Any) -> Frame:
+    return Frame(token, b'{"t":%d,"r":[%b]}' % (ATOM, computed_json(value)))
 
 
 def response(token: int, content: dict[str, Any]) -> Frame:
