@@ -329,7 +329,7 @@ def test_others_go_on_while_four_queries_run_for_ever(tmp_path: Any, durability:
 
 
 def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games: Any) -> None:
-    """An insert of another client waits for its turn, in a thread: the loop does not wait with it. (In memory, a read of the table
+    """An insert of another client waits for its turn, in a thread: the loop does not wait with it. (In memory, a read of a table
     waits for the write, as it does natively.)"""
     with served(db, query_s=0) as server:
         address = (server.host, server.port)
