@@ -9,7 +9,7 @@ Source: RethinkDB 2.4, terms/seq.cc, sort.cc, shards.cc.
 from __future__ import annotations
 
 import random as chance
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -104,12 +104,7 @@ def filter_(values: Any, wanted: Any, default: Any = False) -> list[Any]:
 @operation("contains", 1, None)
 def contains(values: Any, *wanted: Any) -> bool:
     """Whether every value is an element, and every function is true for one; each by an element of its own."""
-    return holds_all(each(values), wanted)
-
-
-def holds_all(elements: Iterable[Any], wanted: Iterable[Any]) -> bool:
-    """See `contains`. No element is asked for after the last that is needed."""
-    wanted = list(wanted)
+    elements = each(values)
     wanted_values = [one for one in wanted if not callable(one)]
     tests = [one for one in wanted if callable(one)]
     for element in elements:

@@ -26,7 +26,8 @@ from reactdb.expression.checks import place as place_of
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_array import distinct_by_key
 from reactdb.expression.operations_number import add
-from reactdb.expression.operations_sequence import holds_all, numbers_of, passes
+from reactdb.expression.operations_sequence import contains as contains_all
+from reactdb.expression.operations_sequence import numbers_of, passes
 from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.reading import run as run_query
 
@@ -144,7 +145,7 @@ def reduce(call: Call) -> Any:
 
 @handles("contains")
 def contains(call: Call) -> Any:
-    return holds_all(call.elements(0), _by(call))
+    return contains_all(call.elements(0), *_by(call))
 
 
 @handles("distinct")

@@ -22,8 +22,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from reactdb.budget import Budget, Crowd, Stopped, current
 from reactdb.database import Database
@@ -39,6 +38,8 @@ from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import array_limit
 from reactdb.expression.markers import Grouped, Literal
 from reactdb.query import ConcatMap, Group, Map, Query
+
+T = TypeVar("T")
 
 START, CONTINUE, STOP, NOREPLY_WAIT, SERVER_INFO = 1, 2, 3, 4, 5
 ATOM, SEQUENCE, PARTIAL, WAIT_COMPLETE, SERVER = 1, 2, 3, 4, 5
@@ -162,7 +163,6 @@ class Session:
             return [failure(token, error)]
 
     def _start(self, token: int, request: list[Any]) -> list[Frame]:
-        options: RunOptions | None = None
         is_silent = False
         try:
             if token in self._streams:
@@ -171,40 +171,41 @@ class Session:
             if not isinstance(given, dict):
                 raise ClientError("Client is buggy (the options of a query are no object).")
             is_silent = given.get("noreply") is True
-            with self._within_time():
-                options = run_options(self.database, given)
-                limits = array_limit.set(options.array_limit)
-                try:
-                    term = parse(request[1] if len(request) > 1 else None, options.array_limit)
-                    evaluator = Evaluator(self.database, options)
-                    value = evaluator.run(term, {})
-                    frames = [self._answered(token, evaluator, value, options, is_silent=is_silent)]
-                finally:
-                    array_limit.reset(limits)
+            frames = [self._within_time(self._evaluated, token, request, given, is_silent)]
         except Exception as error:
             frames = [failure(token, error)]
         return [] if is_silent else frames
 
-    @contextmanager
-    def _within_time(self) -> Iterator[None]:
+    def _evaluated(self, token: int, request: list[Any], given: dict[str, Any], is_silent: bool) -> Frame:
+        options = run_options(self.database, given)
+        limits = array_limit.set(options.array_limit)
+        try:
+            term = parse(request[1] if len(request) > 1 else None, options.array_limit)
+            evaluator = Evaluator(self.database, options)
+            value = evaluator.run(term, {})
+            return self._answered(token, evaluator, value, options, is_silent=is_silent)
+        finally:
+            array_limit.reset(limits)
+
+    def _within_time(self, function: Callable[..., T], *arguments: Any) -> T:
         """Whatever is evaluated here has the time of one request.
 
         Raises:
             ResourceLimit: It took longer; Terminated: nobody wants to know.
         """
-        outer = current.set(self._budget)
-        self._budget.begin()
+        budget = self._budget
+        outer = current.set(budget)
+        budget.begin()
         try:
-            yield
+            return function(*arguments)
         except Stopped:
-            if self._budget.is_cancelled:
+            if budget.is_cancelled:
                 raise Terminated("The query was stopped, because its client has gone.") from None
             raise ResourceLimit(
-                f"The query was stopped, because it took longer than the {self._budget.seconds:g} seconds that this "
-                "server allows."
+                f"The query was stopped, because it took longer than the {budget.seconds:g} seconds that this server allows."
             ) from None
         finally:
-            self._budget.end()
+            budget.end()
             current.reset(outer)
 
     def _answered(
@@ -224,6 +225,9 @@ class Session:
                 return response(token, {"t": SEQUENCE, "r": []})
             self._check_room()
             return self._first_batch(token, stream)
+        if type(value) is Single:
+            # A document, as it is stored.
+            return response(token, {"t": ATOM, "r": [rendered(value.document())]})
         return atom(token, answer(value))
 
     def _check_room(self) -> None:
@@ -308,8 +312,7 @@ class Session:
         limits = array_limit.set(stream.array_limit)
         try:
             while stream.requests and token in self._streams:
-                with self._within_time():
-                    frame = self._batch(token, stream)
+                frame = self._within_time(self._batch, token, stream)
                 if frame is None:
                     break
                 stream.requests -= 1

@@ -22,7 +22,7 @@ from math import isfinite
 from typing import Any, Final
 from uuid import UUID
 
-from reactdb.budget import spend
+from reactdb.budget import current, spend
 from reactdb.collation import maxval, minval
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.operations_time import read_zone, zone_text
@@ -95,10 +95,14 @@ def rendered(value: Any) -> Any:
     if kind is str or kind is int or value is None or kind is bool:
         return value
     if isinstance(value, dict):
-        spend(len(value))
+        budget = current.get()
+        if budget is not None:
+            budget.spend(len(value))
         return {name: rendered(value[name]) for name in sorted(value)}
     if isinstance(value, (list, tuple)):
-        spend(len(value))
+        budget = current.get()
+        if budget is not None:
+            budget.spend(len(value))
         return [rendered(inner) for inner in value]
     if isinstance(value, float):
         if not isfinite(value):
