@@ -42,6 +42,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from reactdb.bounds import Bound, maxval, minval
+from reactdb.budget import current
 from reactdb.codec import MAX_DEPTH
 from reactdb.errors import CorruptDatabase, InvalidKey
 from reactdb.frozen import FrozenDict, FrozenList
@@ -163,10 +164,16 @@ def _encode(value: Any, depth: int) -> bytes:
 
 
 def _encode_array(value: Any, depth: int) -> bytes:
+    budget = current.get()
+    if budget is not None:
+        budget.spend(len(value))
     return _ARRAY + b"".join([_encode(inner, depth) for inner in value]) + _CONTAINER_END
 
 
 def _encode_object(value: Any, depth: int) -> bytes:
+    budget = current.get()
+    if budget is not None:
+        budget.spend(len(value))
     parts = [_OBJECT]
     try:
         names = sorted(value)  # by code point, which is the order of their UTF-8

@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from reactdb import errors
+from reactdb.budget import spend
 from reactdb.scalars import MAX_INT_BITS, NAIVE_EPOCH, decimal_text, microseconds_of
 
 __all__ = ["pretty"]
@@ -36,12 +37,14 @@ def _pretty(value: Any, newline: str) -> str:
     if isinstance(value, dict):
         if not value:
             return "{}"
+        spend(len(value))
         inward = newline + "\t"
         items = [f"{_json(str(key))}:\t{_pretty(value[key], inward)}" for key in sorted(value)]
         return "{" + inward + ("," + inward).join(items) + newline + "}"
     if isinstance(value, (list, tuple)):
         if not value:
             return "[]"
+        spend(len(value))
         inward = newline + "\t"
         return "[" + inward + ("," + inward).join([_pretty(inner, inward) for inner in value]) + newline + "]"
     if value is None or isinstance(value, (bool, str)):

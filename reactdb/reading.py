@@ -14,6 +14,7 @@ from typing import Any
 
 from reactdb import codec, collation
 from reactdb.access import access, find_table, is_in_order
+from reactdb.budget import paced
 from reactdb.errors import MissingValue, QueryError, UsageError
 from reactdb.expression import Constant, Expression, as_function, sort_documents
 from reactdb.expression.tree import walk
@@ -59,7 +60,7 @@ def run(query: Query, snapshot: Snapshot) -> Any:
         and path.aggregate.kind == "count"
     ):
         return snapshot.count(table)
-    documents: Any = path.documents(snapshot)
+    documents: Any = paced(path.documents(snapshot))
     for step in path.rest:
         documents = apply(step, documents, snapshot)
     if path.aggregate is not None:

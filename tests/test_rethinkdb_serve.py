@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import rethinkdb
+from rethinkdb.errors import ReqlResourceLimitError
 
 import reactdb
 
@@ -75,3 +76,19 @@ def test_a_port_in_use_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
 
     assert (1, "") == (server.returncode, output)
     assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --port\n" == errors
+
+
+def test_the_command_says_how_long_a_query_may_take(tmp_path: Path) -> None:
+    server = command(str(tmp_path / "arena.db"), "--rethinkdb", "--port", "0", "--query-timeout", "0.2")
+    try:
+        assert server.stdout is not None
+        port = int(re.search(r":(\d+)$", server.stdout.readline().strip())[1])  # type: ignore[index]
+        with r.connect("127.0.0.1", port) as connection:
+            with pytest.raises(ReqlResourceLimitError, match=r"longer than the 0\.2 seconds"):
+                r.range(10**12).sum().run(connection)
+            assert 5 == r.expr(5).run(connection)
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=20)
+
+    assert 0 == server.returncode

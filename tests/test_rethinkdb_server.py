@@ -142,6 +142,38 @@ def test_squash_waits_and_tells_the_difference(db: Any, connection: Any) -> None
         feed.next(wait=False)
 
 
+def test_a_squashed_change_that_came_before_it_was_asked_for_is_told_when_its_wait_is_over(
+    db: Any, server: tuple[str, int]
+) -> None:
+    """The request finds the server asleep until a moment that was chosen before it, and nothing else happens afterwards."""
+    with Raw(server) as client:
+        client.shake_hands()
+        client.frame(5, b'[1,[152,[[15,["games"]]],{"squash":0.3}]]')
+        client.response()
+        db.table("games").insert({"id": 1})
+        # Answered after the server has looked at what the commit left for it.
+        client.frame(6, b"[1,[86,[[2,[]]]]]")
+        client.response()
+
+        client.frame(5, b"[2]")
+        assert [{"new_val": {"id": 1}, "old_val": None}] == client.response()[1]["r"]
+
+
+def test_two_squashed_feeds_of_one_connection_keep_their_own_moments(
+    db: Any, server: tuple[str, int]
+) -> None:
+    """The one that waits longer is asked first; the other must not be told with it, nor keep it waiting for ever."""
+    with Raw(server) as client:
+        client.shake_hands()
+        for token, wait_s in ((5, b"0.6"), (6, b"0.1")):
+            client.frame(token, b'[1,[152,[[15,["games"]]],{"squash":' + wait_s + b"}]]")
+            client.response()
+        db.table("games").insert({"id": 1})
+        client.send(b"".join(struct.pack("<qL", token, 3) + b"[2]" for token in (5, 6)))
+
+        assert [6, 5] == [client.response()[0], client.response()[0]]
+
+
 def test_noreply_writes_are_done_when_noreply_wait_returns(db: Any, connection: Any) -> None:
     for number in range(10):
         r.table("games").insert({"id": number}).run(connection, noreply=True)

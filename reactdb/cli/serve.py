@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,6 +74,14 @@ LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
     metavar="SECONDS",
     help="For a handshake; a request that has begun to come may take three times as long.",
 )
+@click.option(
+    "--query-timeout",
+    type=click.FloatRange(0, 86_400),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For one query, or one batch of a stream; 0 for none. A feed may wait for ever.",
+)
 def serve(
     file: str,
     rethinkdb: bool,
@@ -85,6 +94,7 @@ def serve(
     max_message: int,
     max_streams: int,
     timeout: float,
+    query_timeout: float,
 ) -> None:
     """Let other databases' clients use a file."""
     if not rethinkdb:
@@ -107,7 +117,11 @@ def serve(
             handshake_s=timeout,
             message_s=3 * timeout,
             streams=max_streams,
+            query_s=query_timeout,
         )
+        # Python's own is 5 ms: an answer that takes five turns waited 25 ms for each thread that computes. A process of our own
+        # may choose; a server inside of another's leaves it alone.
+        sys.setswitchinterval(0.0005)
         try:
             asyncio.run(_serve(file, host, port, Credentials(user, password), limits, durability))
         except OSError as error:

@@ -8,12 +8,13 @@ Rule of this file: small functions that return what was asked for, or raise. The
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
+from reactdb.budget import STEPS, current
 from reactdb.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.collation import compare, key_bytes, type_name
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ResourceLimit
@@ -97,13 +98,33 @@ def string(value: Any) -> str:
 def array(value: Any) -> list[Any]:
     if not isinstance(value, list):
         expected("ARRAY", value)
+    budget = current.get()
+    if budget is not None:
+        budget.spend(1 + len(value))
     return value
 
 
 def sequence(value: Any) -> list[Any]:
     if not isinstance(value, list):
         fail(value, f"Cannot convert {kind(value)} to SEQUENCE")
+    # As `budget.spend` does: called for every array of every document, where a call costs more than what it does.
+    budget = current.get()
+    if budget is not None:
+        budget.spend(1 + len(value))
     return value
+
+
+def each(value: Any) -> Iterable[Any]:
+    """The elements of a sequence, or of a stream that is being read, for who looks at each of them."""
+    if not isinstance(value, list):
+        if isinstance(value, Iterator):
+            return value
+        fail(value, f"Cannot convert {kind(value)} to SEQUENCE")
+    budget = current.get()
+    if budget is None:
+        return value
+    budget.spend(1 + len(value))
+    return value if len(value) <= STEPS else budget.paced(value)
 
 
 def function(value: Any) -> Callable[..., Any]:

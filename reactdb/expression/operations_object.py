@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reactdb.budget import spend
 from reactdb.codec import pretty
 from reactdb.errors import MissingValue, QueryError
 from reactdb.expression.checks import (
@@ -241,6 +242,7 @@ def merged(old: Any, patch: Any) -> Any:
     result = dict(old)
     for name, new in patch.items():
         if isinstance(new, dict) and name in result:
+            spend(1 + len(new))
             result[name] = merged(result[name], new)
             continue
         value = without_literals(new)
@@ -255,6 +257,8 @@ def without_literals(value: Any) -> Any:
     """The value with every `literal` replaced by its own value, or taken away if it has none."""
     if isinstance(value, Literal):
         return value.value
+    if isinstance(value, (dict, list)):
+        spend(len(value))
     if isinstance(value, dict):
         inner = {name: without_literals(one) for name, one in value.items()}
         return {name: one for name, one in inner.items() if one is not absent}
@@ -292,6 +296,7 @@ def _matches(value: Any, pattern: dict[str, Any]) -> bool:
             if not equal(wanted.value, found):
                 return False
         elif isinstance(wanted, dict) and isinstance(found, dict):
+            spend(1 + len(wanted))
             if not _matches(found, wanted):
                 return False
         elif not equal(found, wanted):

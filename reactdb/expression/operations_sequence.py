@@ -20,6 +20,7 @@ from reactdb.expression.checks import (
     array_limit,
     check_array_size,
     checked_array,
+    each,
     equal,
     function,
     integer,
@@ -54,7 +55,7 @@ def _as_function(value: Any) -> Callable[..., Any]:
 @operation("map", 2, None)
 def map_(*arguments: Any) -> list[Any]:
     """The function's value for each element; of several arrays, for their elements side by side."""
-    columns = [sequence(values) for values in arguments[:-1]]
+    columns = [each(values) for values in arguments[:-1]]
     made = function(arguments[-1])
     return [made(*elements) for elements in zip(*columns, strict=False)]
 
@@ -63,7 +64,7 @@ def map_(*arguments: Any) -> list[Any]:
 def concat_map(values: Any, makes: Any) -> list[Any]:
     """The elements of the function's values."""
     results: list[Any] = []
-    for element in sequence(values):
+    for element in each(values):
         results.extend(sequence(function(makes)(element)))
         check_array_size(len(results))
     return results
@@ -97,13 +98,13 @@ def filter_(values: Any, wanted: Any, default: Any = False) -> list[Any]:
     """
     otherwise = default if callable(default) else lambda: default
     test = wanted if callable(wanted) else lambda element: filter_match(element, wanted)
-    return [element for element in sequence(values) if passes(element, test, otherwise)]
+    return [element for element in each(values) if passes(element, test, otherwise)]
 
 
 @operation("contains", 1, None)
 def contains(values: Any, *wanted: Any) -> bool:
     """Whether every value is an element, and every function is true for one; each by an element of its own."""
-    elements = sequence(values)
+    elements = each(values)
     wanted_values = [one for one in wanted if not callable(one)]
     tests = [one for one in wanted if callable(one)]
     for element in elements:
@@ -125,7 +126,7 @@ def offsets_of(values: Any, wanted: Any) -> list[int]:
     def is_wanted(element: Any) -> Any:
         return wanted(element) if callable(wanted) else equal(element, wanted)
 
-    return [index for index, element in enumerate(sequence(values)) if passes(element, is_wanted)]
+    return [index for index, element in enumerate(each(values)) if passes(element, is_wanted)]
 
 
 @operation("is_empty", 1)
@@ -144,7 +145,7 @@ def count(values: Any, *wanted: Any) -> int:
 @operation("union", 0, None, options=("interleave",))
 def union(*arrays: Any, interleave: Any = True) -> list[Any]:
     """The elements of all, one array after the other; ordered among each other if `interleave` names what by."""
-    results = [element for values in arrays for element in sequence(values)]
+    results = [element for values in arrays for element in each(values)]
     check_array_size(len(results))
     if isinstance(interleave, bool):
         return results
@@ -174,10 +175,8 @@ def outer_join(left: Any, right: Any, test: Any) -> list[Any]:
 
 def _joined(left: Any, right: Any, test: Any, *, outer: bool) -> list[Any]:
     results = []
-    for one in sequence(left):
-        found = [
-            {"left": one, "right": other} for other in sequence(right) if truth(function(test)(one, other))
-        ]
+    for one in each(left):
+        found = [{"left": one, "right": other} for other in each(right) if truth(function(test)(one, other))]
         results.extend(found or ([{"left": one}] if outer else []))
         check_array_size(len(results))
     return results
@@ -204,7 +203,7 @@ def reduce(values: Any, joins: Any, base: Any = None) -> Any:
     if not elements:
         raise MissingValue("Cannot reduce over an empty stream.")
     result = elements[0]
-    for element in elements[1:]:
+    for element in each(elements[1:]):
         result = join(result, element)
     return result
 
@@ -216,7 +215,7 @@ def fold(values: Any, base: Any, joins: Any, emit: Any = None, final_emit: Any =
     With `emit`, a function of the value before, the element and the value after: an array of all that it gave.
     """
     join, result, emitted = function(joins), base, []
-    for element in sequence(values):
+    for element in each(values):
         before, result = result, join(result, element)
         if emit is not None:
             emitted.extend(array(function(emit)(before, element, result)))
@@ -230,10 +229,10 @@ def fold(values: Any, base: Any, joins: Any, emit: Any = None, final_emit: Any =
 def _present(values: Any, by: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     """Pairs of an element and its value by a field or function, for those that have one."""
     if not by:
-        return [(element, element) for element in sequence(values)]
+        return [(element, element) for element in each(values)]
     find = _as_function(by[0])
     pairs = []
-    for element in sequence(values):
+    for element in each(values):
         try:
             pairs.append((element, find(element)))
         except MissingValue:
@@ -241,19 +240,19 @@ def _present(values: Any, by: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _numbers(values: Any, by: tuple[Any, ...]) -> list[Any]:
+def numbers_of(values: Any, by: tuple[Any, ...]) -> list[Any]:
     return [number(value) for _, value in _present(values, by) if value is not None]
 
 
 @operation("sum", 1, 2)
 def sum_(values: Any, *by: Any) -> Any:
     """The sum of the numbers, or of a field or a function of each element; what is not there or null is left out."""
-    return add(0, *_numbers(values, by))
+    return add(0, *numbers_of(values, by))
 
 
 @operation("avg", 1, 2)
 def avg(values: Any, *by: Any) -> Any:
-    numbers = _numbers(values, by)
+    numbers = numbers_of(values, by)
     if not numbers:
         raise _nothing_to_take("average", "avg")
     return div(add(0, *numbers), len(numbers))
@@ -333,7 +332,7 @@ def group(values: Any, *by: Any, multi: Any = False) -> Grouped:
     """The elements by the values of fields or functions; with `multi`, by each element of a value that is an array."""
     finders = [_as_function(one) for one in by]
     groups: dict[bytes, tuple[Any, list[Any]]] = {}
-    for element in sequence(values):
+    for element in each(values):
         parts = [_or_null(find, element) for find in finders]
         columns = [part if truth(multi) and isinstance(part, list) else [part] for part in parts]
         for choice in product(*columns):

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
 
+from reactdb.budget import spend
 from reactdb.errors import QueryError
 from reactdb.expression.checks import (
     checked_number,
@@ -141,6 +142,8 @@ _json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _to_json(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        spend(len(value))
     if isinstance(value, dict):
         return "{" + ",".join(f"{_json(name)}:{_to_json(value[name])}" for name in sorted(value)) + "}"
     if isinstance(value, list):

@@ -28,6 +28,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.errors import QueryError, ResourceLimit
 
 MAX_PATTERN_CHARACTERS: Final = 1_000
@@ -84,6 +85,7 @@ class Re2Pattern:
             raise _refusal(text, error.args[0]) from None
 
     def search(self, subject: str) -> Spans | None:
+        spend(CALL_STEPS + len(subject))
         found = self._compiled.search(subject)
         return found and [found.span(group) for group in range(self._compiled.groups + 1)]
 
@@ -122,5 +124,6 @@ class PythonPattern:
             raise ResourceLimit(
                 f"The regexp `{self._text}` can take too long for a string of {len(subject)} characters: {_REMEDY}"
             )
+        spend(CALL_STEPS + len(subject))
         found = self._compiled.search(subject)
         return None if found is None else list(found.regs)

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
+from reactdb import budget
 from reactdb.change import Change, Commit, InHand
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
@@ -241,9 +242,12 @@ class Publisher:
 
     def _route(self, listener: CommitListener, commit: Commit) -> None:
         self._routing = get_ident()
+        # Whose query has made the commit, or noticed it: its time is not for the predicates of others.
+        outer = budget.current.set(None)
         try:
             listener.route(commit)
         finally:
+            budget.current.reset(outer)
             self._routing = None
 
     def abandon(self) -> None:
@@ -259,7 +263,11 @@ class Publisher:
         # Also where nobody listens any more: those whom the last commit ended have yet to hear of it.
         listener = self.listener
         if listener is not None:
-            listener.drain(is_outside=is_outside)
+            outer = budget.current.set(None)
+            try:
+                listener.drain(is_outside=is_outside)
+            finally:
+                budget.current.reset(outer)
 
 
 def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:

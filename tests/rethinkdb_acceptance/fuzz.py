@@ -9,11 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import reactdb
-from reactdb import Database
 from rethinkdb_acceptance import FOLDER
-from rethinkdb_acceptance.client import Client, Clock
-from rethinkdb_acceptance.probes import normal, same_after_replay, same_bag, text
+from rethinkdb_acceptance.probes import VirtualTime, normal, same_after_replay, same_bag, text
 
 TABLE = "fz"
 
@@ -47,17 +44,16 @@ class Followed:
 class Replay:
     """One trace against an empty database. `squashed` feeds are asked only now and then."""
 
-    def __init__(self, db: Database, recorded: dict[str, Any]) -> None:
+    def __init__(self, world: Any, recorded: dict[str, Any]) -> None:
         self.recorded = recorded
-        self.clock = Clock()
-        self.main = Client(db, self.clock)
-        table = db.table_create(TABLE)
+        self.world = world
+        table = world.db.table_create(TABLE)
         for name, options in recorded["indexes"].items():
             table.index_create(name, **options)
         table.insert(recorded["initial_docs"])
-        self.feeds: dict[str, Client] = {}
+        self.feeds: dict[str, Any] = {}
         self.lists: dict[str, Followed] = {}
-        self.squashed: dict[str, tuple[Client, Followed]] = {}
+        self.squashed: dict[str, tuple[Any, Followed]] = {}
         for name, query in recorded["queries"].items():
             self.feeds[name] = self.open(query["wire"])
             if "include_offsets" in query["options"]:
@@ -66,12 +62,12 @@ class Replay:
                 client = self.open([152, arguments, {**options, "squash": True}], is_automatic=False)
                 self.squashed[name] = (client, Followed())
 
-    def open(self, wire: Any, *, is_automatic: bool = True) -> Client:
-        client = Client(self.main.session.database, self.clock, is_automatic=is_automatic)
+    def open(self, wire: Any, *, is_automatic: bool = True) -> Any:
+        client = self.world.client(is_automatic=is_automatic)
         client.open(wire)
         return client
 
-    def heard(self, client: Client) -> list[Any]:
+    def heard(self, client: Any) -> list[Any]:
         client.pump()
         found = [item for one in client.batches for item in one["r"]]
         client.batches = client.batches[-1:]
@@ -102,7 +98,7 @@ class Replay:
         return same_bag(normal(self.recorded["start"].get(name, [])), found)
 
     def step(self, number: int, step: dict[str, Any]) -> list[str]:
-        client = Client(self.main.session.database, self.clock)
+        client = self.world.querist()
         client.open(step["wire"])
         result = client.batches[0]["r"][0]
         differences = []
@@ -129,7 +125,7 @@ class Replay:
                 self.ask(squashed, followed)
         return differences
 
-    def ask(self, client: Client, followed: Followed) -> None:
+    def ask(self, client: Any, followed: Followed) -> None:
         if client.batches:
             for item in self.heard(client):
                 followed.apply(item)
@@ -138,7 +134,7 @@ class Replay:
             followed.apply(item)
 
     def query(self, name: str) -> Any:
-        client = Client(self.main.session.database, self.clock)
+        client = self.world.querist()
         client.open(self.recorded["queries"][name]["wire"][1][0])
         first = client.batches[0]
         if first["t"] > 3:
@@ -161,6 +157,6 @@ def final_as_recorded(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def differences(name: str) -> list[str]:
-    with reactdb.connect(":memory:", durability="soft") as db:
-        return Replay(db, trace(name)).run()
+def differences(name: str, world: Any = None) -> list[str]:
+    with world or VirtualTime() as made:
+        return Replay(made, trace(name)).run()

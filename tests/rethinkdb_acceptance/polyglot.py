@@ -10,18 +10,22 @@ import json
 import re
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import rethinkdb
 from rethinkdb import errors as driver_errors
-from rethinkdb.ast import RqlQuery
+from rethinkdb.ast import ReQLEncoder, RqlQuery
 
 import reactdb
 from reactdb.dialects.rethinkdb import Session
+from reactdb.servers.rethinkdb import serve_in_thread
 from reactdb.testing.rethinkdb import SessionWire, rethinkdb_connection
 from rethinkdb_acceptance import FOLDER
+from rethinkdb_acceptance.probes import squash_of
 
 ENTRY = re.compile(r"^(\s*)- (py|rb|js|cd|def|ot)\s*:\s?(.*)$")
 KEY = re.compile(r"^(\s+)(py|rb|js|cd|def|ot|runopts|testopts|[a-z_]+)\s*:(?:\s(.*))?$")
@@ -253,22 +257,25 @@ class JumpingWire(SessionWire):
 
 
 class Runner:
-    """One file against an empty database."""
+    """One file against an empty database: at a virtual time, or behind a server in real time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_served: bool = False) -> None:
         self.path = path
+        self.is_served = is_served
         self.tables, self.cases = read(path)
         self.translations = translations(path)
         self.failures: list[tuple[int, str, str]] = []
         self.checked = 0
 
     def run(self) -> None:
-        with (
-            reactdb.connect(":memory:", durability="soft") as db,
-            rethinkdb_connection(db, wire=JumpingWire) as connection,
-        ):
-            self.connection = connection
-            r = rethinkdb.RethinkDB()
+        r = rethinkdb.RethinkDB()
+        with ExitStack() as stack:
+            db = stack.enter_context(reactdb.connect(":memory:", durability="soft"))
+            if self.is_served:
+                server = stack.enter_context(serve_in_thread(db))
+                self.connection = stack.enter_context(r.connect(server.host, server.port))
+            else:
+                self.connection = stack.enter_context(rethinkdb_connection(db, wire=JumpingWire))
             scope = self.scope(r)
             for name in self.tables:
                 db.table_create(f"{name}_table")
@@ -286,13 +293,16 @@ class Runner:
         }  # fmt: skip
 
     def wait(self, seconds: float) -> None:
+        if self.is_served:
+            time.sleep(seconds)
+            return
         self.connection._instance._socket.pass_time(seconds)
 
     def fetch(self, cursor: Any, limit: int | None = None, timeout: float = 0.2) -> list[Any]:
         found: list[Any] = []
         while limit is None or len(found) < limit:
             try:
-                found.append(cursor.next(wait=0))
+                found.append(self.next_of(cursor))
             except driver_errors.ReqlTimeoutError as error:
                 if limit is not None:
                     found.append(error)
@@ -300,6 +310,28 @@ class Runner:
             except driver_errors.ReqlCursorEmpty:
                 break
         return found
+
+    def next_of(self, cursor: Any) -> Any:
+        try:
+            return cursor.next(wait=0)
+        except driver_errors.ReqlTimeoutError:
+            if not self.is_served:
+                raise
+        squash_s = squash_of(json.loads(ReQLEncoder().encode(cursor.query.term)))
+        if squash_s:
+            # Nothing is asked meanwhile: it might wake a server that sleeps for too long.
+            return cursor.next(wait=squash_s + 5)
+        # A question is answered after whatever there is to tell.
+        rethinkdb.RethinkDB().expr([]).is_empty().run(self.connection)
+        return cursor.next(wait=0)
+
+    def all_of(self, cursor: Any) -> Iterator[Any]:
+        """To its end. One that has none, a feed, raises when it has nothing more to tell."""
+        while True:
+            try:
+                yield self.next_of(cursor)
+            except driver_errors.ReqlCursorEmpty:
+                return
 
     def case(self, case: Case, scope: dict[str, Any]) -> None:
         if "def" not in case.parts:
@@ -367,7 +399,7 @@ class Runner:
         if isinstance(found, RqlQuery):
             found = found.run(self.connection, **self.run_options(case, scope))
         if not keep and hasattr(found, "_get_next"):
-            return list(found)
+            return list(self.all_of(found))
         return found
 
     def run_options(self, case: Case, scope: dict[str, Any]) -> dict[str, Any]:

@@ -55,26 +55,65 @@ def read() -> list[dict[str, Any]]:
 
 
 class Difference(AssertionError):
-    pass
+    """An answer is not the recorded one. `found` is what it is, with what may differ made equal."""
+
+    def __init__(self, message: str, found: Any) -> None:
+        super().__init__(message)
+        self.found = found
 
 
-def replay(probe: dict[str, Any]) -> None:
-    """Carry out a probe's steps.
+class VirtualTime:
+    """Sessions without a server, at a time that passes when somebody says so."""
 
-    Raises:
-        Difference: An answer is not the recorded one.
+    def __init__(self) -> None:
+        self.db = reactdb.connect(":memory:", durability="soft")
+        self.clock = Clock()
+
+    def __enter__(self) -> VirtualTime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.db.close()
+
+    def client(self, *, is_automatic: bool = True) -> Client:
+        return Client(self.db, self.clock, is_automatic=is_automatic)
+
+    def querist(self) -> Client:
+        """A client for one query."""
+        return self.client()
+
+    def wait(self, clients: list[Any], seconds: float, *, is_timed: bool) -> None:
+        """Let time pass, stopping wherever somebody is waiting for it."""
+        until = self.clock.now + seconds
+        while True:
+            for client in clients:
+                client.pump()
+            waits = [client.session.wait_s for client in clients]
+            due = min((wait for wait in waits if wait is not None), default=seconds + 1)
+            if self.clock.now + due > until:
+                break
+            self.clock.now += max(due, 0.001)
+        self.clock.now = until
+        for client in clients:
+            client.pump()
+
+
+def replay(probe: dict[str, Any], world: Any = None) -> dict[str, Any]:
+    """Carry out a probe's steps, in virtual time or in another world.
+
+    Returns: What differs from the recording: the name of the step -> what was found.
     """
-    with reactdb.connect(":memory:", durability="soft") as db:
-        db.table_create("probe")
-        Replay(db).run(probe)
+    with world or VirtualTime() as made:
+        made.db.table_create("probe")
+        return {name: difference.found for name, difference in Replay(made).run(probe).items()}
 
 
 class Replay:
-    def __init__(self, db: reactdb.Database) -> None:
-        self.db = db
-        self.clock = Clock()
-        self.main = Client(db, self.clock, is_automatic=False)
-        self.clients: dict[str, Client] = {}
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.clients: dict[str, Any] = {}
+        # Whether what is told depends on when it is asked for.
+        self.is_timed = False
         self.written = 0
         self.runs = 0
         self.is_united = False
@@ -82,19 +121,22 @@ class Replay:
         # What differs fetch by fetch, where the client asks by hand: how items are spread over batches is not compared.
         self.totals: dict[str, tuple[list[Any], list[Any], bool]] = {}
 
-    def run(self, probe: dict[str, Any]) -> None:
-        steps = probe["steps"]
-        for number, step in enumerate(steps):
+    def run(self, probe: dict[str, Any]) -> dict[str, Difference]:
+        """To the end, also after a difference: one must not hide another."""
+        found: dict[str, Difference] = {}
+        for number, step in enumerate(probe["steps"]):
             try:
                 self.step(step)
             except Difference as difference:
-                raise Difference(f"{probe['id']}, step {number}: {difference}") from None
+                found[f"step {number}"] = difference
             self.pump()
         for name, (wanted, got, _) in self.totals.items():
             if not same_bag(wanted, got):
-                raise Difference(
-                    f"{probe['id']}, all of {name}\n  expected {text(wanted)[:3000]}\n  found    {text(got)[:3000]}"
-                )
+                sentence = f"all of {name}\n  expected {text(wanted)[:3000]}\n  found    {text(got)[:3000]}"
+                found[f"all of {name}"] = Difference(sentence, got)
+        for client in self.clients.values():
+            client.close()
+        return found
 
     def step(self, step: dict[str, Any]) -> None:
         if "run" in step:
@@ -117,17 +159,7 @@ class Replay:
             client.pump()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, stopping wherever somebody is waiting for it."""
-        until = self.clock.now + seconds
-        while True:
-            self.pump()
-            waits = [client.session.wait_s for client in self.clients.values()]
-            due = min((wait for wait in waits if wait is not None), default=seconds + 1)
-            if self.clock.now + due > until:
-                break
-            self.clock.now += max(due, 0.001)
-        self.clock.now = until
-        self.pump()
+        self.world.wait(list(self.clients.values()), seconds, is_timed=self.is_timed)
 
     # -----------------------------------------------------------------------------------------------------------
 
@@ -136,8 +168,8 @@ class Replay:
         try:
             query = eval(step["run"], {"r": r, "t": r.table("probe")})
         except Exception as error:
-            raise Difference(f"{step['run']}: {error!r}") from None
-        client = Client(self.db, self.clock)
+            raise Difference(f"{step['run']}: {error!r}", repr(error)) from None
+        client = self.world.querist()
         client.open(json.loads(encoded(query)))
         items = client.drain() if client.batches[-1]["t"] in (2, 3) else client.batches[-1]["r"]
         last = client.batches[-1]
@@ -154,7 +186,7 @@ class Replay:
         if "value" in expected:
             if expected["value"] == "(omitted)":
                 if "value" not in found:
-                    raise Difference(f"{step['run']}\n  expected a value\n  found    {found}")
+                    raise Difference(f"{step['run']}\n  expected a value\n  found    {found}", normal(found))
                 return
             expected = {"kind": expected["kind"], "value": expected["value"]}
         compare(step["run"], expected, found)
@@ -170,13 +202,15 @@ class Replay:
 
     def open(self, step: dict[str, Any]) -> None:
         mode = step.get("mode") or {}
-        client = Client(self.db, self.clock, is_automatic=mode.get("auto", True))
+        client = self.world.client(is_automatic=mode.get("auto", True))
         self.clients[step["open"]] = client
         self.written = self.runs = 0
         if "wire" not in step:
             return
         self.is_united = "union" in step["query"]
         squash_s = squash_of(step["wire"])
+        client.is_timed = squash_s > 0
+        self.is_timed = self.is_timed or client.is_timed
         # Where a short squash was recorded, so was the silence that it takes.
         self.silence_s = max(SILENCE_S, squash_s + 0.3) if squash_s <= 2 else SILENCE_S
         client.open(step["wire"], **(step.get("runopts") or {}))
@@ -191,12 +225,14 @@ class Replay:
         batches, client.batches = client.batches, []
         is_bag = self.written > self.runs or self.runs == 0 or self.is_united
         expected, got = step["batches"], [told_batch(one) for one in batches]
+        difference: Difference | None = None
         try:
             check_batches(step["fetch"], expected, got, is_bag)
-        except Difference:
+        except Difference as error:
             if client.is_automatic or any("message" in one for one in (*expected, *got)):
-                raise
-            self.totals.setdefault(step["fetch"], ([], [], is_bag))
+                difference = error
+            else:
+                self.totals.setdefault(step["fetch"], ([], [], is_bag))
         if not client.is_automatic and step["fetch"] not in self.totals:
             self.totals[step["fetch"]] = ([], [], is_bag)
         if step["fetch"] in self.totals:
@@ -208,6 +244,8 @@ class Replay:
         if not client.batches and not client.is_automatic and not batches:
             client.batches = [{"t": 3, "r": []}]
         self.written = self.runs = 0
+        if difference is not None:
+            raise difference
 
 
 def squash_of(wire: Any) -> float:
@@ -279,31 +317,41 @@ def compare(what: str, expected: Any, found: Any) -> None:
         expected["value"], found["value"]
     ):
         return
-    raise Difference(f"{what}\n  expected {text(expected)[:1500]}\n  found    {text(found)[:1500]}")
+    raise Difference(f"{what}\n  expected {text(expected)[:1500]}\n  found    {text(found)[:1500]}", found)
 
 
 def check_batches(
     name: str, expected: list[dict[str, Any]], found: list[dict[str, Any]], is_bag: bool
 ) -> None:
     expected, found = normal(expected), normal(found)
-    wanted, got = list(items_of(expected)), list(items_of(found))
-    if wanted != got:
+    wanted, got = summary(expected), summary(found)
+    items, others = (wanted.pop("items"), got["items"]), {**got}
+    others.pop("items")
+    if not (wanted["notes"] and got["notes"]):
+        # Only the batches that are there say so.
+        wanted.pop("notes"), others.pop("notes")
+    if items[0] != items[1]:
         reads = any(
-            "state" in one or set(one) <= {"new_val", "type"} for one in wanted if isinstance(one, dict)
+            "state" in one or set(one) <= {"new_val", "type"} for one in items[0] if isinstance(one, dict)
         )
-        if not ((is_bag or reads) and (same_bag(wanted, got) or same_after_replay(wanted, got))):
-            raise Difference(f"fetch {name}\n  expected {text(wanted)[:3000]}\n  found    {text(got)[:3000]}")
-    errors = [[one for one in batches if "message" in one] for batches in (expected, found)]
-    for one in (*errors[0], *errors[1]):
-        one.pop("t", None)
-    if errors[0] != errors[1]:
-        raise Difference(f"fetch {name}\n  expected {errors[0] or expected}\n  found    {errors[1] or found}")
-    kinds = [[one["notes"] for one in batches if one.get("notes")] for batches in (expected, found)]
-    if kinds[0] and kinds[1] and kinds[0][0] != kinds[1][0]:
-        raise Difference(f"fetch {name}: notes\n  expected {kinds[0][0]}\n  found    {kinds[1][0]}")
-    ends = [any(one["type"] == "SUCCESS_SEQUENCE" for one in batches) for batches in (expected, found)]
-    if ends[0] != ends[1]:
-        raise Difference(f"fetch {name}: ended {ends[0]}, found {ends[1]}")
+        if not ((is_bag or reads) and (same_bag(*items) or same_after_replay(*items))):
+            raise Difference(
+                f"fetch {name}\n  expected {text(items[0])[:3000]}\n  found    {text(items[1])[:3000]}", got
+            )
+    if wanted != others:
+        raise Difference(f"fetch {name}\n  expected {wanted}\n  found    {others}", got)
+
+
+def summary(batches: list[dict[str, Any]]) -> dict[str, Any]:
+    """What of some batches counts: how items were spread over them does not."""
+    return {
+        "items": list(items_of(batches)),
+        "errors": [
+            {name: value for name, value in one.items() if name != "t"} for one in batches if "message" in one
+        ],
+        "notes": next((one["notes"] for one in batches if one.get("notes")), []),
+        "ended": any(one["type"] == "SUCCESS_SEQUENCE" for one in batches),
+    }
 
 
 def items_of(batches: list[dict[str, Any]]) -> Iterator[Any]:

@@ -1,13 +1,14 @@
 """Terms: one value of many: counting, adding, reducing, the least and the greatest, groups.
 
-Rule of this file: handlers only. All elements are read, and reactdb's operation of the same name does the rest; of a feed,
-which has no end, RethinkDB's sentence for terminals is what comes of it.
+Rule of this file: handlers only. All elements are read, and none is kept that is not needed any more; reactdb's operation of
+the same name says what is made of them. Of a feed, which has no end, RethinkDB's sentence for terminals is what comes of it.
 """
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Any
+from collections.abc import Iterator
+from itertools import islice, product
+from typing import Any, Final
 
 from reactdb import collation
 from reactdb.dialects.rethinkdb import tables
@@ -20,13 +21,18 @@ from reactdb.dialects.rethinkdb.selecting import single
 from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Sequence, Single, expected
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
 from reactdb.expression import OPERATIONS
+from reactdb.expression.checks import check_array_size, equal
 from reactdb.expression.checks import place as place_of
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_array import distinct_by_key
+from reactdb.expression.operations_number import add
 from reactdb.expression.operations_sequence import contains as contains_all
-from reactdb.expression.operations_sequence import passes
+from reactdb.expression.operations_sequence import numbers_of, passes
 from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.reading import run as run_query
+
+PART: Final = 1_000
+"""Elements that are looked at together. A stream may have more than fit into memory."""
 
 
 def is_sized(value: Any) -> bool:
@@ -48,25 +54,43 @@ def count(call: Call) -> Any:
     wanted = call.evaluator.as_argument(call.values[1], call.paths[1])
     if isinstance(wanted, Function):
         return sum(1 for element in call.elements(0) if passes(element, wanted.test))
-    return OPERATIONS["count"].function(list(call.elements(0)), wanted)
+    return sum(1 for element in call.elements(0) if equal(element, wanted))
 
 
-def _by(call: Call) -> list[Any]:
+def _by(call: Call) -> tuple[Any, ...]:
     """The second argument of `sum` and its like: the name of a field, or a function."""
-    return [
+    return tuple(
         call.evaluator.as_argument(value, path)
         for value, path in zip(call.values[1:], call.paths[1:], strict=True)
-    ]
+    )
 
 
 @handles("sum")
 def sum_(call: Call) -> Any:
-    return exact(OPERATIONS["sum"].function(list(call.elements(0)), *_by(call)))
+    return exact(total(call)[0])
+
+
+def total(call: Call) -> tuple[Any, int]:
+    """The sum of the numbers and how many there are, without keeping them."""
+    elements, by = call.elements(0), _by(call)
+    found, count = 0, 0
+    for part in parts(elements):
+        numbers = numbers_of(part, by)
+        found = add(found, *numbers)
+        count += len(numbers)
+    return found, count
+
+
+def parts(elements: Iterator[Any]) -> Iterator[list[Any]]:
+    """The elements, some at a time."""
+    while part := list(islice(elements, PART)):
+        yield part
 
 
 @handles("avg")
 def avg(call: Call) -> Any:
-    return exact(OPERATIONS["avg"].function(list(call.elements(0)), *_by(call)))
+    found, count = total(call)
+    return exact(OPERATIONS["div"].function(found, count) if count else OPERATIONS["avg"].function([]))
 
 
 @handles("min")
@@ -87,7 +111,7 @@ def extreme(call: Call, name: str) -> Any:
     if index_name is not None and not is_whole:
         raise located(expected("TABLE", source), call.paths[0])
     if not isinstance(source, Sequence) or not is_whole or len(call) > 1:
-        return OPERATIONS[name].function(list(call.elements(0)), *_by(call))
+        return best(call, name)
     index = checked_index(call.evaluator, source, index_name)
     found = source.then(OrderBy((), index, name == "max"), SELECTION).then(Limit(1))
     assert source.table is not None
@@ -95,14 +119,33 @@ def extreme(call: Call, name: str) -> Any:
     return single(call.evaluator, source.table, call.path, found.query, None, is_first=True)
 
 
+def best(call: Call, name: str) -> Any:
+    """The least or the greatest, of some at a time with the best so far."""
+    elements, by, extreme_of = call.elements(0), _by(call), OPERATIONS[name].function
+    kept: list[Any] = []
+    for part in parts(elements):
+        try:
+            kept = [extreme_of([*kept, *part], *by)]
+        except MissingValue:
+            # None of these has the field.
+            continue
+    return extreme_of(kept, *by)
+
+
 @handles("reduce")
 def reduce(call: Call) -> Any:
-    return OPERATIONS["reduce"].function(list(call.elements(0)), call.function(1))
+    elements, join = call.elements(0), call.function(1)
+    found = next(elements, call)
+    if found is call:
+        return OPERATIONS["reduce"].function([], join)
+    for element in elements:
+        found = join(found, element)
+    return found
 
 
 @handles("contains")
 def contains(call: Call) -> Any:
-    return contains_all(list(call.elements(0)), *_by(call))
+    return contains_all(call.elements(0), *_by(call))
 
 
 @handles("distinct")
@@ -119,7 +162,12 @@ def distinct(call: Call) -> Any:
         return distinct_of_index(call, source, index_name)
     if not isinstance(source, Sequence) and not isinstance(source, list):
         list(call.elements(0))
-    found = distinct_by_key(list(call.elements(0)))
+    limit = call.evaluator.options.array_limit
+    found: dict[bytes, Any] = {}
+    for element in call.elements(0):
+        found.setdefault(place_of(element), element)
+        if len(found) > limit:
+            check_array_size(len(found))
     return [found[key] for key in sorted(found)]
 
 

@@ -4,6 +4,9 @@ RethinkDB's feeds are pulled: a change waits in the server until the driver asks
 happens to it meanwhile. So reactdb's subscriptions are polled here, not pushed; `squash=n` makes every batch but the first wait
 n seconds from the moment it was asked for, or until the queue is half full.
 
+When it is to be polled: after `wake`, and at the moment `due_at`, whether or not something is queued by then. That moment is
+chosen when a batch is asked for, and forgotten when `items` has looked; nothing that happens in between moves it.
+
 Thread safety: `wake` from any thread; everything else by whoever has the session.
 """
 
@@ -98,7 +101,9 @@ class Member:
         return next(self.elements, ENDED)
 
     def is_due(self, now: float) -> bool:
-        if not self.due_at or now + EARLY_S >= self.due_at:
+        if now + EARLY_S >= self.due_at:
+            # The wait is over, also where nothing has come meanwhile: the next change is told when it comes.
+            self.due_at = 0.0
             return True
         subscription = self.subscription
         assert subscription is not None
@@ -210,20 +215,9 @@ class FeedReader:
         return not self._members or self._chain.is_done
 
     @property
-    def is_timed(self) -> bool:
-        """It waits between batches."""
-        return any(member.squash_s for member in self._members)
-
-    @property
-    def wait_s(self) -> float | None:
-        """Seconds until a batch that waits is due; None where nothing is known to come."""
-        now = self._clock()
-        waits = [
-            max(0.0, member.due_at - now)
-            for member in self._members
-            if member.due_at and member.subscription is not None and member.subscription.has_work
-        ]
-        return min(waits, default=None)
+    def due_at(self) -> float | None:
+        """The moment at which a member has waited long enough, by the clock that was given; None where none waits."""
+        return min((member.due_at for member in self._members if member.due_at), default=None)
 
     def close(self) -> None:
         """Subscribe to nothing any more."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from reactdb.budget import CALL_STEPS, current
 from reactdb.dialects.rethinkdb.errors import locate
 from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_OBJ, VAR, Term
 from reactdb.errors import MissingValue, QueryError, ReactDBError
@@ -62,6 +63,9 @@ class Function:
             )
             locate(error, self.path)
             raise error
+        budget = current.get()
+        if budget is not None:
+            budget.spend(CALL_STEPS)
         return self.evaluator.run(self.body, {**self.scope, **dict(zip(names, values, strict=False))})
 
     def __call__(self, *values: Any) -> Any:

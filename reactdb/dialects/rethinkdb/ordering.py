@@ -332,8 +332,7 @@ def sample(call: Call) -> Any:
         raise located(
             QueryError(f"Number of items to sample must be non-negative, got `{size}`."), call.paths[1]
         )
-    elements = list(call.elements(0))
-    chosen = chance.sample(elements, min(size, len(elements)))
+    chosen = sampled(call.elements(0), size)
     if isinstance(source, Sequence) and source.table is not None:
         return Sequence(
             ARRAY_SELECTION,
@@ -343,6 +342,17 @@ def sample(call: Call) -> Any:
             refusal=(EAGER, call.path),
             is_array=True,
         )
+    return chosen
+
+
+def sampled(elements: Iterator[Any], size: int) -> list[Any]:
+    """That many of the elements, each choice as likely as the other, without keeping all of them."""
+    chosen = list(islice(elements, size))
+    chance.shuffle(chosen)
+    for count, element in enumerate(elements, size + 1) if size else ():
+        place = chance.randrange(count)
+        if place < size:
+            chosen[place] = element
     return chosen
 
 

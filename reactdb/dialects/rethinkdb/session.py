@@ -8,8 +8,11 @@
 
 Every request has exactly one response, with the token of the request.
 
-Thread safety: `receive`, `poll` and `close` by one thread at a time; `wake`, which the feeds call from any thread, only leaves a
-note and calls what it was given. Rule of this file: no socket, no thread, no waiting.
+Every request may be evaluated for `query_timeout_s`: a query, and each further batch of a stream or a feed. A feed that waits
+evaluates nothing, so it may stay open for ever.
+
+Thread safety: `receive`, `poll` and `close` by one thread at a time; `cancel` by any; `wake`, which the feeds call from any
+thread, only leaves a note and calls what it was given. Rule of this file: no socket, no thread, no waiting.
 """
 
 from __future__ import annotations
@@ -19,23 +22,27 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+from reactdb.budget import Budget, Crowd, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
-from reactdb.dialects.rethinkdb.feeding import FeedReader
+from reactdb.dialects.rethinkdb.feeding import EARLY_S, FeedReader
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, Job, jobs_of
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.profiling import Profiler
 from reactdb.dialects.rethinkdb.system import SERVER_NAME
 from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
 from reactdb.dialects.rethinkdb.values import Sequence, Single, literal_type, stray_literal
-from reactdb.dialects.rethinkdb.wire import rendered, to_json
+from reactdb.dialects.rethinkdb.wire import computed_json, rendered, to_json
 from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import array_limit
 from reactdb.expression.markers import Grouped, Literal
+from reactdb.query import ConcatMap, Group, Map, Query
+
+T = TypeVar("T")
 
 START, CONTINUE, STOP, NOREPLY_WAIT, SERVER_INFO = 1, 2, 3, 4, 5
 ATOM, SEQUENCE, PARTIAL, WAIT_COMPLETE, SERVER = 1, 2, 3, 4, 5
@@ -70,13 +77,20 @@ class Frame(NamedTuple):
 
 
 class OpenStream:
-    """A stream of which the driver has not had everything."""
+    """A stream of which the driver has not had everything.
 
-    __slots__ = ("array_limit", "elements", "feed", "job", "kept", "max_rows", "requests")
+    Attributes:
+        is_light: Its elements are there and stored as they are: to answer takes as long as to write them down.
+    """
 
-    def __init__(self, elements: Iterator[Any] | None, feed: FeedReader | None, options: RunOptions) -> None:
+    __slots__ = ("array_limit", "elements", "feed", "is_light", "job", "kept", "max_rows", "requests")
+
+    def __init__(
+        self, elements: Iterator[Any] | None, feed: FeedReader | None, options: RunOptions, *, is_light: bool
+    ) -> None:
         self.elements = elements
         self.feed = feed
+        self.is_light = is_light
         self.max_rows = options.max_batch_rows or MAX_BATCH_ROWS
         self.array_limit = options.array_limit
         # Requests that wait for a batch.
@@ -86,9 +100,9 @@ class OpenStream:
         self.job: Job | None = None
 
     @property
-    def wait_s(self) -> float | None:
-        """Seconds until a batch that is asked for is due; None where nothing is known to come."""
-        return self.feed.wait_s if self.feed is not None and self.requests else None
+    def due_at(self) -> float | None:
+        """When a batch that is asked for has waited long enough; None where nobody asks, or none has to wait."""
+        return self.feed.due_at if self.feed is not None and self.requests else None
 
     def close(self) -> None:
         if self.feed is not None:
@@ -108,8 +122,11 @@ class Session:
         max_streams: int = MAX_STREAMS,
         client: tuple[str, int] = ("in this process", 0),
         user: str = "admin",
+        query_timeout_s: float | None = None,
+        crowd: Crowd | None = None,
     ) -> None:
-        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something.
+        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something. `crowd`: of the
+        sessions that are used by several threads.
 
         `client` and `user`: who asks, for the table of jobs.
         """
@@ -126,8 +143,11 @@ class Session:
         self._killed: deque[int] = deque()
         self._streams: dict[int, OpenStream] = {}
         self._notes: deque[int] = deque()
-        # Feeds that wait for a moment, not only for a change.
-        self._timed: set[int] = set()
+        # Feeds that compute something of each event when they are asked.
+        self._computing: set[int] = set()
+        self._budget = Budget(query_timeout_s, clock, crowd)
+        # Token -> the moment at which that stream is to be served, whether or not something wakes it.
+        self._due: dict[int, float] = {}
         self.is_closed = False
 
     # -----------------------------------------------------------------------------------------------------------
@@ -158,7 +178,6 @@ class Session:
             return [failure(token, error)]
 
     def _start(self, token: int, request: list[Any]) -> list[Frame]:
-        options: RunOptions | None = None
         is_silent = False
         try:
             if token in self._streams:
@@ -167,28 +186,51 @@ class Session:
             if not isinstance(given, dict):
                 raise ClientError("Client is buggy (the options of a query are no object).")
             is_silent = given.get("noreply") is True
-            options = run_options(self.database, given)
-            limits = array_limit.set(options.array_limit)
-            try:
-                term = parse(request[1] if len(request) > 1 else None, options.array_limit)
-                evaluator = (Profiler if options.profile else Evaluator)(self.database, options)
-                job = evaluator.job = self._jobs.begin(self, token, term)
-                try:
-                    value = evaluator.run(term, {})
-                    frames = [self._answered(token, evaluator, value, options, is_silent=is_silent)]
-                    if isinstance(evaluator, Profiler):
-                        frames = [with_profile(frame, evaluator) for frame in frames]
-                finally:
-                    stream = self._streams.get(token)
-                    if stream is None:
-                        self._jobs.end(job)
-                    else:
-                        stream.job = job
-            finally:
-                array_limit.reset(limits)
+            frames = [self._within_time(self._evaluated, token, request, given, is_silent)]
         except Exception as error:
             frames = [failure(token, error)]
         return [] if is_silent else frames
+
+    def _evaluated(self, token: int, request: list[Any], given: dict[str, Any], is_silent: bool) -> Frame:
+        options = run_options(self.database, given)
+        limits = array_limit.set(options.array_limit)
+        try:
+            term = parse(request[1] if len(request) > 1 else None, options.array_limit)
+            evaluator = (Profiler if options.profile else Evaluator)(self.database, options)
+            job = evaluator.job = self._jobs.begin(self, token, term)
+            try:
+                value = evaluator.run(term, {})
+                frame = self._answered(token, evaluator, value, options, is_silent=is_silent)
+                return with_profile(frame, evaluator) if isinstance(evaluator, Profiler) else frame
+            finally:
+                stream = self._streams.get(token)
+                if stream is None:
+                    self._jobs.end(job)
+                else:
+                    stream.job = job
+        finally:
+            array_limit.reset(limits)
+
+    def _within_time(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Whatever is evaluated here has the time of one request.
+
+        Raises:
+            ResourceLimit: It took longer; Terminated: nobody wants to know.
+        """
+        budget = self._budget
+        outer = current.set(budget)
+        budget.begin()
+        try:
+            return function(*arguments)
+        except Stopped:
+            if budget.is_cancelled:
+                raise Terminated("The query was stopped, because its client has gone.") from None
+            raise ResourceLimit(
+                f"The query was stopped, because it took longer than the {budget.seconds:g} seconds that this server allows."
+            ) from None
+        finally:
+            budget.end()
+            current.reset(outer)
 
     def _answered(
         self, token: int, evaluator: Evaluator, value: Any, options: RunOptions, *, is_silent: bool
@@ -199,16 +241,19 @@ class Session:
                     return response(token, {"t": SEQUENCE, "r": []})
                 return self._opened(token, value, options)
             if value.is_array:
-                return response(token, {"t": ATOM, "r": [list(map(rendered, evaluator.elements(value, ())))]})
+                return atom(token, list(evaluator.elements(value, ())))
             with evaluator.task("Reading the first batch."):
-                stream = OpenStream(evaluator.read(value), None, options)
+                stream = OpenStream(evaluator.read(value), None, options, is_light=is_stored(value.query))
                 if is_silent:
                     for _ in stream.elements or ():
                         pass
                     return response(token, {"t": SEQUENCE, "r": []})
                 self._check_room()
                 return self._first_batch(token, stream)
-        return response(token, {"t": ATOM, "r": [answer(value)]})
+        if type(value) is Single:
+            # A document, as it is stored.
+            return response(token, {"t": ATOM, "r": [rendered(value.document())]})
+        return atom(token, answer(value))
 
     def _check_room(self) -> None:
         if len(self._streams) >= self._max_streams:
@@ -220,7 +265,10 @@ class Session:
         assert value.feed is not None
         self._check_room()
         feed = FeedReader(value.feed, value.stages, self.database, lambda: self._note(token), self._clock)
-        stream = OpenStream(None, feed, options)
+        is_light = not value.stages and all(
+            is_stored(member.query) and not member.stages for member in value.feed.members
+        )
+        stream = OpenStream(None, feed, options, is_light=is_light)
         feed.asked()
         try:
             return self._first_batch(token, stream)
@@ -256,9 +304,9 @@ class Session:
                 notes[self._notes.popleft()] = None
             except IndexError:
                 break
-        for token in list(self._timed):
-            if self._streams[token].wait_s == 0.0:
-                notes[token] = None
+        if self._due:
+            now = self._clock() + EARLY_S
+            notes.update(dict.fromkeys(token for token, due_at in self._due.items() if now >= due_at))
         frames = self._end_killed()
         for token in notes:
             stream = self._streams.get(token)
@@ -268,9 +316,11 @@ class Session:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until `poll` will have something that nobody wakes it for; None where there is no such thing."""
-        waits = [wait_s for token in self._timed if (wait_s := self._streams[token].wait_s) is not None]
-        return min(waits, default=None)
+        """Seconds until `poll` may have something that nobody wakes it for; None where there is no such thing.
+
+        Any use of the session may change it: whoever sleeps until then asks again after each.
+        """
+        return max(0.0, min(self._due.values()) - self._clock()) if self._due else None
 
     @property
     def is_waiting(self) -> bool:
@@ -302,7 +352,7 @@ class Session:
         limits = array_limit.set(stream.array_limit)
         try:
             while stream.requests and token in self._streams:
-                frame = self._batch(token, stream)
+                frame = self._within_time(self._batch, token, stream)
                 if frame is None:
                     break
                 stream.requests -= 1
@@ -321,6 +371,11 @@ class Session:
             missing = ClientError(f"Token {token} not in stream cache.")
             frames += [failure(token, missing) for _ in range(stream.requests)]
             stream.requests = 0
+        due_at = stream.due_at
+        if due_at is None:
+            self._due.pop(token, None)
+        else:
+            self._due[token] = due_at
         return frames
 
     def _first_batch(self, token: int, stream: OpenStream) -> Frame:
@@ -336,7 +391,7 @@ class Session:
         assert source is not None
         try:
             for element in source:
-                item = to_json(rendered(element))
+                item = to_json(rendered(element)) if stream.is_light else computed_json(element)
                 items.append(item)
                 size += len(item)
                 if len(items) >= stream.max_rows or size >= MAX_BATCH_BYTES:
@@ -359,7 +414,8 @@ class Session:
         return batch(token, SEQUENCE, items, [] if stream.feed is None else stream.feed.notes)
 
     def _forget(self, token: int) -> OpenStream | None:
-        self._timed.discard(token)
+        self._due.pop(token, None)
+        self._computing.discard(token)
         stream = self._streams.pop(token, None)
         if stream is not None and stream.job is not None:
             self._jobs.end(stream.job)
@@ -367,18 +423,33 @@ class Session:
 
     def _partial(self, token: int, stream: OpenStream, items: list[bytes]) -> Frame:
         self._streams[token] = stream
-        if stream.feed is not None and stream.feed.is_timed:
-            self._timed.add(token)
+        if stream.feed is not None and not stream.is_light:
+            self._computing.add(token)
         return batch(token, PARTIAL, items, [] if stream.feed is None else stream.feed.notes)
 
     # -----------------------------------------------------------------------------------------------------------
+
+    def is_heavy(self, token: int) -> bool:
+        """Whether the next batch of a stream is computed when it is asked for, or may be a long one."""
+        stream = self._streams.get(token)
+        return stream is not None and (stream.feed is None or not stream.is_light)
+
+    @property
+    def polls_heavily(self) -> bool:
+        """Whether `poll` may compute something."""
+        return bool(self._computing)
+
+    def cancel(self) -> None:
+        """Nobody wants the answers any more: what is being evaluated ends soon. Any thread."""
+        self._budget.cancel()
 
     def close(self) -> None:
         """The connection is gone: end every stream."""
         self.is_closed = True
         self._jobs.leave(self)
         streams, self._streams = self._streams, {}
-        self._timed.clear()
+        self._due.clear()
+        self._computing.clear()
         for stream in streams.values():
             if stream.job is not None:
                 self._jobs.end(stream.job)
@@ -387,6 +458,11 @@ class Session:
     @property
     def stream_count(self) -> int:
         return len(self._streams)
+
+
+def is_stored(query: Query | None) -> bool:
+    """Whether what a query gives are documents as they are stored, and nothing computed."""
+    return query is not None and not any(isinstance(step, (Map, ConcatMap, Group)) for step in query.steps)
 
 
 def raising(error: Exception) -> Iterator[Any]:
@@ -440,13 +516,13 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
 
 
 def answer(value: Any) -> Any:
-    """A value that is no stream, as JSON."""
+    """A value that is no stream, as what JSON is made of."""
     if isinstance(value, Single):
         value = value.document()
     if isinstance(value, Grouped):
         return {
             "$reql_type$": "GROUPED_DATA",
-            "data": [[rendered(group), answer(reduction)] for group, reduction in value.groups],
+            "data": [[group, answer(reduction)] for group, reduction in value.groups],
         }
     if isinstance(value, Literal):
         raise stray_literal()
@@ -454,7 +530,11 @@ def answer(value: Any) -> Any:
         raise QueryError(
             f"Query result must be of type DATUM, GROUPED_DATA, or STREAM (got {literal_type(value)})."
         )
-    return rendered(value)
+    return value
+
+
+def atom(token: int, value: Any) -> Frame:
+    return Frame(token, b'{"t":%d,"r":[%b]}' % (ATOM, computed_json(value)))
 
 
 def response(token: int, content: dict[str, Any]) -> Frame:

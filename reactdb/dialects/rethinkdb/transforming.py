@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from reactdb import collation
+from reactdb.budget import paced
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, cannot_convert, handles
 from reactdb.dialects.rethinkdb.functions import (
@@ -116,10 +117,11 @@ def endless_elements(call: Call, place: int) -> Iterator[Any]:
 def elements_of(call: Call, function: Function) -> Callable[[Any], Iterable[Any]]:
     """A function's value, which must be a sequence, as its elements."""
 
-    def elements(*values: Any) -> Iterable[Any]:
+    def elements(*values: Any) -> Iterator[Any]:
         found = function.value(*values)
         try:
-            return list(call.evaluator.elements(found, function.body.path))
+            # One by one: there may be more of them than anybody will ask for.
+            yield from call.evaluator.elements(found, function.body.path)
         except ReactDBError as error:
             if getattr(error, "reql_path", None) is None:
                 raise located(error, function.body.path) from None
@@ -203,7 +205,7 @@ def emitting(function: Function) -> Callable[..., list[Any]]:
 
 def whole_numbers() -> Iterator[int]:
     """0, 1, 2, ... as long as anybody could want them. A filter that none of them passes must not hold a thread for ever."""
-    yield from range(MAX_OF_ENDLESS)
+    yield from paced(range(MAX_OF_ENDLESS))
     raise ResourceLimit(f"Nobody has stopped asking an endless `range` after {MAX_OF_ENDLESS} elements.")
 
 
@@ -213,7 +215,7 @@ def range_(call: Call) -> Any:
         return replace(stream(whole_numbers, call.path), is_endless=True)
     start = call.integer(0) if len(call) == 2 else 0
     stop = call.integer(len(call) - 1)
-    return stream(lambda: iter(range(start, stop)), call.path)
+    return stream(lambda: iter(paced(range(start, stop))), call.path)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -15,20 +15,27 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
 from uuid import UUID
 
+from reactdb.budget import current, spend
 from reactdb.collation import maxval, minval
-from reactdb.errors import QueryError
+from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.operations_time import read_zone, zone_text
 
 PSEUDOTYPE: Final = "$reql_type$"
 # ReQL's numbers are doubles: beyond this a whole number is not sure of its last digit.
 EXACT_INTEGERS: Final = 2**53
+
+MAX_ANSWER_VALUES: Final = 10_000_000
+"""Elements and fields of one value of an answer, all that are inside one another counted. About a gigabyte while it is made."""
+
+ENCODED_AT_ONCE: Final = 4_096
+"""Values that are handed to the encoder together: half a millisecond."""
 
 
 def read_number(value: int | float) -> int | float:
@@ -88,8 +95,14 @@ def rendered(value: Any) -> Any:
     if kind is str or kind is int or value is None or kind is bool:
         return value
     if isinstance(value, dict):
+        budget = current.get()
+        if budget is not None:
+            budget.spend(len(value))
         return {name: rendered(value[name]) for name in sorted(value)}
     if isinstance(value, (list, tuple)):
+        budget = current.get()
+        if budget is not None:
+            budget.spend(len(value))
         return [rendered(inner) for inner in value]
     if isinstance(value, float):
         if not isfinite(value):
@@ -130,3 +143,65 @@ def to_json(value: Any) -> bytes:
     """A rendered value as the bytes of a frame."""
     # A lone surrogate cannot be told in UTF-8; documents never hold one, messages about a bad request might.
     return _encode(value).encode("utf-8", "replace")
+
+
+def computed_json(value: Any) -> bytes:
+    """A value that a query has made, as the bytes of a frame.
+
+    A variable may be used more than once, so that few terms make a value that holds the same array ten million times.
+
+    Raises:
+        ResourceLimit: It holds more than MAX_ANSWER_VALUES.
+    """
+    left = _left_of(MAX_ANSWER_VALUES, value)
+    if left < 0:
+        raise ResourceLimit(f"Answer over size limit: it holds more than {MAX_ANSWER_VALUES} values.")
+    found = rendered(value)
+    if MAX_ANSWER_VALUES - left <= ENCODED_AT_ONCE:
+        return to_json(found)
+    return "".join(_pieces(found)).encode("utf-8", "replace")
+
+
+def _left_of(left: int, value: Any) -> int:
+    """How many of so many values are left after those in this one; below zero as soon as there are too many."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return left
+    spend(len(value))
+    left -= len(value)
+    for inner in value:
+        if left < 0:
+            return left
+        if isinstance(inner, (dict, list, tuple)):
+            left = _left_of(left, inner)
+    return left
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The JSON of a large value in parts: the encoder, which is C, lets no other thread run until it is done."""
+    if isinstance(value, list):
+        opening = "["
+        for start in range(0, len(value), ENCODED_AT_ONCE):
+            spend(ENCODED_AT_ONCE)
+            part = value[start : start + ENCODED_AT_ONCE]
+            if any(isinstance(inner, (list, dict)) for inner in part):
+                for inner in part:
+                    yield opening
+                    yield from _pieces(inner)
+                    opening = ","
+            else:
+                yield opening + _encode(part)[1:-1]
+                opening = ","
+        yield "]" if value else "[]"
+    elif isinstance(value, dict) and (
+        len(value) > ENCODED_AT_ONCE or any(isinstance(inner, (list, dict)) for inner in value.values())
+    ):
+        opening = "{"
+        for name, inner in value.items():
+            yield f"{opening}{_encode(name)}:"
+            yield from _pieces(inner)
+            opening = ","
+        yield "}"
+    else:
+        yield _encode(value)

@@ -13,8 +13,11 @@ from functools import partial
 from typing import Any, Final
 
 from reactdb import codec, collation
+from reactdb.budget import CALL_STEPS, Stopped, spend
+from reactdb.budget import current as budget_in_force
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.codec import pretty
+from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.configuring import configure, is_configuration
 from reactdb.dialects.rethinkdb.errors import OperationFailed, Terminated, located
@@ -45,7 +48,7 @@ from reactdb.dialects.rethinkdb.values import (
     stray_literal,
 )
 from reactdb.errors import InvalidKey, QueryError, ReactDBError
-from reactdb.expression.checks import is_number, truth
+from reactdb.expression.checks import array_limit, is_number, truth
 from reactdb.expression.markers import Literal
 from reactdb.expression.operations_object import merged
 from reactdb.identifiers import new_key
@@ -110,6 +113,7 @@ class Statement:
 
     def change(self, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
         """Put what `compute` makes of the old document in its place. An error of it is counted, and nothing is written."""
+        spend(CALL_STEPS)
         old = self.transaction.head(self.table, key)
         old_body = None if old is None else old[1]
         before = None if old_body is None else codec.decode(old_body)
@@ -193,8 +197,39 @@ def carry_out(
             raise QueryError(f"Table `{table}` does not exist.")
         work(Statement(call.evaluator, transaction, info, summary, hook))
 
-    native._write(one, chosen, is_pure and hook is None)
+    written(native, one, chosen, is_pure and hook is None)
     return summary.result()
+
+
+def written(
+    native: Database, work: Callable[[WriteTransaction], None], durability: str | None, may_be_shared: bool
+) -> None:
+    """Carry out the work as one commit. The query's limits hold for it, whichever thread does it.
+
+    Raises:
+        Stopped: The work took too long. Nothing is written.
+    """
+    budget, limit = budget_in_force.get(), array_limit.get()
+
+    def limited(transaction: WriteTransaction) -> None:
+        outer, outer_limit = budget_in_force.set(budget), array_limit.set(limit)
+        try:
+            work(transaction)
+        except Stopped:
+            # To the store it is a write that failed, as any other: those that share its commit go on.
+            raise WorkStopped from None
+        finally:
+            array_limit.reset(outer_limit)
+            budget_in_force.reset(outer)
+
+    try:
+        native._write(limited, durability, may_be_shared)
+    except WorkStopped:
+        raise Stopped from None
+
+
+class WorkStopped(Exception):
+    """The work of a write was stopped; see `written`."""
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -24,10 +24,14 @@ class Limits:
         message_s: Seconds from the first byte of a request to its last. A connection without any may stay silent for ever: a feed
             does.
         write_s: Seconds that a client may read nothing while something waits to be sent to it.
+        query_s: Seconds that one request may be evaluated: a query, or a further batch of a stream. 0 for as long as it likes. A
+            feed that waits evaluates nothing, and may wait for ever.
+        queries: Requests that are evaluated at a time, each in a thread; more wait for their turn. Python runs one of the threads
+            at a time: more of them make nothing quicker, they let what is short pass what is long.
         streams: Open cursors and feeds of one connection. A feed costs about 10 kB, and what its queue holds.
 
     Raises:
-        InvalidOption: A limit is no number above zero.
+        InvalidOption: A limit is no number above zero; `query_s` may be zero.
     """
 
     message_bytes: int = 64 * 1024 * 1024
@@ -35,11 +39,15 @@ class Limits:
     handshake_s: float = 20.0
     message_s: float = 60.0
     write_s: float = 300.0
+    query_s: float = 30.0
+    queries: int = 64
     streams: int = 10_000
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             allowed = (int, float) if field.name.endswith("_s") else int
-            if isinstance(value, bool) or not isinstance(value, allowed) or not 0 < value < 2**62:
-                raise InvalidOption(f"the limit {field.name} is a number above 0, not {shown(value)}")
+            is_number = isinstance(value, allowed) and not isinstance(value, bool) and 0 <= value < 2**62
+            if not is_number or (value == 0 and field.name != "query_s"):
+                least = "0 or more" if field.name == "query_s" else "above 0"
+                raise InvalidOption(f"the limit {field.name} is a number {least}, not {shown(value)}")

@@ -1,15 +1,17 @@
 """RethinkDBServer: TCP connections in front of the dialect's sessions.
 
     connection   handshake, then frames: 8 bytes of token, 4 bytes of length, JSON; the same way back
-    requests     of one connection one after the other, in a small pool of threads: a query that takes long keeps neither
-                 the loop nor the other connections. What touches one document is carried out at once, where a commit does
-                 not wait for the disk: the way to a thread and back takes longer than it does
+    requests     of one connection one after the other, in threads: a query that takes long keeps neither the loop nor the
+                 other connections. What touches one document is carried out at once, on the loop: the way to a thread and
+                 back takes longer than it does, and it waits for nobody. A write only where its commit does not wait for
+                 the disk, and while no thread is at work, which might be writing
     feeds        a commit wakes the session, which is polled where requests are carried out. Of a commit that was made on the
                  loop the others hear before the loop goes round: right after the answer to the one that made it
 
 A client that does not read is bounded twice: what its feeds have not told waits in their queues, which drop, and once its socket
 holds more than HIGH_WATER_BYTES nothing is carried out for it until it has read, or has not for too long. What is not a frame
-gets an error and a closed connection. A client that dawdles is sent away: see `limits`.
+gets an error and a closed connection. A client that dawdles is sent away, and a query that takes too long is stopped: see
+`limits`. So is the query of a client that has gone.
 
 Thread safety: methods are called on the loop; `serve_in_thread` is for everybody else.
 """
@@ -21,11 +23,12 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from reactdb.budget import Crowd
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.errors import ClientError
 from reactdb.dialects.rethinkdb.jobs import jobs_of
@@ -39,6 +42,8 @@ from reactdb.servers.rethinkdb.handshake import (
 )
 from reactdb.servers.rethinkdb.limits import Limits
 
+T = TypeVar("T")
+
 logger = logging.getLogger("reactdb")
 
 DEFAULT_PORT: Final = 28015
@@ -46,18 +51,18 @@ HIGH_WATER_BYTES: Final = 1024 * 1024
 LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
 CLOSING_S: Final = 5.0
 """How long a connection that is over waits for its client to read the last answer."""
-WORKERS: Final = 4
-"""Threads that carry out queries. Writers wait for one another anyway; these are for readers beside them."""
-
-
-# The beginning of a request that concerns one document by its key, or asks for what is there: get, update, replace, delete of
-# a get; insert; CONTINUE and STOP.
-QUICK: Final = re.compile(rb"\[(?:1,\[(?:16|56|(?:53|54|55),\[\[16),|[2-5]\])")
+# The beginning of a request that concerns one document by its key, or asks for what is there.
+READ, WRITE = rb"1,\[16,", rb"1,\[(?:56|(?:53|54|55),\[\[16),"
+QUICK: Final = re.compile(rb"\[(?:(" + WRITE + rb")|(" + READ + rb")|[2-5]\])")
+# Any other term than those that take about as long as they are: variables, functions, names of tables, values, fields,
+# comparisons, arithmetic, `branch`, `default`, `merge`, and the writes and `get` themselves.
+SLOW: Final = re.compile(
+    rb"\[\s*(?!(?:1|2|3|10|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|31|32|33|34|35|53|54|55|56|65|66|67|69|92|94|99|103|"
+    rb"137|155|169|170)\s*,)\d+\s*,\s*[\[{]"
+)
+# A write that names a second table may read all of it.
+TABLE: Final = re.compile(rb"\[\s*15\s*,")
 MAX_QUICK_BYTES: Final = 8 * 1024
-
-
-def is_quick(body: bytes) -> bool:
-    return len(body) <= MAX_QUICK_BYTES and QUICK.match(body) is not None
 
 
 class Connection:
@@ -73,11 +78,14 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._is_wake_sent = False
+        self._timer: asyncio.TimerHandle | None = None
         # Nobody is using the session: whoever is on the loop may.
         self._is_idle = False
         self._requests: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(maxsize=1_024)
         self._waiting_bytes = 0
         self._has_room = asyncio.Event()
+        # What a thread is doing for this connection.
+        self._job: Future[Any] | None = None
         peer = writer.get_extra_info("peername")
         self.session = Session(
             server.database,
@@ -85,6 +93,8 @@ class Connection:
             max_streams=server.limits.streams,
             client=tuple(peer[:2]) if peer else ("", 0),
             user=server.credentials.user,
+            query_timeout_s=server.limits.query_s or None,
+            crowd=server.crowd,
         )
 
     def _wake(self) -> None:
@@ -101,14 +111,12 @@ class Connection:
     def tell(self) -> None:
         """On the loop, woken: send what there is to tell. Where the session is in use, or the client does not read, later."""
         transport = self._writer.transport
-        if not self._is_idle or transport.is_closing() or transport.get_write_buffer_size():
+        is_busy = not self._is_idle or self.session.polls_heavily
+        if is_busy or transport.is_closing() or transport.get_write_buffer_size():
             self._woken.set()
             return
         self._is_wake_sent = False
-        self._write(self.session.poll())
-        if self.session.wait_s is not None:
-            # Something is to be told later: `_work` sleeps no longer than until then.
-            self._woken.set()
+        self._told(self.session.poll())
 
     async def run(self) -> None:
         """Until the client goes, or breaks the protocol."""
@@ -120,9 +128,15 @@ class Connection:
             for task in done:
                 task.result()
         finally:
+            if self._timer is not None:
+                self._timer.cancel()
             for task in (reading, working):
                 task.cancel()
+            # Whatever a thread is still doing for this client ends at its next look at the clock.
+            self.session.cancel()
             await asyncio.gather(reading, working, return_exceptions=True)
+            if self._job is not None and not self._job.cancel():
+                await asyncio.wait([asyncio.wrap_future(self._job)])
             await self._in_pool(self.session.close)
 
     async def _shake_hands(self) -> bytes:
@@ -152,7 +166,8 @@ class Connection:
                 token, length = HEADER.unpack_from(buffer)
                 if not 0 <= length <= most:
                     sentence = f"The query is too large ({length} bytes); the limit is {most} bytes."
-                    await self._send([failure(token, ClientError(sentence))])
+                    self._write([failure(token, ClientError(sentence))])
+                    await self._drain()
                     raise ConnectionAbortedError("oversized frame")
                 end = HEADER.size + length
                 if len(buffer) < end:
@@ -160,7 +175,7 @@ class Connection:
                 body = bytes(buffer[HEADER.size : end])
                 del buffer[:end]
                 due_at = None
-                if self._is_idle and self._requests.empty() and self._server.is_inline and is_quick(body):
+                if self._is_idle and self._requests.empty() and self._is_quick(token, body):
                     await self._carry_out(token, body)
                 else:
                     await self._enqueue(token, body)
@@ -192,53 +207,80 @@ class Connection:
         session = self.session
         while True:
             self._is_idle = True
-            try:
-                await asyncio.wait_for(self._woken.wait(), session.wait_s)
-            except TimeoutError:
-                pass
+            await self._woken.wait()
             self._is_idle = False
             self._woken.clear()
             self._is_wake_sent = False
-            # Only what is queued is told: that is quick.
-            await self._send(session.poll())
+            await self._answer(await self._polled())
             while not self._requests.empty():
                 request = self._requests.get_nowait()
                 assert request is not None
                 self._waiting_bytes -= len(request[1])
                 self._has_room.set()
-                if self._server.is_inline and is_quick(request[1]):
+                if self._is_quick(*request):
                     await self._carry_out(*request)
                 else:
-                    await self._send(await self._in_pool(session.receive, *request))
+                    await self._answer(await self._in_pool(session.receive, *request))
                 if self._is_wake_sent:
                     self._is_wake_sent = False
-                    await self._send(session.poll())
+                    await self._answer(await self._polled())
+
+    def _is_quick(self, token: int, body: bytes) -> bool:
+        """Whether to carry the request out on the loop, while everybody waits. Asked while nobody uses the session."""
+        kind = QUICK.match(body) if len(body) <= MAX_QUICK_BYTES else None
+        if kind is None or SLOW.search(body) is not None:
+            return False
+        server = self._server
+        if server.jobs and (kind[1] is not None or (server.is_memory and kind[2] is not None)):
+            # Who writes in a thread may compute for long before the next writer's turn comes. In memory, readers wait for it too.
+            return False
+        if kind[1] is not None:
+            return server.is_inline and len(TABLE.findall(body)) == 1
+        return body != b"[2]" or not self.session.is_heavy(token)
+
+    async def _polled(self) -> list[Frame]:
+        """What there is to tell. Mostly that is what is queued, and quick."""
+        if self.session.polls_heavily:
+            return await self._in_pool(self.session.poll)
+        return self.session.poll()
 
     async def _carry_out(self, token: int, body: bytes) -> None:
         """A quick request, here and now, and what others hear of it."""
         server = self._server
         server.inline_thread = threading.get_ident()
         try:
-            frames = self.session.receive(token, body)
+            self._told(self.session.receive(token, body))
         finally:
             server.inline_thread = None
             woken, server.woken = server.woken, []
-        self._write(frames)
-        for connection in woken:
-            connection.tell()
+            for connection in woken:
+                connection.tell()
         await self._drain()
 
-    async def _in_pool(self, function: Any, *arguments: Any) -> Any:
-        return await self._loop.run_in_executor(self._server.pool, function, *arguments)
+    async def _in_pool(self, function: Callable[..., T], *arguments: Any) -> T:
+        server = self._server
+        self._job = job = server.pool.submit(function, *arguments)
+        server.jobs.add(job)
+        job.add_done_callback(server.jobs.discard)
+        return await asyncio.wrap_future(job)
 
-    async def _send(self, frames: list[Frame]) -> None:
+    async def _answer(self, frames: list[Frame]) -> None:
+        self._told(frames)
         if frames:
-            self._write(frames)
             await self._drain()
 
-    def _write(self, frames: list[Frame]) -> None:
+    def _told(self, frames: list[Frame]) -> None:
+        """Every use of the session ends here: what it gave is written, and the timer is set to when it next has something to
+        tell by itself. Any request may change that, so nobody sleeps until a moment that was found out earlier."""
         if frames:
-            self._writer.write(b"".join([frame.packed() for frame in frames]))
+            self._write(frames)
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_s = self.session.wait_s
+        self._timer = None if wait_s is None else self._loop.call_later(wait_s, self._woken.set)
+
+    def _write(self, frames: list[Frame]) -> None:
+        self._writer.write(b"".join([frame.packed() for frame in frames]))
 
     async def _drain(self) -> None:
         """Waits where the client does not read; its feeds drop meanwhile."""
@@ -272,8 +314,12 @@ class RethinkDBServer:
         self.credentials = credentials or Credentials()
         self.host = host
         self.port = port
-        self.pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="reactdb-rethinkdb")
-        self.is_inline = database.path == ":memory:" or database._durability == "soft"
+        self.pool = ThreadPoolExecutor(self.limits.queries, thread_name_prefix="reactdb-rethinkdb")
+        self.crowd = Crowd()
+        # What its threads are doing, or will do.
+        self.jobs: set[Future[Any]] = set()
+        self.is_memory = database.path == ":memory:"
+        self.is_inline = self.is_memory or database._durability == "soft"
         # The thread of the loop while a request is carried out there, and whom that has woken.
         self.inline_thread: int | None = None
         self.woken: list[Connection] = []

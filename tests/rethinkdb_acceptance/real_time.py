@@ -1,0 +1,187 @@
+"""Real time: a database of its own behind the real server on a port of its own, and clients with sockets.
+
+What is told does not depend on how busy the machine is: a client that wants to know whether there is more asks something that is
+answered after it. Only where a feed waits for a moment (`squash=n`) are seconds counted, as they were in the recording; and there
+nothing is asked, because any request may wake a server that has gone to sleep for too long.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import struct
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from rethinkdb.ast import ReQLDecoder, ReQLEncoder
+from rethinkdb.handshake import HandshakeV1_0
+
+import reactdb
+from reactdb.servers.rethinkdb import serve_in_thread
+
+HEADER = struct.Struct("<qL")
+# Tokens of the questions that are asked to be answered.
+PINGS = 1_000_000
+TIMEOUT_S = 60.0
+
+
+class RealTime:
+    """As `probes.VirtualTime`, over TCP."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self.db = self._open.enter_context(reactdb.connect(":memory:", durability="soft"))
+        server = self._open.enter_context(serve_in_thread(self.db))
+        self.address = (server.host, server.port)
+        self._clients: list[SocketClient] = []
+        self._querist: Querist | None = None
+
+    def __enter__(self) -> RealTime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._clients:
+            client.socket.close()
+        self._open.close()
+
+    def client(self, *, is_automatic: bool = True) -> SocketClient:
+        self._clients.append(SocketClient(self.address, is_automatic=is_automatic))
+        return self._clients[-1]
+
+    def querist(self) -> SocketClient:
+        """One connection for all queries: to connect takes longer than most of them."""
+        if self._querist is None:
+            self._querist = Querist(self.address)
+            self._clients.append(self._querist)
+        self._querist.batches = []
+        return self._querist
+
+    def wait(self, clients: list[Any], seconds: float, *, is_timed: bool) -> None:
+        """Until there is nothing more to come; where feeds wait for a moment, so many seconds."""
+        until = time.monotonic() + seconds
+        while True:
+            for client in clients:
+                client.pump()
+            left = until - time.monotonic()
+            if not is_timed or left <= 0:
+                return
+            listening = [client.socket for client in clients if not client.is_closed]
+            select.select(listening, [], [], left)
+
+
+class SocketClient:
+    """A driver's side of one connection, with one query at a time. As `client.Client`."""
+
+    def __init__(self, address: tuple[str, int], *, is_automatic: bool = True) -> None:
+        self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = bytearray()
+        self._shake_hands()
+        self.is_automatic = is_automatic
+        self.batches: list[dict[str, Any]] = []
+        self.is_outstanding = False
+        self.is_closed = False
+        self.is_timed = False
+        self._token = 0
+        self._pings = PINGS
+
+    def _shake_hands(self) -> None:
+        handshake = HandshakeV1_0(ReQLDecoder(), ReQLEncoder(), "", 0, "admin", "")
+        response = None
+        while (request := handshake.next_message(response)) is not None:
+            if request:
+                self.socket.sendall(request)
+            while b"\0" not in self._received:
+                self._receive()
+            response, _, self._received = self._received.partition(b"\0")
+            response = bytes(response)
+
+    def _receive(self) -> None:
+        data = self.socket.recv(65_536)
+        assert data, "the server has closed the connection"
+        self._received += data
+
+    def _send(self, token: int, body: bytes) -> None:
+        self.socket.sendall(HEADER.pack(token, len(body)) + body)
+
+    def _response(self) -> tuple[int, dict[str, Any]]:
+        while len(self._received) < HEADER.size:
+            self._receive()
+        token, length = HEADER.unpack_from(self._received)
+        while len(self._received) < HEADER.size + length:
+            self._receive()
+        body = json.loads(self._received[HEADER.size : HEADER.size + length])
+        del self._received[: HEADER.size + length]
+        return token, body
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def open(self, wire: Any, database: str = "test", **options: Any) -> None:
+        self._token += 1
+        self._send(self._token, json.dumps([1, wire, {"db": [14, [database]], **options}]).encode())
+        self._take(self._response()[1])
+
+    def _take(self, response: dict[str, Any]) -> None:
+        self.batches.append(response)
+        self.is_outstanding = False
+        if response["t"] == 3 and self.is_automatic:
+            self.ask()
+
+    def ask(self) -> bool:
+        if self.is_outstanding or not self.batches or self.batches[-1]["t"] != 3:
+            return False
+        self.is_outstanding = True
+        self._send(self._token, b"[2]")
+        return True
+
+    def stop(self) -> None:
+        self._send(self._token, b"[3]")
+        self.is_automatic = False
+        self.pump()
+
+    def pump(self) -> bool:
+        """Take what has come, and what comes of asking for more, until a question is answered before anything else is."""
+        if self.is_timed:
+            return self._listen()
+        found = False
+        while not self.is_closed and self._hear():
+            found = True
+        return found
+
+    def _hear(self) -> bool:
+        self._pings += 1
+        self._send(self._pings, b"[1,[86,[[2,[]]]]]")
+        found = False
+        while True:
+            token, response = self._response()
+            if token == self._pings:
+                return found
+            found = True
+            self._take(response)
+
+    def _listen(self) -> bool:
+        """Take what is there, without asking."""
+        found = False
+        while not self.is_closed and (self._received or select.select([self.socket], [], [], 0)[0]):
+            self._take(self._response()[1])
+            found = True
+        return found
+
+    def drain(self) -> list[Any]:
+        """Every item of a stream that ends."""
+        while self.batches[-1]["t"] == 3:
+            assert self.pump(), "a stream of which nothing more comes"
+        return [item for one in self.batches for item in one["r"]]
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.socket.close()
+
+
+class Querist(SocketClient):
+    """Asks one query after the other. Who is done with one does not close it."""
+
+    def close(self) -> None:
+        pass
