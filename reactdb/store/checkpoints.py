@@ -187,7 +187,10 @@ class Checkpoints:
         """Why it failed; empty where it did not."""
         writer = self._writer
         assert writer.guard is not None
-        wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES)
+        wal_bytes, trouble = writer.guard.look()
+        if trouble:
+            return f"checkpoint: {writer.moved(trouble)}"
+        wait_s = WAIT_S * max(0.2, wal_bytes / CHECKPOINT_BYTES)
         self._began_at = time.monotonic()
         end = self._began_at + min(MOST_WAIT_S, wait_s)
         pause_s = 0.0
@@ -225,7 +228,7 @@ class Checkpoints:
             trouble = "" if writer.guard is None else writer.guard.look()[1]
             if trouble:
                 # It would copy another file's.
-                return trouble
+                return str(writer.moved(trouble))
             if copier is None:
                 # Nobody else can commit, and it is this connection's turn.
                 busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -26,6 +26,8 @@ def relearn(writer: Writer, operation: str) -> None:
     """
     connection = writer.connection
     writer.memory.forget()
+    if writer.flushes.is_doubtful:
+        writer.check_before_writing()
     writer.flushes.make_sure(operation)
     head = head_seq(connection)
     trouble = other_history(connection, head, writer.last_seq, writer.epoch if writer.has_own_epoch else "")

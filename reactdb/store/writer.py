@@ -21,7 +21,15 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
+from reactdb.errors import (
+    CorruptDatabase,
+    DatabaseBusy,
+    MovedAtCommit,
+    OutcomeUnknown,
+    ReactDBError,
+    StorageMoved,
+    UsageError,
+)
 from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
@@ -79,7 +87,7 @@ class Writer:
         self.is_abandoned = False
         self._is_closing = False
         self.last_time = 0
-        self.distrust = Distrust(connection)
+        self.distrust = Distrust(connection, engine.publisher.note)
         self.has_own_epoch = False
         self.epoch = ""
         self.last_seq = head_seq(connection)
@@ -447,7 +455,8 @@ class Writer:
             if self.flushes.notice(error):
                 # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
                 self.has_own_epoch = False
-                translated = OutcomeUnknown(
+                kind = MovedAtCommit if isinstance(translated, StorageMoved) else OutcomeUnknown
+                translated = kind(
                     f"{operation}, at commit: {self.path}: {error}: the write may or may not be there; read to know"
                 )
             self.upkeep.after_failure(translated)
@@ -485,15 +494,22 @@ class Writer:
         """Seconds since the oldest read of this process began that is still going on."""
         return self._engine.oldest_read_s()
 
+    def check_before_writing(self) -> None:
+        """Raises: StorageMoved: What is at the path now is not ours to write to."""
+        if self.guard is not None:
+            trouble = self.guard.look()[1]
+            if trouble:
+                raise self.moved(trouble)
+
     def check_same_file(self) -> int:
-        """The size of the write-ahead log; 0 in memory.
+        """The size of the write-ahead log; 0 in memory. Called after a COMMIT.
 
         Raises:
-            StorageMoved: The path is not the file any more that was opened. Nothing is written after that.
+            MovedAtCommit: The path is not the file any more that was opened. Nothing is written after that.
         """
         if self.guard is None:
             return 0
         wal_bytes, trouble = self.guard.look()
         if trouble:
-            raise self.moved(trouble)
+            raise MovedAtCommit(f"{self.moved(trouble)}; the write that has noticed it may be there, or not")
         return wal_bytes
