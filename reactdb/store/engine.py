@@ -116,7 +116,7 @@ class Engine:
             self.catalogue = load(connection)
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
-            self.guard = None if self.is_memory else FileGuard(self.path)
+            self.guard = None if self.is_memory else FileGuard(self.path, is_alone=self.is_alone)
             if self.read_only:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
@@ -225,7 +225,7 @@ class Engine:
     def _what_became_of_it(self) -> str:
         """What is wrong with the file that was opened; empty where nothing is."""
         # Of a database that was closed, the log is gone as it should.
-        return "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
+        return "" if self.guard is None or self.unusable is not None else self.guard.examine()
 
     @property
     def writer(self) -> Writer | None:

@@ -16,7 +16,7 @@ from reactdb.store import schema, sqlite
 from reactdb.store.catalogue import load
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection, file_bytes
-from reactdb.store.stray import check_log_belongs
+from reactdb.store.stray import check_log_belongs, check_log_is_own
 
 BUSY_TIMEOUT_S: Final = 5.0
 
@@ -31,6 +31,7 @@ def opened(path: str) -> Iterator[Connection]:
     path = os.path.realpath(path)
     if not os.path.isfile(path):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
+    check_log_is_own(path)
     connection = sqlite.connect(path, mode="ro", busy_timeout_s=BUSY_TIMEOUT_S)
     try:
         sqlite.configure(connection, reader=True)

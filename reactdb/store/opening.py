@@ -13,7 +13,7 @@ from reactdb.errors import DatabaseBusy, ReactDBError, StorageError
 from reactdb.store import files, forking, guards, reflush, schema, sqlite
 from reactdb.store.moved import Identity, identity_of
 from reactdb.store.sqlite import Connection, file_bytes
-from reactdb.store.stray import check_log_belongs
+from reactdb.store.stray import check_log_belongs, check_log_is_own
 
 
 class Witness(NamedTuple):
@@ -40,6 +40,7 @@ def prepare(
             raise
     guards.refuse_unfit(path)
     forking.check_path(path)
+    check_log_is_own(path)
     if read_only:
         return None
     is_new = files.make(path)

@@ -114,7 +114,7 @@ class Upkeep:
             writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
-            writer.has_own_epoch = True
+            writer.note_commit()
         except BaseException as error:
             writer.roll_back()
             if isinstance(error, SQLiteError):

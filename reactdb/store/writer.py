@@ -68,6 +68,7 @@ class Writer:
         epoch: Its name.
         is_abandoned: It is the parent's, and this is a child of fork().
         guard: Notices that the file was moved; None in memory.
+        log_named: The write-ahead log that is known to have the database's id in it, by its salts (see `stray`); None: none is.
         flushes: What of the write-ahead log is on the disk.
         upkeep: Checkpoints, compaction, retention.
     """
@@ -93,6 +94,9 @@ class Writer:
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
         self.guard = engine.guard
+        self.log_named: bytes | None = None
+        # The one that has it when the transaction that is going on is committed.
+        self._naming: bytes | None = None
         self.flushes = Flushes(engine.path, self.guard)
         self.upkeep = Upkeep(self)
 
@@ -111,19 +115,34 @@ class Writer:
         with ticket.held:
             try:
                 self._turns.take(ticket, self.busy_timeout_s)
-                self.flushes.close(self.connection)
+                self._close_in_turn()
             except DatabaseBusy:
                 logger.debug("%s is closed by the write that is going on", self.path)
             finally:
                 self._turns.release(ticket)
 
+    def _close_in_turn(self) -> None:
+        guard = self.guard
+        # With exclusive=True this is known only to who has the turn.
+        if self._engine.is_exclusive and guard is not None and guard.look_before()[1]:
+            self._leave_open()
+            return
+        if guard is not None:
+            guard.close()
+        self.flushes.close(self.connection)
+
     def close_unused(self) -> None:
         """Close the connection, which nobody uses: unless its log was taken away, which it would write into the file."""
         if self.guard is not None and self.guard.has_lost_its_log:
-            sqlite.leave_open(self.connection)
-            guards.note_lost_log(self.path)
-        else:
-            self.connection.close()
+            self._leave_open()
+            return
+        if self.guard is not None:
+            self.guard.close()
+        self.connection.close()
+
+    def _leave_open(self) -> None:
+        sqlite.leave_open(self.connection)
+        guards.note_lost_log(self.path)
 
     def abandon(self) -> None:
         """In a forked child: the connection is the parent's, also in the middle of a transaction."""
@@ -265,7 +284,7 @@ class Writer:
             self.inside = None
         if self._is_closing and not self.is_abandoned and self._turns.is_first(ticket):
             # Whoever closed the database has not waited for this turn.
-            self.flushes.close(self.connection)
+            self._close_in_turn()
         self._turns.release(ticket)
 
     def check_writable(self) -> None:
@@ -364,6 +383,10 @@ class Writer:
                     guards.wal_reset.another_wrote(self.path)
                 relearn(self, operation)
                 self._seen_version = version
+            if self.guard is not None:
+                self._naming = self.check_before_writing()
+                if self._naming is None or self._naming != self.log_named:
+                    schema.name_log(connection)
             if not self.has_own_epoch and not engine.is_memory:
                 self.epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
@@ -464,7 +487,7 @@ class Writer:
         last = transactions[-1]
         self.last_seq = last.first + last.count - 1
         self.last_time = first.time
-        self.has_own_epoch = True
+        self.note_commit()
         self.flushes.is_complete = self._is_synchronous is True
         for transaction in transactions:
             if transaction.is_catalogue_changed:
@@ -477,6 +500,11 @@ class Writer:
             # It is written, and may not look as if it were not; it is told with the next commit, from the log.
             logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
         return wal_bytes
+
+    def note_commit(self) -> None:
+        """What the transaction began with is in the file now."""
+        self.has_own_epoch = True
+        self.log_named = self._naming
 
     def moved(self, trouble: str) -> ReactDBError:
         """The error that says so. From now on every use of the database raises it."""
@@ -494,12 +522,18 @@ class Writer:
         """Seconds since the oldest read of this process began that is still going on."""
         return self._engine.oldest_read_s()
 
-    def check_before_writing(self) -> None:
-        """Raises: StorageMoved: What is at the path now is not ours to write to."""
-        if self.guard is not None:
-            trouble = self.guard.look()[1]
-            if trouble:
-                raise self.moved(trouble)
+    def check_before_writing(self) -> bytes | None:
+        """Which write-ahead log it is that is written to; None where that may be another after the next commit. Called with the
+        write lock, before anything was written.
+
+        Raises:
+            StorageMoved: A part of the log is missing.
+        """
+        assert self.guard is not None
+        generation, trouble = self.guard.look_before()
+        if trouble:
+            raise self.moved(trouble)
+        return generation
 
     def check_same_file(self) -> int:
         """The size of the write-ahead log; 0 in memory. Called after a COMMIT.
@@ -512,4 +546,5 @@ class Writer:
         wal_bytes, trouble = self.guard.look()
         if trouble:
             raise MovedAtCommit(f"{self.moved(trouble)}; the write that has noticed it may be there, or not")
+        self.guard.note_commit(wal_bytes)
         return wal_bytes
