@@ -247,9 +247,10 @@ def test_a_log_that_was_begun_anew_is_refused_beside_another_database(tmp_path, 
         assert 1 == result.exit_code
         assert "is of database" in result.stderr
     assert (before, log) == (mine.read_bytes(), Path(f"{mine}-wal").read_bytes())
+    # SQLite has not even seen the log.
+    assert not Path(f"{mine}-shm").exists()
 
     Path(f"{mine}-wal").unlink()
-    Path(f"{mine}-shm").unlink(missing_ok=True)
     with reactdb.connect(mine) as db:
         assert [("mine", True)] * 100 == [(one["of"], one["seen"]) for one in db.table("games")]
 
