@@ -309,6 +309,31 @@ def test_damage_that_a_write_meets_ends_the_feeds_because_nothing_will_come_from
         assert "CorruptDatabase" == how_it_ends(cursor)
 
 
+def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_there_still(tmp_path):
+    """Of a disk that cannot be read for a moment it says the same."""
+    path = tmp_path / "a.db"
+    with reactdb.connect(path) as db:
+        db.table_create("games").insert([{"id": n, "score": n} for n in range(10)])
+        db.table("games").index_create("score")
+        db.table_create("others")
+        (root,) = db._engine.writer.connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'entries'"
+        ).fetchone()
+    data = bytearray(path.read_bytes())
+    data[(root - 1) * 4096] = 0
+    path.write_bytes(data)
+
+    with reactdb.connect(path) as db:
+        ear = listen(db.table("others").changes())
+        with pytest.raises(reactdb.CorruptDatabase) as caught:
+            db.table("games").get(1).update({"score": 100})
+        assert isinstance(caught.value.__cause__, sqlite.SQLiteError)
+        with pytest.raises(reactdb.CorruptDatabase, match="nothing is written any more"):
+            db.table("others").insert({"id": 1})
+
+        ends_with(reactdb.CorruptDatabase, [ear])
+
+
 def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
     if db._engine.is_exclusive:
         pytest.skip("nobody else writes, so that nothing is read")

@@ -2,6 +2,7 @@
 top of it would have to be taken apart again.
 
 Every feed ends with it: from this handle nothing will come any more, and to be silent would be to say that nothing happens.
+(Where it is SQLite that says so, it may be a disk which does not answer for a moment. Then the next write decides.)
 
 Thread safety: only the thread whose turn it is.
 """
@@ -38,13 +39,15 @@ class Distrust:
     def note(self, error: BaseException) -> None:
         """A write has failed. The first damage that it stumbles over is what is told from then on."""
         if isinstance(error, CorruptDatabase) and self.damage is None:
-            self._tell(error)
+            if not isinstance(error.__cause__, SQLiteError):
+                self._tell(error)
             if error is not self._excused:
                 self.damage = error
 
     def check(self, operation: str) -> None:
         """Raises: CorruptDatabase, after a write has met damage. It begins with the `operation` that is refused."""
         if self.damage is not None and not self._has_passed():
+            self._tell(self.damage)
             raise CorruptDatabase(
                 f"{operation}: nothing is written any more since damage was found: {self.damage}"
             )

@@ -300,7 +300,10 @@ class Writer:
     def note_failure(self, error: BaseException, operation: str) -> BaseException:
         """Something failed inside a transaction. SQLite's error as one of ours; others as they are."""
         if isinstance(error, SQLiteError):
-            error = self._engine.translated(error, operation)
+            translated = self._engine.translated(error, operation)
+            # What it is worth depends on who says so.
+            translated.__cause__ = error
+            error = translated
         self.distrust.note(error)
         return error
 
