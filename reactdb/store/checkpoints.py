@@ -231,12 +231,12 @@ class Checkpoints:
                 return str(writer.moved(trouble))
             if copier is None:
                 # Nobody else can commit, and it is this connection's turn.
-                writer.check_before_writing()
+                writer.check_log()
                 busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             else:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    writer.check_before_writing()
+                    writer.check_log()
                     busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 finally:
                     connection.execute("ROLLBACK")

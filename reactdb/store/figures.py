@@ -31,14 +31,14 @@ def opened(path: str) -> Iterator[Connection]:
     path = os.path.realpath(path)
     if not os.path.isfile(path):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
-    check_log_is_own(path)
+    named = check_log_is_own(path)
     connection = sqlite.connect(path, mode="ro", busy_timeout_s=BUSY_TIMEOUT_S)
     try:
         sqlite.configure(connection, reader=True)
         version = schema.identify(connection, path)
         if version == 0:
             raise CannotOpen(path, "it is empty")
-        check_log_belongs(connection, path, file_bytes(path + "-wal"))
+        check_log_belongs(connection, path, named)
         schema.show_as_today(connection, version)
         connection.execute("BEGIN")
         yield connection

@@ -28,29 +28,31 @@ MOST_BYTES = 64 * 1024 * 1024
 NAME = b"database_id"
 
 
-def check_log_is_own(path: str) -> None:
-    """Called before a connection opens the file: the first that does may write the log into it.
+def check_log_is_own(path: str) -> str | None:
+    """Called before a connection opens the file: the first that does may write the log into it. Gives the id in the log; None
+    where it names no database.
 
     Raises:
         CorruptDatabase: The log says that it is another database's.
     """
-    if file_bytes(path + "-wal"):
-        named = id_named(path + "-wal")
-        own = None if named is None else _id_beneath(path)
-        if own is not None and own != named:
-            raise _another(path, own, named)
+    named = id_named(path + "-wal") if file_bytes(path + "-wal") else None
+    own = None if named is None else _id_beneath(path)
+    if named is not None and own is not None and own != named:
+        raise _another(path, own, named)
+    return named
 
 
-def check_log_belongs(connection: Connection, path: str, wal_bytes: int) -> None:
-    """Called with a connection that sees the file as its log makes it, before anything is written.
+def check_log_belongs(connection: Connection, path: str, named: str | None) -> None:
+    """Called with a connection that sees the file as its log makes it, before anything is written; `named`: by the log, where
+    it is known.
 
     Raises:
         CorruptDatabase: The log is another database's.
     """
-    if not wal_bytes:
+    if not file_bytes(path + "-wal"):
         return
-    # A file that has no id yet was made just now, and all of it is in the log.
-    own = _id_beneath(path) or id_named(path + "-wal")
+    # The id in the log is the file's, or the file had none yet: it was made just now, and all of it is in the log.
+    own = named or id_named(path + "-wal") or _id_beneath(path)
     laid_over = schema.fact(connection, "database_id")
     if own is not None and laid_over != own:
         raise _another(path, own, laid_over)

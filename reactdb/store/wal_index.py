@@ -20,9 +20,11 @@ from reactdb.store import guards
 
 # The header, which is there twice; frames copied.
 STATE = struct.Struct("=48s48sI")
-STATE_BYTES = STATE.size
-# Version, whether it was initialised, page size, frames, salts.
+# Of the header: version, whether it was initialised, page size, frames, salts.
 HEADER = struct.Struct("=I8xBxHI12x8s8x")
+# What is asked for before each commit: version, frames, salts; frames copied.
+QUICK = struct.Struct("=I12xI12x8s56xI")
+STATE_BYTES = QUICK.size
 VERSION = 3_007_000
 LOG_HEADER_BYTES = 32
 FRAME_HEADER_BYTES = 24
@@ -44,52 +46,47 @@ class LogState(NamedTuple):
     bytes: int
 
 
-# Of a NamedTuple the quickest way, which takes a third.
-new_state = tuple.__new__
-
-
 class WalIndex:
-    """See the head of this file. Any thread, while this process has a connection to the file."""
+    """See the head of this file. Any thread, while this process has a connection to the file.
 
-    __slots__ = ("_descriptor", "_path")
+    Attributes:
+        descriptor: Of the index; -1 until it was found.
+        frame_bytes: Of each frame of the log; 0 until it was read.
+    """
+
+    __slots__ = ("_path", "descriptor", "frame_bytes")
 
     def __init__(self, path: str) -> None:
         """`path`: of the database."""
         self._path = path + "-shm"
-        self._descriptor = -1
+        self.descriptor = -1
+        self.frame_bytes = 0
 
     def read(self) -> LogState | None:
         """The state of the log; None where it cannot be known. It stands still while this process has the write lock, but for
         `copied`, which may grow."""
-        return read_state(self._descriptor) or self._search()
-
-    def _search(self) -> LogState | None:
-        """Look for the descriptor, which is not known yet; or somebody was writing to the index just now."""
-        (found,) = guards.find_descriptors(self._path)
-        if found is None:
-            return None
-        self._descriptor = found
-        return read_state(found)
+        state = self._read()
+        if state is None:
+            # It was not looked for yet; or somebody was writing there just now.
+            (found,) = guards.find_descriptors(self._path)
+            if found is not None:
+                self.descriptor = found
+                state = self._read()
+        return state
 
     def read_anew(self) -> LogState | None:
         """The same, where it would be bad news: after making sure that it is the index of this file."""
-        if not guards.is_of(self._descriptor, self._path):
-            self._descriptor = -1
+        if not guards.is_of(self.descriptor, self._path):
+            self.descriptor = -1
         return self.read()
 
-
-def read_state(descriptor: int) -> LogState | None:
-    """None: There is no index here, or somebody was writing to it just now."""
-    try:
-        one, two, copied = STATE.unpack(pread(descriptor, STATE_BYTES, 0))
-    except (OSError, struct.error):
-        return None
-    if one != two:
-        return None
-    version, is_made, page_bytes, frames, salts = HEADER.unpack(one)
-    if version != VERSION or not is_made:
-        return None
-    if frames:
-        frame_bytes = FRAME_HEADER_BYTES + (65536 if page_bytes == 1 else page_bytes)
-        return new_state(LogState, (frames, copied, salts, LOG_HEADER_BYTES + frames * frame_bytes))
-    return LogState(0, copied, salts, 0)
+    def _read(self) -> LogState | None:
+        try:
+            one, two, copied = STATE.unpack(pread(self.descriptor, STATE_BYTES, 0))
+        except (OSError, struct.error):
+            return None
+        version, is_made, page_bytes, frames, salts = HEADER.unpack(one)
+        if one != two or version != VERSION or not is_made:
+            return None
+        self.frame_bytes = FRAME_HEADER_BYTES + (65536 if page_bytes == 1 else page_bytes)
+        return LogState(frames, copied, salts, LOG_HEADER_BYTES + frames * self.frame_bytes if frames else 0)

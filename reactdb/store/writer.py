@@ -387,9 +387,12 @@ class Writer:
                 relearn(self, operation)
                 self._seen_version = version
             if self.guard is not None:
-                self._naming = self.check_before_writing()
-                if self._naming is None or self._naming != self.log_named:
+                log, trouble = self.guard.look_before()
+                if trouble:
+                    raise self.moved(trouble)
+                if log is None or log != self.log_named:
                     schema.name_log(connection)
+                self._naming = log
             if not self.has_own_epoch and not engine.is_memory:
                 self.epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
@@ -525,18 +528,11 @@ class Writer:
         """Seconds since the oldest read of this process began that is still going on."""
         return self._engine.oldest_read_s()
 
-    def check_before_writing(self) -> bytes | None:
-        """Which write-ahead log it is that is written to; None where that may be another after the next commit. Called with the
-        write lock, before anything was written.
-
-        Raises:
-            StorageMoved: A part of the log is missing.
-        """
-        assert self.guard is not None
-        generation, trouble = self.guard.look_before()
+    def check_log(self) -> None:
+        """Called with the write lock. Raises: StorageMoved: A part of the log is missing."""
+        trouble = "" if self.guard is None else self.guard.look_before()[1]
         if trouble:
             raise self.moved(trouble)
-        return generation
 
     def check_same_file(self) -> int:
         """The size of the write-ahead log; 0 in memory. Called after a COMMIT.

@@ -380,15 +380,15 @@ MUTANTS = [
     Mutant(
         "a log that others begin anew names no database",
         "store/moved.py",
-        "            if copied == frames:",
-        "            if not frames:",
+        '                    return None if copied == frames else salts, ""',
+        '                    return salts, ""',
         ("tests/test_stray_logs.py::test_the_first_commit_of_a_log_that_was_begun_anew_names_its_database",),
     ),
     Mutant(
         "nobody reads whose log it is before SQLite does",
         "store/opening.py",
-        "    check_log_is_own(path)",
-        "    pass",
+        "    named = check_log_is_own(path)",
+        "    named = None",
         ("tests/test_stray_logs.py::test_a_log_that_was_begun_anew_is_refused_beside_another_database",),
     ),
     Mutant(
