@@ -147,7 +147,8 @@ class Watched:
     def trouble(self) -> str:
         """What has become of the file, if it is time to look; empty where nothing has."""
         now = time.monotonic()
-        if self._guard is None or now - self._looked < LOOK_S:
+        is_closed = self.is_shared and self._reader is None
+        if self._guard is None or is_closed or now - self._looked < LOOK_S:
             return ""
         self._looked = now
         if self.is_shared:
