@@ -34,6 +34,7 @@
         ├── DiskFull
         ├── WalTooLarge           checkpoints fail, and the write-ahead log has reached its limit
         ├── StorageMoved          the file was unlinked, renamed or replaced while it was open
+        │   └── MovedAtCommit     noticed by a write that may be there: also an OutcomeUnknown
         ├── CorruptDatabase
         ├── OutcomeUnknown        an error during COMMIT: the write may or may not be there
         └── ForkedDatabase        a handle that was opened before fork() and is used in the child
@@ -321,8 +322,8 @@ class WalTooLarge(StorageError):
 class StorageMoved(StorageError):
     """The file (or its write-ahead log) was unlinked, renamed or replaced while it was open.
 
-    The write that noticed is not acknowledged, and the handle refuses to go on. Also where somebody writes a file that was
-    opened to read in a folder where nothing can be made, as a file that nobody writes.
+    Nothing that raises it is there, unless it is `MovedAtCommit`, and the handle refuses to go on. Also where somebody writes a
+    file that was opened to read in a folder where nothing can be made, as a file that nobody writes.
     """
 
 
@@ -345,6 +346,12 @@ class CorruptDatabase(StorageError):
 
 class OutcomeUnknown(StorageError):
     """An error reached COMMIT itself: the write is there whole or not at all, and only reading can tell."""
+
+
+class MovedAtCommit(StorageMoved, OutcomeUnknown):
+    """The same, noticed by a write that had made its COMMIT already: that write may be there, in the file that was opened and
+    perhaps in the one that is at its path now. Only reading can tell.
+    """
 
 
 class ForkedDatabase(StorageError):

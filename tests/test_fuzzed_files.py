@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from sqlite_utils.utils import sqlite3
 
 import reactdb
+from reactdb import row
 from reactdb.cli import main
 from reactdb.store import doctor
 from tests import fuzzed_files, kept_files
@@ -254,6 +255,101 @@ def test_an_index_entry_without_a_document_is_told(file: Path):
 
     with reactdb.connect(file) as db, pytest.raises(reactdb.CorruptDatabase):
         db.table("people").get_all(1, index="age").run()
+
+
+def test_damage_may_leave_documents_out_of_an_answer_and_never_adds_one_or_changes_their_order(
+    tmp_path: Path,
+):
+    """The list in docs/explanation/promises.md of what damage may do to trees without checksums."""
+    truth = fuzzed_files.make(tmp_path / "made", in_wal=False)
+    other = fuzzed_files.make(tmp_path / "made", in_wal=True)
+    sound = tmp_path / "sound.db"
+    shutil.copy(truth.path, sound)
+    with reactdb.connect(sound, read_only=True) as db:
+        expected = answers(db)
+    wrong = []
+    for seed in range(200):
+        path, words = fuzzed_files.damaged(truth, other, tmp_path, seed)
+        if "write-ahead" not in words:
+            try:
+                with reactdb.connect(path, read_only=True, busy_timeout=1.0) as db:
+                    found = answers(db)
+            except reactdb.ReactDBError:
+                found = {}
+            wrong += [
+                f"seed {seed}, {words}: {what} is {answer}"
+                for what, answer in found.items()
+                if not is_part(answer, expected[what])
+            ]
+        fuzzed_files.remove(path)
+
+    assert [] == wrong
+
+
+def answers(db: reactdb.Database) -> dict[str, Any]:
+    """What a file answers without an error: lists of keys in their order."""
+    people, other = db.table("people"), db.table("other")
+    asked: dict[str, Callable[[], Any]] = {
+        "people": lambda: [one["id"] for one in people.run()],
+        "others": lambda: [one["name"] for one in other.run()],
+        "a range": lambda: [one["id"] for one in people.between(10, 40).run()],
+        "an index": lambda: [one["id"] for one in people.order_by(index="age").run()],
+        "a filter": lambda: [one["id"] for one in people.filter(row["age"] > 3).run()],
+        "the past": lambda: [one["id"] for one in db.at(100).table("people").run()],
+    }
+    found = {}
+    for what, ask in asked.items():
+        try:
+            found[what] = ask()
+        except reactdb.ReactDBError:
+            continue
+    return found
+
+
+def is_part(found: list[Any], whole: list[Any]) -> bool:
+    """Whether nothing was added to a list and nothing has changed places."""
+    rest = iter(whole)
+    return all(one in rest for one in found)
+
+
+@pytest.mark.parametrize(
+    ("statement", "counted", "read"),
+    [
+        ("DELETE FROM heads WHERE seq = 2", -1, -1),
+        # One that leads nowhere: to read the documents says so.
+        (
+            "INSERT INTO heads SELECT table_id, CAST(key || x'00' AS BLOB), 1000000 FROM heads LIMIT 1",
+            1,
+            None,
+        ),
+    ],
+)
+def test_a_table_is_counted_by_its_heads_and_so_the_number_may_be_wrong(
+    tmp_path: Path, statement: str, counted: int, read: int | None
+):
+    """Also where reading the documents tells of the damage. The doctor finds it."""
+    file, known = tmp_path / "small.db", 5
+    with reactdb.connect(file) as db:
+        db.table_create("people").insert([{"id": n} for n in range(known)])
+    harm(file, statement)
+
+    with reactdb.connect(file) as db:
+        table = db.table("people")
+        assert known + counted == table.count().run()
+        if read is None:
+            with pytest.raises(reactdb.CorruptDatabase):
+                table.run()
+        else:
+            assert known + read == len(table.run())
+    assert problems(file)
+
+
+def test_an_index_entry_that_has_no_key_is_told_by_a_filter_that_is_looked_up_in_it(file: Path):
+    """Pages that changed places make one index's entries another tree's."""
+    harm(file, "UPDATE entries SET key = 7 WHERE key IN (SELECT key FROM entries LIMIT 1)")
+
+    with reactdb.connect(file) as db, pytest.raises(reactdb.CorruptDatabase, match="leads to no key"):
+        db.table("people").filter(row["age"] >= 0).run()
 
 
 @pytest.mark.parametrize("seq", [1, 4, 5])

@@ -15,3 +15,16 @@ def used_bytes(path: str | Path) -> int:
     while len(log) >= place + FRAME_BYTES and log[place + 8 : place + 16] == log[16:24]:
         place += FRAME_BYTES
     return place
+
+
+def first_commit(path: str | Path) -> list[bytes]:
+    """The pages of the first commit in the log since it began anew."""
+    log = Path(f"{path}-wal").read_bytes()
+    pages = []
+    for place in range(HEADER_BYTES, len(log) - FRAME_BYTES + 1, FRAME_BYTES):
+        if log[place + 8 : place + 16] != log[16:24]:
+            break
+        pages.append(log[place + 24 : place + FRAME_BYTES])
+        if any(log[place + 4 : place + 8]):
+            return pages
+    return []

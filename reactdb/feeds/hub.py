@@ -17,6 +17,7 @@ import logging
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from reactdb.errors import UsageError
 from reactdb.feeds.beginning import Later, initial_events, provide_rest, provide_result
@@ -77,13 +78,16 @@ class FeedHub(Routing):
                     self.token(self._earliest)
                 except Exception:
                     logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
-            for node in list(self._nodes.values()):
-                self._end(node, COMPLETED)
-            for subscription in list(self._behind):
-                subscription.finish(COMPLETED)
-            self._behind.clear()
+            self.end_all(COMPLETED)
         self._mind_the_tail()
         self.drain()
+
+    def end_all(self, end: Any) -> None:
+        for node in list(self._nodes.values()):
+            self._end(node, end)
+        for subscription in list(self._behind):
+            self._finish(subscription, end)
+        self._behind.clear()
 
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when somebody asks them for more; nobody is told."""
@@ -130,6 +134,9 @@ class FeedHub(Routing):
         if subscription.has_work:
             subscription.wake()
         self._mind_the_tail()
+        if not self._is_tailing:
+            # Nobody follows the file who would end the feed, if somebody has noticed just now that the file was moved.
+            self.engine.publisher.end_feeds()
 
     def _has_node(self, key: Hashable) -> bool:
         return key in self._nodes
@@ -302,13 +309,16 @@ class FeedHub(Routing):
 
     def _mind_the_tail(self) -> None:
         """Follow other processes while somebody listens. Not under the publish lock: the tail takes it."""
-        if self.engine.is_alone:
+        if self.engine.is_memory:
             return
         from reactdb.store import tailing
 
         with self._tail_lock:
-            # In a forked child, whatever is open here is the parent's.
-            wanted = bool(self._nodes) and self.engine.is_usable
+            wanted = bool(self._nodes or self._behind)
+            if not self._is_tailing and not self.engine.is_usable:
+                # In a forked child, whatever is open here is the parent's. (But of a file that was moved, it is the tail that
+                # ends the feeds.)
+                wanted = False
             if wanted is self._is_tailing:
                 return
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.

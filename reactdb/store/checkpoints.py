@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
-from reactdb.store import wal_room
+from reactdb.store import schema, wal_room
 from reactdb.store.sqlite import PAGE_BYTES, Connection, SQLiteError
 
 if TYPE_CHECKING:
@@ -187,6 +187,9 @@ class Checkpoints:
         """Why it failed; empty where it did not."""
         writer = self._writer
         assert writer.guard is not None
+        trouble = writer.guard.examine()
+        if trouble:
+            return f"checkpoint: {writer.moved(trouble)}"
         wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES)
         self._began_at = time.monotonic()
         end = self._began_at + min(MOST_WAIT_S, wait_s)
@@ -222,16 +225,18 @@ class Checkpoints:
         connection = writer.connection
         copier: Connection | None = writer.another_connection()
         try:
-            trouble = "" if writer.guard is None else writer.guard.look()[1]
+            trouble = "" if writer.guard is None else writer.guard.examine()
             if trouble:
                 # It would copy another file's.
-                return trouble
+                return str(writer.moved(trouble))
             if copier is None:
                 # Nobody else can commit, and it is this connection's turn.
+                writer.check_log()
                 busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             else:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
+                    writer.check_log()
                     busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 finally:
                     connection.execute("ROLLBACK")
@@ -239,6 +244,8 @@ class Checkpoints:
             if copier is not None:
                 copier.close()
         self._frames = pages
+        # The next commit, whoever's that is, may begin the log anew.
+        writer.log_named = None
         if busy:
             return "another program is copying the write-ahead log"
         return (
@@ -273,10 +280,13 @@ class Checkpoints:
             # Not an UPDATE: of a row that stays as it is, SQLite writes nothing.
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             connection.execute(f"PRAGMA user_version={version}")
+            schema.name_log(connection)
             connection.execute("COMMIT")
         except BaseException:
             self._writer.roll_back()
             raise
+        if self._writer.guard is not None:
+            self._writer.guard.note_commit(0)
 
     def _reader(self) -> str:
         """Who is in the way: a read of this process only if it was there before the checkpoint began. Others come and go."""

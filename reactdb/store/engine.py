@@ -97,6 +97,7 @@ class Engine:
         self.database_id: str
         self.publisher: Publisher
         self.guard: FileGuard | None = None
+        self._is_closed = False
         self._open()
         forking.engines.add(self)
 
@@ -126,7 +127,7 @@ class Engine:
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
             if not self.is_memory and not self.is_immutable:
-                self.guard = FileGuard(self.path)
+                self.guard = FileGuard(self.path, is_alone=self.is_alone)
             if self.read_only:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
@@ -171,12 +172,18 @@ class Engine:
 
     def connect(self, mode: str) -> Connection:
         """Another connection to the file (or memory). The caller configures and closes it."""
-        return sqlite.connect(
-            self._memory_name if self.is_memory else self.path,
-            mode=mode,
-            busy_timeout_s=self.busy_timeout_s,
-            memory=self.is_memory,
-        )
+        try:
+            return sqlite.connect(
+                self._memory_name if self.is_memory else self.path,
+                mode=mode,
+                busy_timeout_s=self.busy_timeout_s,
+                memory=self.is_memory,
+            )
+        except CannotOpen as error:
+            trouble = self._what_became_of_it()
+            if trouble:
+                raise self.moved(trouble) from error
+            raise
 
     @property
     def read_mode(self) -> str:
@@ -187,8 +194,11 @@ class Engine:
 
     def close(self) -> None:
         """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
-        if self.unusable is not None and self._writer is None and not self.readers.idle:
+        if self._is_closed:
             return
+        self._is_closed = True
+        # An error that somebody has noticed just now is what the feeds end with, and not that they are complete.
+        self.publisher.end_feeds()
         listener = self.publisher.listener
         if listener is not None:
             listener.close()
@@ -221,18 +231,24 @@ class Engine:
             raise self.unusable()
 
     def moved(self, trouble: str) -> StorageMoved:
-        """The error that says so. From now on every use raises it."""
+        """The error that says so. From now on every use raises it, and every feed ends with it, whoever has noticed."""
         message = f"{trouble}: close this database and open it again"
         if not self.is_immutable:
             message = f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
-        self.unusable = lambda: StorageMoved(message)
+        if self.unusable is None:
+            self.unusable = lambda: StorageMoved(message)
+            self.publisher.note(StorageMoved(message))
         return StorageMoved(message)
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours. Whatever it says, a file that was moved is the reason."""
-        # Of a database that was closed, the log is gone as it should.
-        trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
+        trouble = self._what_became_of_it()
         return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
+
+    def _what_became_of_it(self) -> str:
+        """What is wrong with the file that was opened; empty where nothing is."""
+        # Of a database that was closed, the log is gone as it should.
+        return "" if self.guard is None or self.unusable is not None else self.guard.examine()
 
     @property
     def writer(self) -> Writer | None:
@@ -246,6 +262,7 @@ class Engine:
         if self._writer is not None:
             self._writer.abandon()
         self._writer = None
+        self._is_closed = True
         self.unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
         )

@@ -17,7 +17,7 @@ from reactdb.store.catalogue import load
 from reactdb.store.immutable import connect_to_read
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sqlite import Connection, file_bytes
-from reactdb.store.stray import check_log_belongs
+from reactdb.store.stray import check_log_belongs, check_log_is_own
 
 BUSY_TIMEOUT_S: Final = 5.0
 
@@ -32,6 +32,7 @@ def opened(path: str) -> Iterator[Connection]:
     path = os.path.realpath(path)
     if not os.path.isfile(path):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
+    named = check_log_is_own(path)
     connection, guard = connect_to_read(
         lambda mode: sqlite.connect(path, mode=mode, busy_timeout_s=BUSY_TIMEOUT_S), path
     )
@@ -41,7 +42,7 @@ def opened(path: str) -> Iterator[Connection]:
         if version == 0:
             raise CannotOpen(path, "it is empty")
         if guard is None:
-            check_log_belongs(connection, path, file_bytes(path + "-wal"))
+            check_log_belongs(connection, path, named)
         schema.show_as_today(connection, version)
         connection.execute("BEGIN")
         yield connection

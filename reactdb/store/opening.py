@@ -12,8 +12,8 @@ from typing import NamedTuple
 from reactdb.errors import DatabaseBusy, ReactDBError, StorageError
 from reactdb.store import files, forking, guards, reflush, schema, sqlite
 from reactdb.store.moved import Identity, identity_of
-from reactdb.store.sqlite import Connection, file_bytes
-from reactdb.store.stray import check_log_belongs
+from reactdb.store.sqlite import Connection
+from reactdb.store.stray import check_log_belongs, check_log_is_own
 
 
 class Witness(NamedTuple):
@@ -40,24 +40,27 @@ def prepare(
             raise
     guards.refuse_unfit(path)
     forking.check_path(path)
+    named = check_log_is_own(path)
     if read_only:
         return None
     is_new = files.make(path)
     try:
-        return _look_before_writing(connect, path)
+        return _look_before_writing(connect, path, named)
     except BaseException:
         if is_new and not files.size(path):
             os.unlink(path)
         raise
 
 
-def _look_before_writing(connect: Callable[[str], Connection], path: str) -> Witness | None:
+def _look_before_writing(
+    connect: Callable[[str], Connection], path: str, named: str | None
+) -> Witness | None:
     """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
     another program's database into it."""
     identity = identity_of(path)
     witness, is_wal = connect("ro"), False
     try:
-        look(witness, path)
+        look(witness, path, named)
         (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
         is_wal = mode == "wal"
     except sqlite.READ_ERRORS as error:
@@ -70,13 +73,13 @@ def _look_before_writing(connect: Callable[[str], Connection], path: str) -> Wit
     return Witness(witness, identity) if is_wal else None
 
 
-def look(connection: Connection, path: str) -> int:
-    """The format version, whether the log is the file's own, and whether locks hold."""
+def look(connection: Connection, path: str, named: str | None = None) -> int:
+    """The format version, whether the log is the file's own, and whether locks hold. `named`: by the log, where it is known."""
     # In a transaction: so long SQLite keeps its lock.
     connection.execute("BEGIN")
     version = schema.identify(connection, path)
     if version:
-        check_log_belongs(connection, path, file_bytes(path + "-wal"))
+        check_log_belongs(connection, path, named)
     guards.make_sure_of_locks(path)
     connection.execute("ROLLBACK")
     return version

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from threading import get_ident
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import budget
 from reactdb.change import Change, Commit, InHand
@@ -52,7 +52,10 @@ class CommitListener(Protocol):
         """
 
     def abort(self, error: ReactDBError) -> None:
-        """The next commits cannot be told any more: end every feed."""
+        """The next commits cannot be told any more: end every feed that is told of them."""
+
+    def end_all(self, end: Any) -> None:
+        """End every feed, also those that read on from the log. `end` is the error, or what says that they are complete."""
 
     def drain(self, *, is_outside: bool = False) -> None:
         """Tell what was taken in. Called without any lock held, after every commit.
@@ -100,6 +103,8 @@ class Publisher:
         self.published = seq
         self._catalogue = engine.catalogue
         self._routing: int | None = None  # the thread that is inside of `route`
+        # What every feed is to end with.
+        self._trouble: ReactDBError | None = None
 
     @property
     def is_heard(self) -> bool:
@@ -201,11 +206,20 @@ class Publisher:
             return self._engine.moved(f"{self._engine.path}: {trouble}")
         return None if is_filed else unfiled_end(snapshot.connection)
 
-    def end_feeds(self, error: ReactDBError) -> None:
-        """No commit can be told any more, for a reason that no commit tells."""
+    def note(self, error: ReactDBError) -> None:
+        """Something is wrong with the file, and no feed may go on as if it were not. Whoever notices it may hold any lock, so the
+        feeds are ended by the thread that follows the file (see `tailing`), within moments, or by who closes the database."""
+        if self._trouble is None:
+            self._trouble = error
+
+    def end_feeds(self) -> None:
+        """End every feed, if there is a reason that was noted. Called without any lock."""
+        if self._trouble is None or self.is_routing:
+            return
         with self.committing, self.lock:
-            if self.listener is not None:
-                self.listener.abort(error)
+            error, self._trouble = self._trouble, None
+            if error is not None and self.listener is not None:
+                self.listener.end_all(error)
         self.drain()
 
     def _what_was_dropped(self, catalogue: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:

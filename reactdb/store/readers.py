@@ -159,7 +159,7 @@ def connect_reader(engine: Engine) -> Reader:
             schema.show_as_today(connection, schema.identify(connection, engine.path))
         # Closed in between: in memory, this connection would be the first one to a new and empty database.
         engine.check_usable()
-        trouble = "" if engine.guard is None else engine.guard.look()[1]
+        trouble = "" if engine.guard is None else engine.guard.examine()
         if trouble:
             # It would read another file.
             raise engine.moved(trouble)

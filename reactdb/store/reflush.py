@@ -62,7 +62,7 @@ class Flushes:
         self.is_complete = False
         if not self.is_doubtful or self._guard is None:
             return
-        trouble = self._guard.look()[1]
+        trouble = self._guard.examine()
         if trouble:
             # Whatever is at the path now, it is not ours to write to.
             raise StorageError(f"{operation}: an earlier flush of {self._path} has failed, and now {trouble}")
@@ -103,7 +103,7 @@ class Flushes:
     def close_again(self, connection: Connection) -> None:
         """A connection that `close` has left open. Raises: StorageError: The log cannot be made sure of now either."""
         assert self._guard is not None
-        if self._guard.look()[1]:
+        if self._guard.examine():
             # What is at the path now is another file, and it stays open for good.
             if self._guard.has_lost_its_log:
                 guards.note_lost_log(self._path)

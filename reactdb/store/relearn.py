@@ -27,6 +27,11 @@ def relearn(writer: Writer, operation: str) -> None:
     """
     connection = writer.connection
     writer.memory.forget()
+    if writer.flushes.is_doubtful and writer.guard is not None:
+        trouble = writer.guard.examine()
+        if trouble:
+            # Whatever is at the path now, it is not ours to write to.
+            raise writer.moved(trouble)
     writer.flushes.make_sure(operation)
     head = head_seq(connection)
     own = writer.epoch if writer.has_own_epoch else None

@@ -22,8 +22,8 @@ from reactdb.store import schema, sqlite
 from reactdb.store.immutable import IMMUTABLE, connect_to_read
 from reactdb.store.pages import Pages
 from reactdb.store.seals import is_entry_whole
-from reactdb.store.sqlite import Connection, file_bytes
-from reactdb.store.stray import check_log_belongs
+from reactdb.store.sqlite import Connection
+from reactdb.store.stray import check_log_belongs, check_log_is_own
 
 # Entries that are read at a time.
 CHUNK_ENTRIES = 1_000
@@ -164,11 +164,17 @@ class Salvage:
             # Looked at before SQLite opens the file: see the head of `pages`.
             if pages.is_log_damaged:
                 self._note("the write-ahead log is damaged: SQLite sees only the commits before that")
+        named = None
+        try:
+            named = check_log_is_own(self.path)
+        except FAILURES as error:
+            self._note(sqlite.words_of(error))
+            self._is_without_log = True
         connection = self._connect()
         is_database = connection is not None
-        if connection is not None:
+        if connection is not None and not self._is_without_log:
             try:
-                check_log_belongs(connection, self.path, file_bytes(self.path + "-wal"))
+                check_log_belongs(connection, self.path, named)
             except FAILURES as error:
                 self._note(sqlite.words_of(error))
                 connection.close()

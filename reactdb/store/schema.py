@@ -172,6 +172,7 @@ def migrate(connection: Connection, path: str) -> None:
                 make(connection)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+            name_log(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -228,6 +229,14 @@ def set_fact(connection: Connection, name: str, value: Any) -> None:
         "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, value),
     )
+
+
+def name_log(connection: Connection) -> None:
+    """Write the row with the database's id again, so that its page is in the write-ahead log and says whose log it is: see
+    `stray`. Inside a transaction, which has something to write then."""
+    # There and back, as in `touch`.
+    for value in ("value || ' '", "substr(value, 1, length(value) - 1)"):
+        connection.execute(f"UPDATE facts SET value = {value} WHERE name = 'database_id'")
 
 
 def touch(connection: Connection) -> None:

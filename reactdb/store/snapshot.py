@@ -19,7 +19,7 @@ from reactdb import codec
 from reactdb.change import Change
 from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
-from reactdb.store.damage import damaged_document, first_damaged, missing_entry
+from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.log_pages import LOW_WATER, ONE_CHANGE, PAGE_CHANGES, changes_of, read_columns
 from reactdb.store.seals import are_whole, is_whole
 from reactdb.store.sqlite import ADVICE, Connection
@@ -199,6 +199,11 @@ class Snapshot:
             # A value that was cut is not above the whole one, nor below the bound that is cut at the same place.
             for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):
                 found.update(key for (key,) in self.connection.execute(CANDIDATES, (index_id, low, stop)))
+        if not {*map(type, found)} <= {bytes}:
+            # No checksum covers an entry, but a key is always collation bytes.
+            strange = next(key for key in found if type(key) is not bytes)
+            table = self.catalogue.by_id[index.table_id]
+            raise corrupt(f"an entry of index `{index.name}` leads to no key", table.name, strange, None)
         return sorted(found)
 
     def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:

@@ -7,6 +7,11 @@ Where another process has the file open too, and the system can tell (see `doorb
 thread, which then asks at once, and again in a moment where the commit cannot be seen yet. This process's own commits ring, too:
 after one of those it does not listen for a while, so that they cost what polling costs and no more.
 
+It is also this thread that ends the feeds where something is wrong with the file. It looks by itself whether the file is still
+the one that was opened; and whoever else notices something, in a write, a read or a checkpoint, may hold any lock, so it leaves
+a note (see `Publisher.note`), and this thread finds it at its next poll. A file that was opened with exclusive=True is followed
+for that alone.
+
 The numbers: at 1 ms polling costs 3% of a core and hears of a commit within 0.6 ms (median); at 20 ms 0.4% and 10 ms.
 """
 
@@ -20,7 +25,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reactdb.errors import DatabaseClosed, ReactDBError
+from reactdb.errors import DatabaseBusy, DatabaseClosed, ReactDBError
 from reactdb.store import forking, guards, sqlite
 from reactdb.store.doorbell import Doorbell, doorbell
 from reactdb.store.engine import Engine
@@ -36,8 +41,10 @@ NAP_S = 0.00003
 NAP_STEP = 1.5
 # After a commit of this process's own: seconds without listening.
 OWN_S = 0.005
-# Polls in a row that may fail before the feeds are told: seconds.
-MOST_FAILURES = 200
+# Seconds that polls may fail before the feeds are told; and where it is a lock that another process holds, which is no error of
+# the file.
+FAILING_S = 0.5
+LOCKED_S = 10.0
 # Seconds between two looks whether the file is still the one that was opened: 9 µs each.
 LOOK_S = 0.25
 
@@ -59,18 +66,21 @@ class Watched:
         "_own_seq",
         "_reader",
         "engine",
-        "failures",
+        "failing_since",
         "has_others",
         "is_heard",
+        "is_shared",
         "log_path",
         "path",
         "version",
     )
 
-    def __init__(self, engine: Engine, reader: Reader) -> None:
+    def __init__(self, engine: Engine, reader: Reader | None) -> None:
+        """Without a `reader`, nobody else can write to the file, and it is only looked at."""
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
-        self._reader: Reader | None = reader
+        self._reader = reader
+        self.is_shared = reader is not None
         self._lock = threading.Lock()
         self._guard = engine.guard
         self._looked = float("-inf")
@@ -85,8 +95,8 @@ class Watched:
         self._descriptor: int | None = None
         # Not a version: the first poll always looks, because commits may lie between the subscription and it.
         self.version = -1
-        # Polls that failed, one after the other.
-        self.failures = 0
+        # When the first of those polls failed that have failed one after the other (monotonic); None while they succeed.
+        self.failing_since: float | None = None
 
     def has_news(self) -> bool:
         """Whether anybody has written since it was last asked."""
@@ -123,19 +133,30 @@ class Watched:
         """A poll failed: there may be news all the same, so the next one looks. Feeds that cannot be told anything for long end:
         to be silent would be to say that nothing happens."""
         self.version = -1
-        self.failures += 1
-        if self.failures >= MOST_FAILURES and engine.is_usable:
-            self.failures = 0
-            engine.publisher.end_feeds(
+        now = time.monotonic()
+        if self.failing_since is None:
+            self.failing_since = now
+        is_locked = isinstance(error, DatabaseBusy) or sqlite.is_busy(error)
+        if now - self.failing_since >= (LOCKED_S if is_locked else FAILING_S) and engine.is_usable:
+            self.failing_since = None
+            engine.publisher.note(
                 error if isinstance(error, ReactDBError) else engine.translated(error, "read")
             )
+            engine.publisher.end_feeds()
 
     def trouble(self) -> str:
         """What has become of the file, if it is time to look; empty where nothing has."""
         now = time.monotonic()
-        if self._guard is None or now - self._looked < LOOK_S:
+        is_closed = self.is_shared and self._reader is None
+        if self._guard is None or is_closed or now - self._looked < LOOK_S:
             return ""
         self._looked = now
+        if self.is_shared:
+            self._look_for_others()
+        return self._guard.examine()
+
+    def _look_for_others(self) -> None:
+        """Whether another process has the file open."""
         if not guards.is_of(self._descriptor, self.path):
             # Looked for seldom: a server may have thousands of them.
             (self._descriptor,) = guards.find_descriptors(self.path)
@@ -143,7 +164,6 @@ class Watched:
             self._descriptor is not None
             and guards.who_locks(self.path, is_any=True, descriptor=self._descriptor) is not None
         )
-        return self._guard.look()[1]
 
     def close(self) -> None:
         with self._lock:
@@ -179,14 +199,15 @@ class Tailer:
         self._has_bell = True
 
     def watch(self, engine: Engine) -> None:
-        """Begin to follow the file of `engine`. Nothing to do where nobody else can write."""
-        if engine.is_alone:
+        """Begin to follow the file of `engine`. Nothing to do in memory."""
+        if engine.is_memory:
             return
-        reader = connect_reader(engine)
+        reader = None if engine.is_exclusive else connect_reader(engine)
         with self._lock:
             known = self._watched.get(id(engine))
             if known is not None and known.engine() is engine:
-                reader.connection.close()
+                if reader is not None:
+                    reader.connection.close()
                 return
             # One that is known by this number and is not it was forgotten: the number has been given out again.
             self._watched[id(engine)] = Watched(engine, reader)
@@ -243,7 +264,8 @@ class Tailer:
                 # A long transaction rings all the time. Polls are enough until it is seen, or silent.
                 is_barren = pause >= QUICK_S
             else:
-                pause = min(max(pause, QUICK_S) * STEP, SLOW_S)
+                slowest = SLOW_S if any(watched.is_shared for _, watched in files) else LOOK_S
+                pause = min(max(pause, QUICK_S) * STEP, slowest)
             if rang and is_own:
                 rang = self._pause(OWN_S, is_deaf=True)
             else:
@@ -295,10 +317,10 @@ class Tailer:
             trouble = watched.trouble()
             if trouble and engine.is_usable:
                 # Nothing will ever come from there; to wait for it would be to wait for ever.
-                engine.publisher.end_feeds(engine.moved(trouble))
-                return False
+                engine.moved(trouble)
+            engine.publisher.end_feeds()
             found = (is_sure or watched.has_news()) and engine.catch_up(watched)
-            watched.failures = 0
+            watched.failing_since = None
             # Not the version says so, which changes with this process's commits, too.
             watched.has_others |= found
             return found

@@ -117,8 +117,7 @@ class Upkeep:
             writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)
             connection.execute("COMMIT")
-            if not writer.has_own_epoch:
-                writer.note_epoch()
+            writer.note_commit()
         except BaseException as error:
             writer.roll_back()
             if isinstance(error, SQLiteError):

@@ -21,7 +21,15 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from reactdb.errors import CorruptDatabase, DatabaseBusy, OutcomeUnknown, ReactDBError, UsageError
+from reactdb.errors import (
+    CorruptDatabase,
+    DatabaseBusy,
+    MovedAtCommit,
+    OutcomeUnknown,
+    ReactDBError,
+    StorageMoved,
+    UsageError,
+)
 from reactdb.store import guards, schema, sqlite
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
@@ -59,6 +67,7 @@ class Writer:
         epoch: That one; None before the first commit, and in memory.
         is_abandoned: It is the parent's, and this is a child of fork().
         guard: Notices that the file was moved; None in memory.
+        log_named: The write-ahead log that is known to have the database's id in it, by its salts (see `stray`); None: none is.
         flushes: What of the write-ahead log is on the disk.
         upkeep: Checkpoints, compaction, retention.
     """
@@ -78,13 +87,16 @@ class Writer:
         self.is_abandoned = False
         self._is_closing = False
         self.last_time = 0
-        self.distrust = Distrust(connection)
+        self.distrust = Distrust(connection, engine.publisher.note)
         self.has_own_epoch = False
         self.epoch: Epoch | None = None
         self._epoch_place = 0
         self.last_seq = head_seq(connection)
         self.catalogue = engine.catalogue
         self.guard = engine.guard
+        self.log_named: bytes | None = None
+        # The one that has it when the transaction that is going on is committed.
+        self._naming: bytes | None = None
         self.flushes = Flushes(engine.path, self.guard)
         self.upkeep = Upkeep(self)
 
@@ -103,19 +115,34 @@ class Writer:
         with ticket.held:
             try:
                 self._turns.take(ticket, self.busy_timeout_s)
-                self.flushes.close(self.connection)
+                self._close_in_turn()
             except DatabaseBusy:
                 logger.debug("%s is closed by the write that is going on", self.path)
             finally:
                 self._turns.release(ticket)
 
+    def _close_in_turn(self) -> None:
+        guard = self.guard
+        # With exclusive=True this is known only to who has the turn.
+        if self._engine.is_exclusive and guard is not None and guard.look_before()[1]:
+            self._leave_open()
+            return
+        if guard is not None:
+            guard.close()
+        self.flushes.close(self.connection)
+
     def close_unused(self) -> None:
         """Close the connection, which nobody uses: unless its log was taken away, which it would write into the file."""
         if self.guard is not None and self.guard.has_lost_its_log:
-            sqlite.leave_open(self.connection)
-            guards.note_lost_log(self.path)
-        else:
-            self.connection.close()
+            self._leave_open()
+            return
+        if self.guard is not None:
+            self.guard.close()
+        self.connection.close()
+
+    def _leave_open(self) -> None:
+        sqlite.leave_open(self.connection)
+        guards.note_lost_log(self.path)
 
     def abandon(self) -> None:
         """In a forked child: the connection is the parent's, also in the middle of a transaction."""
@@ -257,7 +284,7 @@ class Writer:
             self.inside = None
         if self._is_closing and not self.is_abandoned and self._turns.is_first(ticket):
             # Whoever closed the database has not waited for this turn.
-            self.flushes.close(self.connection)
+            self._close_in_turn()
         self._turns.release(ticket)
 
     def check_writable(self) -> None:
@@ -273,7 +300,10 @@ class Writer:
     def note_failure(self, error: BaseException, operation: str) -> BaseException:
         """Something failed inside a transaction. SQLite's error as one of ours; others as they are."""
         if isinstance(error, SQLiteError):
-            error = self._engine.translated(error, operation)
+            translated = self._engine.translated(error, operation)
+            # What it is worth depends on who says so.
+            translated.__cause__ = error
+            error = translated
         self.distrust.note(error)
         return error
 
@@ -357,6 +387,13 @@ class Writer:
                     guards.wal_reset.another_wrote(self.path)
                 relearn(self, operation)
                 self._seen_version = version
+            if self.guard is not None:
+                log, trouble = self.guard.look_before()
+                if trouble:
+                    raise self.moved(trouble)
+                if log is None or log != self.log_named:
+                    schema.name_log(connection)
+                self._naming = log
             if not self.has_own_epoch and not engine.is_memory:
                 self.epoch, self._epoch_place = start_epoch(connection, self.last_seq)
         except BaseException as error:
@@ -382,12 +419,6 @@ class Writer:
         """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
         self._begin(waits_s, bool(self._is_synchronous), None, False, operation)
         self._seen_version = None
-
-    def note_epoch(self) -> None:
-        """The transaction that began this process's epoch was committed."""
-        self.has_own_epoch = True
-        if self.epoch is not None:
-            self._engine.epochs.begun(self.epoch, self._epoch_place)
 
     def doubt(self, error: BaseException) -> None:
         """Something failed. Was it a flush, the next transaction begins with making sure of the log."""
@@ -454,7 +485,8 @@ class Writer:
             if self.flushes.notice(error):
                 # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
                 self.has_own_epoch = False
-                translated = OutcomeUnknown(
+                kind = MovedAtCommit if isinstance(translated, StorageMoved) else OutcomeUnknown
+                translated = kind(
                     f"{operation}, at commit: {self.path}: {error}: the write may or may not be there; read to know"
                 )
             self.upkeep.after_failure(translated)
@@ -462,8 +494,7 @@ class Writer:
         last = transactions[-1]
         self.last_seq = last.first + last.count - 1
         self.last_time = first.time
-        if not self.has_own_epoch:
-            self.note_epoch()
+        self.note_commit()
         self.flushes.is_complete = self._is_synchronous is True
         for transaction in transactions:
             if transaction.is_catalogue_changed:
@@ -476,6 +507,14 @@ class Writer:
             # It is written, and may not look as if it were not; it is told with the next commit, from the log.
             logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
         return wal_bytes
+
+    def note_commit(self) -> None:
+        """What the transaction began with is in the file now: this process's epoch, and the id in the log."""
+        if not self.has_own_epoch:
+            self.has_own_epoch = True
+            if self.epoch is not None:
+                self._engine.epochs.begun(self.epoch, self._epoch_place)
+        self.log_named = self._naming
 
     def moved(self, trouble: str) -> ReactDBError:
         """The error that says so. From now on every use of the database raises it."""
@@ -493,15 +532,22 @@ class Writer:
         """Seconds since the oldest read of this process began that is still going on."""
         return self._engine.oldest_read_s()
 
+    def check_log(self) -> None:
+        """Called with the write lock. Raises: StorageMoved: A part of the log is missing."""
+        trouble = "" if self.guard is None else self.guard.look_before()[1]
+        if trouble:
+            raise self.moved(trouble)
+
     def check_same_file(self) -> int:
-        """The size of the write-ahead log; 0 in memory.
+        """The size of the write-ahead log; 0 in memory. Called after a COMMIT.
 
         Raises:
-            StorageMoved: The path is not the file any more that was opened. Nothing is written after that.
+            MovedAtCommit: The path is not the file any more that was opened. Nothing is written after that.
         """
         if self.guard is None:
             return 0
         wal_bytes, trouble = self.guard.look()
         if trouble:
-            raise self.moved(trouble)
+            raise MovedAtCommit(f"{self.moved(trouble)}; the write that has noticed it may be there, or not")
+        self.guard.note_commit(wal_bytes)
         return wal_bytes

@@ -550,7 +550,7 @@ def a_log_that_cannot_be_read_for_long(folder: Path, faults: Faults) -> None:
     """A feed that cannot be told what another process writes ends with the error; the database stays open."""
     path = folder / "a.db"
     with (
-        changed(tailing, MOST_FAILURES=20),
+        changed(tailing, FAILING_S=0.1),
         reactdb.connect(path, durability="soft") as db,
         another_process(path) as other,
     ):

@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,9 @@ from reactdb.errors import OutcomeUnknown, StorageError
 from reactdb.store import doctor, sqlite
 from tests.faults.operations import Operation, State, fill, state_of
 from tests.faults.shim import Fault, Faults
+
+# Seconds that another thread may take to close a file.
+PATIENCE_S = 5.0
 
 # What can fail, and how. A lock that cannot be had is waited for, so that the databases here have little patience.
 SWEPT = [
@@ -178,6 +182,11 @@ class Sweep:
             for connection in connections:
                 connection.close()
             left = len(os.listdir("/proc/self/fd")) - open_files
+            end = time.monotonic() + PATIENCE_S
+            while left > 0 and time.monotonic() < end:
+                # The thread that follows files may have one open for a moment.
+                time.sleep(0.001)
+                left = len(os.listdir("/proc/self/fd")) - open_files
             if left > 0:
                 raise Broken(f"{left} open files are left behind")
         except Exception as error:

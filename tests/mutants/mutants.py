@@ -80,9 +80,9 @@ MUTANTS = [
         "a checkpoint does not have the write lock",
         "store/checkpoints.py",
         (
-            '                connection.execute("BEGIN IMMEDIATE")\n                try:\n                    busy'
+            '                connection.execute("BEGIN IMMEDIATE")\n                try:\n                    writer'
         ),
-        ('                connection.execute("BEGIN")\n                try:\n                    busy'),
+        ('                connection.execute("BEGIN")\n                try:\n                    writer'),
         (
             "tests/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
         ),
@@ -263,6 +263,7 @@ MUTANTS = [
             "                make(connection)\n"
             '            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")\n'
             '            connection.execute(f"PRAGMA user_version={FORMAT_VERSION}")\n'
+            "            name_log(connection)\n"
             '        connection.execute("COMMIT")\n'
         ),
         (
@@ -388,7 +389,7 @@ MUTANTS = [
     Mutant(
         "nobody looks whether the file is still the file",
         "store/moved.py",
-        "        if _identity(file) != self.identity:",
+        "        if (file.st_dev, file.st_ino) != self.identity:",
         "        if False:",
         ("tests/test_storage_moved.py::test_a_write_is_refused",),
     ),
@@ -398,6 +399,43 @@ MUTANTS = [
         "            if self._wal is not None:",
         "            if False:",
         ("tests/test_storage_moved.py::test_a_write_is_refused",),
+    ),
+    Mutant(
+        "nobody looks whether the write-ahead log was cut off",
+        "store/moved.py",
+        "                if lseek(self._log, 0, SEEK_END) < least:",
+        "                if False:",
+        ("tests/test_stray_logs.py::test_nothing_is_acknowledged_behind_a_log_that_was_cut_off",),
+    ),
+    Mutant(
+        "a log that others begin anew names no database",
+        "store/moved.py",
+        '                    return None if copied == frames else salts, ""',
+        '                    return salts, ""',
+        ("tests/test_stray_logs.py::test_the_first_commit_of_a_log_that_was_begun_anew_names_its_database",),
+    ),
+    Mutant(
+        "nobody reads whose log it is before SQLite does",
+        "store/opening.py",
+        "    named = check_log_is_own(path)",
+        "    named = None",
+        ("tests/test_stray_logs.py::test_a_log_that_was_begun_anew_is_refused_beside_another_database",),
+    ),
+    Mutant(
+        "who notices that the file was moved tells no feed",
+        "store/engine.py",
+        "            self.publisher.note(StorageMoved(message))",
+        "            pass",
+        ("tests/test_file_errors_end_feeds.py::test_a_coroutine_hears_it_too",),
+    ),
+    Mutant(
+        "a feed that was told of an error of the file completes when the database is closed",
+        "store/engine.py",
+        "        self.publisher.end_feeds()\n        listener",
+        "        listener",
+        (
+            "tests/test_file_errors_end_feeds.py::test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_file_was_moved",
+        ),
     ),
     Mutant(
         "a child of fork() goes on with what it has inherited",
