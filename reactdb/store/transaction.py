@@ -48,9 +48,10 @@ ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)
 SET_ENTRY = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
 
-# Entries that may be buffered, and the bytes of their documents. Of more than these, together costs no less than before.
+# Entries that may be buffered, and the greatest document among them: 16 MiB at most. Of more or larger ones, each costs no less
+# together with others than alone; and where there is no room for a large one, its own write says so.
 MOST_ENTRIES = 1_024
-MOST_BYTES = 4 << 20
+LARGE_BYTES = 16_384
 
 IndexEntry = tuple[int, bytes, bytes, int]
 
@@ -118,7 +119,6 @@ class WriteTransaction:
 
     __slots__ = (
         "_buffer",
-        "_buffered_bytes",
         "_latest",
         "catalogue",
         "changes",
@@ -160,7 +160,6 @@ class WriteTransaction:
         self.changes = changes
         self.is_catalogue_changed = False
         self._buffer: list[Buffered] = []
-        self._buffered_bytes = 0
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
         self.flushed = 0
@@ -273,9 +272,7 @@ class WriteTransaction:
             change.places = places
             self.changes.append(change)
         self.count += 1
-        if body is not None:
-            self._buffered_bytes += len(body)
-        if len(self._buffer) >= MOST_ENTRIES or self._buffered_bytes > MOST_BYTES:
+        if len(self._buffer) >= MOST_ENTRIES or (body is not None and len(body) > LARGE_BYTES):
             self.flush()
 
     def _may_have_graves(self, table: TableInfo) -> bool:
@@ -333,7 +330,6 @@ class WriteTransaction:
             self._latest = {
                 (one[0], one[3]): (seq, one[4]) for seq, one in zip(seqs, self._buffer, strict=True)
             }
-            self._buffered_bytes = sum(len(one[4] or b"") for one in self._buffer)
 
     def _flush_until(self, count: int) -> None:
         """Give SQLite what is buffered of the first `count` changes."""
@@ -357,12 +353,10 @@ class WriteTransaction:
         if count == self.count:
             self._buffer = []
             self._latest = {}
-            self._buffered_bytes = 0
         else:
             del self._buffer[:flushed]
             kept = {(one[0], one[3]) for one in self._buffer}
             self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
-            self._buffered_bytes = sum(len(one[4] or b"") for one in self._buffer)
 
     def _flush_one(self, entry: Buffered, step: int) -> None:
         table_id, kind, prev, key, body, meta, was_there, had_grave, moves = entry
