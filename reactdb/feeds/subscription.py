@@ -280,7 +280,12 @@ class Subscription(Direct):
             queue = self.queue
             first = self._batch[0].seq if self._batch else None
             if first is None:
-                if self._opening is not None or queue is None or queue.dropped != self._dropped_told:
+                if self._opening is not None:
+                    return 0
+                if queue is None:
+                    # As `poll` has it: it is still to be attached.
+                    return None
+                if queue.dropped != self._dropped_told:
                     return 0
                 first = None if queue.is_squashed else queue.first_seq
             if first is not None:

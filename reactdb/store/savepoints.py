@@ -143,7 +143,7 @@ class Part:
         return True
 
 
-def flush(transaction: WriteTransaction, keeper: Keeper, operation: str = "write") -> None:
+def flush(transaction: WriteTransaction, keeper: Keeper, operation: str = "transaction") -> None:
     """Give SQLite what is buffered.
 
     Raises:

@@ -35,17 +35,25 @@ def soft_for_hard() -> None:
 
 
 def log_apart_from_heads() -> None:
-    """The log entry is committed, and then its head in a transaction of its own."""
-    real = transaction.WriteTransaction._append
+    """The head of a document is committed, and then the log entry that it points to in a transaction of its own."""
+    real = transaction.WriteTransaction._flush_one
 
-    def append(self: Any, *arguments: Any) -> int:
-        seq = real(self, *arguments)
-        if not self.depth:
-            self.execute("COMMIT")
-            self.execute("BEGIN IMMEDIATE")
-        return seq
+    def flush_one(self: Any, *arguments: Any) -> None:
+        execute = self.execute
 
-    transaction.WriteTransaction._append = append  # type: ignore[method-assign]
+        def apart(statement: str, *values: Any) -> Any:
+            if statement in (transaction.APPEND, transaction.APPEND_PLAIN) and self.part is None:
+                execute("COMMIT")
+                execute("BEGIN IMMEDIATE")
+            return execute(statement, *values)
+
+        self.execute = apart
+        try:
+            real(self, *arguments)
+        finally:
+            self.execute = execute
+
+    transaction.WriteTransaction._flush_one = flush_one  # type: ignore[method-assign]
 
 
 def told_early() -> None:
