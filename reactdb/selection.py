@@ -581,17 +581,22 @@ def check_no_operators(patch: dict[Any, Any]) -> None:
 
     Not for what is inside of a list, an expression or `literal`: nothing is merged there. Documents may have such fields.
     """
-    pending: list[tuple[tuple[Any, ...], dict[Any, Any]]] = [((), patch)]
+    # Each with the name that leads to it and the one that this is in: a path for each would take the square of their depth.
+    pending: list[tuple[Any, dict[Any, Any]]] = [(None, patch)]
     known = {id(patch)}
     while pending:
-        path, part = pending.pop()
+        way, part = pending.pop()
         for name, value in dict.items(part):
             if isinstance(name, str) and name.startswith("$"):
-                raise QueryError(operator_refused(path, name, value))
+                path: list[Any] = []
+                while way is not None:
+                    way, step = way
+                    path.append(step)
+                raise QueryError(operator_refused(tuple(reversed(path)), name, value))
             # Each once: a dict may be inside itself, which is refused later.
             if isinstance(value, dict) and id(value) not in known:
                 known.add(id(value))
-                pending.append(((*path, name), value))
+                pending.append(((way, name), value))
 
 
 def operator_refused(path: tuple[Any, ...], name: str, value: Any) -> str:

@@ -178,7 +178,13 @@ def run_saved_tests(environment: dict[str, str]) -> None:
     assert 0 == done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+# Those about Spark begin a Java machine each.
+DOING = [
+    pytest.param(page, marks=pytest.mark.slow) if page.stem.startswith("spark") else page for page in PAGES
+]
+
+
+@pytest.mark.parametrize("page", DOING, ids=page_name)
 def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # For programs that a page starts.

@@ -102,7 +102,9 @@ def run(example: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(path, marks=pytest.mark.spark) if path.stem.startswith("spark_") else path
+        pytest.param(path, marks=[pytest.mark.spark, pytest.mark.slow])
+        if path.stem.startswith("spark_")
+        else path
         for path in EXAMPLES
     ],
     ids=lambda path: path.stem,

@@ -30,7 +30,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("part", ["sweep", "scenario"])
+@pytest.mark.parametrize("part", [pytest.param("sweep", marks=pytest.mark.slow), "scenario"])
 def test_no_fault_breaks_a_promise(part):
     found = run("--quick", "--only", part)
 

@@ -33,6 +33,7 @@ def problems(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_fuzzed_file_gives_no_wrong_document_and_no_strange_error(tmp_path: Path):
     """`python -m tests.fuzzed_files --cases 100000` runs more of the same."""
     wrong, silent, told = [], [], 0

@@ -47,6 +47,7 @@ def path(tmp_path: Path) -> str:
 
 
 class TestImages:
+    @pytest.mark.slow
     def test_every_image_of_every_scenario_is_as_promised(self, shop, capsys):
         code = power.run(IMAGES, seed=1, jobs=2)
 

@@ -23,6 +23,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_no_schedule_of_the_short_form_breaks_a_law() -> None:
     done = run("-m", "tests.schedules", "--short")
 

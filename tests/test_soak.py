@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it stops and kills with signals")
+@pytest.mark.slow
 def test_many_processes_lose_nothing_and_double_nothing():
     """A few seconds of each scenario that is about loss: killed and stopped at random, spawned and forked."""
     scenarios = ["kills-spawn", "kills-fork", "mixed-versions", "steady", "stopped-holder"]

@@ -636,6 +636,38 @@ class TestTurns:
             assert [{"id": "companion"}] == games.run()
             assert [1] == [change.seq for change in db.log()]
 
+    @pytest.mark.parametrize("where", ["in a checkpoint", "while the others are told"])
+    def test_ctrl_c_after_commit_does_not_make_others_write_twice(self, path, monkeypatch, where):
+        """What another thread had queued went into the same commit, so it is done, whoever hears of Ctrl-C."""
+        with reactdb.connect(path, durability="hard") as db:
+            games = db.table_create("games")
+            games.insert({"id": 1, "n": 0})
+            writer = db._engine.writer
+            told = []
+            other = threading.Thread(target=lambda: told.append(games.get(1).update({"n": row["n"] + 1})))
+
+            def first(transaction):
+                other.start()
+                while writer._turns.waiting < 2:
+                    time.sleep(0)
+
+            def strike(*_):
+                if where == "in a checkpoint":
+                    writer.connection.execute("BEGIN IMMEDIATE")
+                monkeypatch.undo()
+                raise KeyboardInterrupt
+
+            if where == "in a checkpoint":
+                monkeypatch.setattr(writer.upkeep, "after_commit", strike)
+            else:
+                monkeypatch.setattr(db._engine.publisher, "publish", strike)
+            with pytest.raises(KeyboardInterrupt):
+                writer.write(first, durability="hard", is_shareable=True)
+            other.join(30)
+
+            assert [1] == [answer["replaced"] for answer in told]
+            assert {"id": 1, "n": 1} == games.get(1).run()
+
     @pytest.mark.parametrize("is_on_file", [True, False])
     def test_ctrl_c_at_any_moment_leaves_a_database_that_works(self, tmp_path, is_on_file):
         """A timer strikes anywhere in writes and transactions; other threads write all the time and must not notice."""

@@ -114,6 +114,7 @@ class WriteTransaction:
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
         is_committing: COMMIT was begun.
+        is_committed: COMMIT was done.
         documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
@@ -129,6 +130,7 @@ class WriteTransaction:
         "first",
         "flushed",
         "is_catalogue_changed",
+        "is_committed",
         "is_committing",
         "memory",
         "origin",
@@ -167,6 +169,7 @@ class WriteTransaction:
         self.torn_until = 0
         self.ruin: BaseException | None = None
         self.is_committing = False
+        self.is_committed = False
         self.documents: InHand | None = None
 
     @property

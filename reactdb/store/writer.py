@@ -339,11 +339,13 @@ class Writer:
             raise
         try:
             self._commit(transactions, ticket.operation)
+            for other in companions:
+                other.is_done = True
         except BaseException as error:
             if isinstance(error, ReactDBError):
                 for other in companions:
                     other.error = other.error or error
-            elif not transaction.is_committing or self.connection.in_transaction:
+            elif not self._is_committed(transaction):
                 # Ctrl-C before COMMIT was done. Later, it is for this thread alone.
                 self._turns.give_back(companions)
                 self.roll_back()
@@ -351,9 +353,12 @@ class Writer:
             for other in companions:
                 other.is_done = True
             raise
-        for other in companions:
-            other.is_done = True
         return result
+
+    def _is_committed(self, transaction: WriteTransaction) -> bool:
+        """Whether COMMIT was done, also where Ctrl-C struck before that could be noted. Once it is noted, a transaction that the
+        connection is in is another one: a checkpoint's, for example."""
+        return transaction.is_committed or (transaction.is_committing and not self.connection.in_transaction)
 
     # -----------------------------------------------------------------------------------------------------------
     # Begin and commit
@@ -478,6 +483,7 @@ class Writer:
         first.is_committing = True
         try:
             connection.execute("COMMIT")
+            first.is_committed = True
         except SQLiteError as error:
             first.is_committing = False
             self.roll_back()

@@ -18,6 +18,8 @@ from tests.spark import flights_answers as answers
 from tests.spark import flights_checks as checks
 from tests.spark import flights_database as database
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Week:
