@@ -19,6 +19,8 @@ pq = pytest.importorskip("pyarrow.parquet")
 from reactdb.spark import pipelines, queries, rows  # noqa: E402
 from reactdb.spark.parts import PartFolder  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

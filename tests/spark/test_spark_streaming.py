@@ -14,6 +14,8 @@ import pytest
 
 import reactdb
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = "seq long, key long, op string, new struct<id:long,n:long>"
 DEADLINE_S = 90
 

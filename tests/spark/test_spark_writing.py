@@ -144,6 +144,7 @@ def test_a_batch_of_a_foreach_is_carried_out_once(spark: Any, path: Path):
     assert [{"id": 1}] == games(path)
 
 
+@pytest.mark.slow
 class TestStreams:
     @pytest.fixture
     def source(self, tmp_path: Path) -> Iterator[Any]:
