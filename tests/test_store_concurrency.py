@@ -38,6 +38,7 @@ def run_all(targets: list[Any]) -> None:
         raise errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["hard", "soft"])
 def test_eight_writers_and_eight_readers_lose_nothing(db, durability):
     """Every write is there once, the log has no hole, and no reader ever sees a commit in part."""

@@ -238,6 +238,7 @@ WITH_SPARK = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_SPARK)
 def test_whatever_is_asked_of_a_data_frame_the_answers_are_of_one_state(
     spark, configured: Callable[..., AbstractContextManager[None]], writer, name
