@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -178,6 +179,14 @@ def test_without_re2_a_string_may_be_too_long_for_a_pattern(engine: str) -> None
 def test_re2_matches_what_would_take_re_for_ever(engine: str) -> None:
     assert match("a" * 100_000 + "b", "(a+)+$") is None
     assert match("ä" * 100_000 + "b", "(ä+)+b")["end"] == 100_001
+
+
+def test_another_module_of_the_name_re2_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", ModuleType("re2"))
+    read_pattern.cache_clear()
+
+    assert match("abc", "b")["str"] == "b"
+    read_pattern.cache_clear()
 
 
 @every_engine

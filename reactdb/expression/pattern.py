@@ -69,7 +69,8 @@ def read_pattern(text: str) -> Pattern:
         import re2
     except ImportError:
         return PythonPattern(text)
-    return Re2Pattern(text, re2)
+    # Other packages have a module of this name, too, which is used in another way.
+    return Re2Pattern(text, re2) if hasattr(re2, "Options") else PythonPattern(text)
 
 
 class Re2Pattern:
