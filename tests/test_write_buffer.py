@@ -170,6 +170,28 @@ def test_a_large_document_does_not_wait(db: reactdb.Database) -> None:
     assert len(db.table("games").get("b").run()["text"]) == len(text)
 
 
+@pytest.mark.parametrize("size", [10, transaction.LARGE_BYTES], ids=["small", "large"])
+@pytest.mark.parametrize("has_tombstones", [False, True])
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+def test_a_taken_key_is_said_to_be_taken_however_the_document_comes(
+    db: reactdb.Database, size: int, has_tombstones: bool, many: bool
+) -> None:
+    plain = db.table("plain")
+    document = {"id": "x", "text": "x" * size}
+    plain.insert([{"id": "gone"}, document])
+    if has_tombstones:
+        plain.get("gone").delete()
+    seq = db.seq
+    given: Any = [{"id": "y"}, document] if many else document
+    with pytest.raises(reactdb.DuplicateKey):
+        plain.insert(given)
+    with db.transaction(), pytest.raises(reactdb.DuplicateKey):
+        plain.insert(given)
+    assert db.seq == seq
+    assert plain.get("y").run() is None
+    assert problems(db) == []
+
+
 def test_a_key_may_come_and_go_while_it_waits(db: reactdb.Database) -> None:
     """A tombstone that is in the file, one that is not, and a head that was and is not any more."""
     plain = db.table("plain")

@@ -212,8 +212,8 @@ class WriteTransaction:
             # Nothing has to be taken back alone, so SQLite may say whether the key is free: a step less.
             count = self.count
             self.flush()
-            self.write(table, key, INSERT, None, body, meta)
             try:
+                self.write(table, key, INSERT, None, body, meta)
                 self.flush()
             except IntegrityError:
                 self.torn_until = 0
