@@ -79,6 +79,9 @@ class Author:
             document["tags"] = some.sample(["p", "q", "r"], some.randint(0, 3))
         if some.random() < 0.3:
             document["who"] = {"name": some.choice(NAMES), "age": some.randint(0, 3)}
+        if some.random() < 0.04:
+            # Larger than what is buffered, queued or kept in small pieces anywhere.
+            document["text"] = "x" * 20_000
         return document
 
     def _options(self) -> dict[str, Any]:
