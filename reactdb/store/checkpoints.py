@@ -285,8 +285,10 @@ class Checkpoints:
         except BaseException:
             self._writer.roll_back()
             raise
-        if self._writer.guard is not None:
-            self._writer.guard.note_commit(0)
+        finally:
+            # Also where it failed: then, too, the log may have been begun anew, and be shorter than after the last commit.
+            if self._writer.guard is not None:
+                self._writer.guard.note_commit(0)
 
     def _reader(self) -> str:
         """Who is in the way: a read of this process only if it was there before the checkpoint began. Others come and go."""
