@@ -3,7 +3,7 @@
 What an entry costs is not so much what is stored as that it is a statement's: to begin one, to bind and to end it. So there are
 many to a statement, and what they have in common is bound once with it; their seqs follow each other.
 
-Rule of this file: the statements and nothing else. `WriteTransaction.insert_many` and `Pending` say what they are about.
+Rule of this file: the statements and nothing else. `WriteTransaction` says what they are about.
 """
 
 from __future__ import annotations
