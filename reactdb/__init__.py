@@ -22,8 +22,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reactdb.change import Change, Commit
-    from reactdb.codec import FrozenDict, FrozenList, thaw
-    from reactdb.collation import maxval, minval
     from reactdb.database import Database, connect, remove
     from reactdb.errors import (
         CannotOpen,
@@ -70,11 +68,13 @@ if TYPE_CHECKING:
     from reactdb.feeds.livelist import LiveList
     from reactdb.selection import Selection
     from reactdb.table import Table
+    from reactdb.values.codec import FrozenDict, FrozenList, thaw
+    from reactdb.values.collation import maxval, minval
 
 _HOMES = {
     "reactdb.change": ("Change", "Commit"),
-    "reactdb.codec": ("FrozenDict", "FrozenList", "thaw"),
-    "reactdb.collation": ("maxval", "minval"),
+    "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
+    "reactdb.values.collation": ("maxval", "minval"),
     "reactdb.database": ("Database", "connect", "remove"),
     "reactdb.errors": (
         "CannotOpen",

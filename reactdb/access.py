@@ -14,7 +14,6 @@ from operator import itemgetter
 from sys import maxsize
 from typing import Any
 
-from reactdb import codec
 from reactdb.errors import IndexNotFound, QueryError, TableNotFound
 from reactdb.expression import KeyRange, OrderKey, Predicate, index_ranges, may_fail, row, sort_documents
 from reactdb.query import (
@@ -34,6 +33,7 @@ from reactdb.query import (
 from reactdb.records import record, replace
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
+from reactdb.values import codec
 
 # Index places that are read at a time while a limit waits for enough documents that pass its filters.
 PAGE_PLACES = 512

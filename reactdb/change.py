@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from reactdb import codec, collation
+from reactdb.values import codec, collation
 
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")

@@ -12,7 +12,6 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from reactdb import codec
 from reactdb.change import Change
 from reactdb.errors import (
     DatabaseClosed,
@@ -37,6 +36,7 @@ from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
 from reactdb.table import Table
+from reactdb.values import codec
 
 if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase

@@ -21,7 +21,6 @@ from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
 
-from reactdb import codec, collation
 from reactdb.access import find_table
 from reactdb.errors import shown
 from reactdb.expression import Call, compared_fields, dict_patterns, field_path
@@ -29,6 +28,7 @@ from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query, Union
 from reactdb.records import record
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Snapshot
+from reactdb.values import codec, collation
 
 logger = logging.getLogger("reactdb")
 

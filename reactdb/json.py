@@ -38,8 +38,8 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from reactdb.codec import MAX_DEPTH, FrozenDict, FrozenList
 from reactdb.errors import InvalidDocument, type_in_words
+from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList
 
 __all__ = ["dumps", "loads"]
 

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reactdb import codec
 from reactdb.database import Database, position_token
 from reactdb.errors import HistoryLost, InvalidOption, ReadOnlyDatabase, TableNotFound, UsageError
 from reactdb.query import Query
@@ -16,6 +15,7 @@ from reactdb.store.engine import Engine
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
+from reactdb.values import codec
 
 if TYPE_CHECKING:
     from reactdb.feeds.feed import Feed

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from reactdb import codec, collation
 from reactdb.access import access, find_table, is_in_order
 from reactdb.budget import paced
 from reactdb.errors import MissingValue, QueryError, UsageError
@@ -35,8 +34,9 @@ from reactdb.query import (
     Step,
     Union,
 )
-from reactdb.spelling import plainest
 from reactdb.store.snapshot import Snapshot
+from reactdb.values import codec, collation
+from reactdb.values.canonical import plainest
 
 
 def run(query: Query, snapshot: Snapshot) -> Any:
@@ -187,7 +187,7 @@ def aggregate(step: Aggregate, documents: Any) -> Any:
         return extreme(step, documents)
     function = (lambda value: value) if step.expression is None else as_function(step.expression)
     # Imported here because only sums need fractions.
-    from reactdb.totals import Total
+    from reactdb.values.totals import Total
 
     total = Total()
     for document in documents:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from reactdb import codec, collation
 from reactdb.access import access, find_table
 from reactdb.errors import (
     InvalidDocument,
@@ -61,6 +60,7 @@ from reactdb.query import (
 from reactdb.reading import run
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
 from reactdb.writing import Patch, Tally, check_return_changes, delete, replace, update
 
 if TYPE_CHECKING:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reactdb import codec, collation
 from reactdb.access import find_table
-from reactdb.collation import primary_key_bytes
 from reactdb.errors import (
     IndexExists,
     IndexNotFound,
@@ -28,6 +26,8 @@ from reactdb.query import GetAll
 from reactdb.selection import Selection, check_given, check_index, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+from reactdb.values.collation import primary_key_bytes
 from reactdb.writing import Conflict, Tally, check_return_changes, insert, prepare, prepare_again
 
 

@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from reactdb import codec, collation
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.errors import (
     DuplicateKey,
@@ -32,6 +31,7 @@ from reactdb.query import Get, Query
 from reactdb.reading import run
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import KeyTaken, WriteTransaction
+from reactdb.values import codec, collation
 
 Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
 Stored = tuple[int, bytes]

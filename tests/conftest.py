@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from reactivex.scheduler import VirtualTimeScheduler
-from scaling import examples
 
 import reactdb
+from tests.support.scaling import examples
 
 # Fixed seeds in CI: a red build must be red for everybody. Locally, every run looks elsewhere.
 common = settings(

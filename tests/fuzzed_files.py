@@ -21,8 +21,9 @@ from typing import Any
 from click.testing import CliRunner
 
 import reactdb
-from reactdb import codec, row
+from reactdb import row
 from reactdb.cli import main
+from reactdb.values import codec
 
 PAGE = 4096
 

@@ -93,7 +93,7 @@ def print_version(context: click.Context, parameter: click.Parameter, is_asked: 
     if not is_asked or context.resilient_parsing:
         return
     from reactdb import __version__
-    from reactdb.store import sqlite
+    from reactdb.store.file import sqlite
 
     click.echo(
         f"reactdb {__version__}, SQLite {'.'.join(map(str, sqlite.VERSION))}, Python {sys.version.split()[0]}"

@@ -14,8 +14,8 @@ import click
 from reactdb.change import Change
 from reactdb.cli.files import instant, timestamp
 from reactdb.cli.terminal import cut, safe
-from reactdb.codec import same
 from reactdb.json import readable, to_json
+from reactdb.values.codec import same
 
 COLORS: Final = {"insert": "green", "update": "yellow", "replace": "magenta", "delete": "red"}
 ABSENT: Final = object()

@@ -34,7 +34,7 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
     Say what is kept: nothing is removed by default.
     """
     from reactdb.cli.terminal import write_line
-    from reactdb.store.figures import measure
+    from reactdb.store.tools.figures import measure
 
     kept = keep if keep_days is None else timedelta(days=keep_days)
     if kept is None or None not in (keep, keep_days):

@@ -22,9 +22,9 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from reactdb.codec import MAX_INT_BITS
 from reactdb.errors import InvalidDocument
 from reactdb.json import dumps, loads
+from reactdb.values.codec import MAX_INT_BITS
 
 ABSENT: Final = object()
 """What an empty cell is."""

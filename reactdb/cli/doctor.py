@@ -1,4 +1,4 @@
-"""`reactdb doctor`: does the file agree with itself? What is examined, and how, is in `reactdb.store.doctor`."""
+"""`reactdb doctor`: does the file agree with itself? What is examined, and how, is in `reactdb.store.tools.doctor`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reactdb.cli.files import file_argument, json_option
 from reactdb.cli.terminal import one_line, plural
 
 if TYPE_CHECKING:
-    from reactdb.store.findings import Level
+    from reactdb.store.tools.findings import Level
 
 COLORS: dict[Level, str] = {"problem": "red", "warning": "yellow"}
 
@@ -26,8 +26,8 @@ def doctor(file: str, as_json: bool) -> None:
     exit code is 1 if there is a problem, 0 if there are only warnings. Nothing is written.
     """
     from reactdb.cli.terminal import write_line
-    from reactdb.store import doctor as store
-    from reactdb.store import sqlite
+    from reactdb.store.file import sqlite
+    from reactdb.store.tools import doctor as store
 
     examined = []
     findings = []

@@ -66,7 +66,7 @@ def open_database(file: str, *, write: bool = False, create: bool = False, advic
         CannotOpen: There is no database, or what `reactdb.connect` says.
     """
     import reactdb
-    from reactdb.store.sqlite import file_bytes
+    from reactdb.store.file.sqlite import file_bytes
 
     if write and not create and not os.path.exists(file):
         raise CannotOpen(os.path.abspath(file), f"it does not exist{advice}")

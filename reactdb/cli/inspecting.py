@@ -14,7 +14,7 @@ from reactdb.errors import TableNotFound
 
 if TYPE_CHECKING:
     from reactdb.change import Change
-    from reactdb.store.figures import FileFigures, TableFigures
+    from reactdb.store.tools.figures import FileFigures, TableFigures
 
 
 @click.command()
@@ -31,7 +31,7 @@ def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> Non
         _inspect_document(file, table, key, as_json)
         return
     from reactdb.cli.terminal import write_line
-    from reactdb.store.figures import measure
+    from reactdb.store.tools.figures import measure
 
     figures = measure(file)
     if table is None:

@@ -1,4 +1,4 @@
-"""`reactdb export --salvage`: what can still be read from a damaged file. How it is found is in `reactdb.store.salvage`."""
+"""`reactdb export --salvage`: what can still be read from a damaged file. How it is found is in `reactdb.store.tools.salvage`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reactdb.cli.terminal import Progress, one_line, plural
 from reactdb.errors import TableNotFound
 
 if TYPE_CHECKING:
-    from reactdb.store.salvage import Salvage, SavedTable
+    from reactdb.store.tools.salvage import Salvage, SavedTable
 
 # Keys of lost documents that are told one by one.
 MOST_KEYS = 20
@@ -23,7 +23,7 @@ MOST_KEYS = 20
 def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
     """One table to `target`; all tables to a folder beside the file, where none is named. Ends with the exit code."""
     from reactdb.cli.terminal import write_line
-    from reactdb.store.salvage import Salvage
+    from reactdb.store.tools.salvage import Salvage
 
     if target != "-":
         refuse_database(file, target)
@@ -78,7 +78,7 @@ def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) 
 
 def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> list[str]:
     """The summary in words."""
-    from reactdb.store.findings import key_in_words
+    from reactdb.store.tools.findings import key_in_words
 
     told = [f"trouble: {trouble}" for trouble in found.troubles]
     for table in chosen:
@@ -103,7 +103,7 @@ def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> 
 
 def summary(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> dict[str, object]:
     """The same as plain JSON."""
-    from reactdb.store.findings import key_in_words
+    from reactdb.store.tools.findings import key_in_words
 
     return {
         "is_complete": found.is_complete,

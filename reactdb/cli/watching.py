@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from reactdb.cli.changelines import differences, shown
-from reactdb.codec import same
 from reactdb.json import to_json
+from reactdb.values.codec import same
 
 if TYPE_CHECKING:
     from reactdb.database import Database

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from reactdb.expression.api import compile_predicate, compile_value, evaluate
 
 if TYPE_CHECKING:
-    from reactdb.collation import maxval, minval
     from reactdb.expression.analyse import (
         Conjunct,
         FieldPath,
@@ -58,9 +57,10 @@ if TYPE_CHECKING:
     from reactdb.expression.stored import from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
     from reactdb.expression.update import as_function, as_patch, as_update, flat_patch, merge_document
+    from reactdb.values.collation import maxval, minval
 
 _HOMES = {
-    "reactdb.collation": (
+    "reactdb.values.collation": (
         "maxval",
         "minval",
     ),

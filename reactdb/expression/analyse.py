@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from reactdb.collation import key_bytes, maxval, minval
 from reactdb.errors import InvalidKey, QueryError
 from reactdb.expression.build import Expression, call_node
 from reactdb.expression.evaluate import is_spliced, run
@@ -23,6 +22,7 @@ from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
 from reactdb.records import record
+from reactdb.values.collation import key_bytes, maxval, minval
 
 FieldPath = tuple[str, ...]
 

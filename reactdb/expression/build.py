@@ -18,7 +18,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from reactdb.collation import Bound
 from reactdb.errors import InvalidDocument, QueryError, shown
 from reactdb.expression.build_objects import ObjectMethods
 from reactdb.expression.build_sequences import SequenceMethods
@@ -40,6 +39,7 @@ from reactdb.expression.tree import (
     node_key,
     with_row_as,
 )
+from reactdb.values.collation import Bound
 
 # Left-nested, these say the same as one call with all arguments; flat, a chain of hundreds is not a deep tree.
 _NO_OPTIONS: frozenset[str] = frozenset()

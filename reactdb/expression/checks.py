@@ -15,9 +15,9 @@ from math import isfinite
 from typing import Any, Final, NoReturn
 
 from reactdb.budget import STEPS, current
-from reactdb.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
-from reactdb.collation import compare, key_bytes, type_name
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ResourceLimit
+from reactdb.values.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
+from reactdb.values.collation import compare, key_bytes, type_name
 
 array_limit: Final = ContextVar("array_limit", default=100_000)
 """Elements of an array that an expression may make. ReQL's run option of that name sets it."""

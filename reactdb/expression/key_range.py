@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.collation import key_bytes, maxval, minval
 from reactdb.records import record
+from reactdb.values.collation import key_bytes, maxval, minval
 
 
 @record

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.collation import Bound, maxval, minval
 from reactdb.errors import QueryError
 from reactdb.expression.build import Expression, call, expr, row
 from reactdb.expression.order import OrderKey, check_no_sign
+from reactdb.values.collation import Bound, maxval, minval
 
 Key = str | Expression | OrderKey | Callable[[Expression], Any]
 

@@ -16,7 +16,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, 
 from math import ceil, floor, trunc
 from typing import Any, Final
 
-from reactdb.codec import MAX_INT_BITS
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.checks import (
     array,
@@ -30,6 +29,7 @@ from reactdb.expression.checks import (
     string,
 )
 from reactdb.expression.registry import operation
+from reactdb.values.codec import MAX_INT_BITS
 
 _DECIMAL: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
 _MAX_BIT_INTEGER: Final = 2**53

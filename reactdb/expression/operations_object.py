@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb.budget import spend
-from reactdb.codec import pretty
 from reactdb.errors import MissingValue, QueryError
 from reactdb.expression.checks import (
     checked_array,
@@ -29,6 +28,7 @@ from reactdb.expression.checks import (
 from reactdb.expression.markers import Literal, absent
 from reactdb.expression.paths import has, project, read_paths, unproject
 from reactdb.expression.registry import operation
+from reactdb.values.codec import pretty
 
 
 def missing_field(name: str, document: dict[str, Any]) -> MissingValue:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.codec import pretty
 from reactdb.errors import QueryError
 from reactdb.expression.markers import absent
+from reactdb.values.codec import pretty
 
 Path = str | tuple[Any, ...] | dict[str, Any]
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.collation import maxval, minval
 from reactdb.errors import IncompatibleFormat, QueryError
 from reactdb.expression.build import Expression
 from reactdb.expression.registry import find
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, constant
+from reactdb.values.collation import maxval, minval
 
 
 def to_data(expression: Expression) -> list[Any]:

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, Final
 
-from reactdb.codec import decode_value, encode_value, freeze
-from reactdb.collation import maxval, minval
 from reactdb.errors import QueryError
+from reactdb.values.codec import decode_value, encode_value, freeze
+from reactdb.values.collation import maxval, minval
 
 MAX_TREE_DEPTH: Final = 200
 """Levels of a tree. Evaluating one needs up to three Python frames a level, of the thousand that Python allows."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.codec import pretty
 from reactdb.errors import QueryError
 from reactdb.expression.build import Expression, expr
 from reactdb.expression.checks import kind
 from reactdb.expression.compile import value_function, value_once
 from reactdb.expression.operations_object import merged
 from reactdb.expression.tree import Call
+from reactdb.values.codec import pretty
 
 Document = dict[str, Any]
 

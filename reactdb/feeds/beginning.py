@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from reactdb.feeds.bookmark import ANEW, Bookmark, Inside
 from reactdb.feeds.events import Event, render_initial
 from reactdb.feeds.options import FeedOptions
-from reactdb.feeds.select import SelectView
-from reactdb.feeds.view import Initial, View
+from reactdb.feeds.views.base import Initial, View
+from reactdb.feeds.views.select import SelectView
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
 from reactdb.store.walk import Page, Place, Walk

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reactdb.feeds.view import AnyDelta
+from reactdb.feeds.views.base import AnyDelta
 
 if TYPE_CHECKING:
     from reactdb.feeds.subscription import Subscription

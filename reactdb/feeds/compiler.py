@@ -19,16 +19,16 @@ from typing import Any
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
-from reactdb.feeds.aggregate import AggregateView, GroupView
-from reactdb.feeds.distinct import DistinctView
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
-from reactdb.feeds.point import PointView
-from reactdb.feeds.select import AllTablesView, SelectView
-from reactdb.feeds.source import Source, source_of
-from reactdb.feeds.union import OrderedUnionView, UnionView
-from reactdb.feeds.view import View
-from reactdb.feeds.window import WindowView
+from reactdb.feeds.views.aggregate import AggregateView, GroupView
+from reactdb.feeds.views.base import View
+from reactdb.feeds.views.distinct import DistinctView
+from reactdb.feeds.views.point import PointView
+from reactdb.feeds.views.select import AllTablesView, SelectView
+from reactdb.feeds.views.source import Source, source_of
+from reactdb.feeds.views.union import OrderedUnionView, UnionView
+from reactdb.feeds.views.window import WindowView
 from reactdb.query import (
     ALL_TABLES,
     Aggregate,

@@ -17,9 +17,9 @@ from functools import cache
 from typing import Any
 
 from reactdb.change import Change
-from reactdb.decoding import decode_frozen
 from reactdb.feeds.options import FeedOptions
-from reactdb.feeds.view import AnyDelta, Delta, Initial
+from reactdb.feeds.views.base import AnyDelta, Delta, Initial
+from reactdb.values.decoding import decode_frozen
 
 Event = dict[str, Any]
 Render = Callable[[AnyDelta], "Event | None"]

@@ -15,11 +15,11 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
-from reactdb import collation
 from reactdb.errors import shown
 from reactdb.expression import Expression, Predicate, place_of
 from reactdb.feeds.teller import Told
 from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
+from reactdb.values import collation
 
 logger = logging.getLogger("reactdb")
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from reactdb.feeds.events import Event, Render, overflow
 from reactdb.feeds.teller import Teller
-from reactdb.feeds.view import AnyDelta
+from reactdb.feeds.views.base import AnyDelta
 
 if TYPE_CHECKING:
     from reactdb.feeds.hearing import Called

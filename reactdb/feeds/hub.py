@@ -31,7 +31,7 @@ from reactdb.feeds.routing import Routing
 from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.teller import Told
-from reactdb.feeds.view import AnyDelta, View, present_order
+from reactdb.feeds.views.base import AnyDelta, View, present_order
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
 
@@ -311,7 +311,7 @@ class FeedHub(Routing):
         """Follow other processes while somebody listens. Not under the publish lock: the tail takes it."""
         if self.engine.is_memory:
             return
-        from reactdb.store import tailing
+        from reactdb.store import follow
 
         with self._tail_lock:
             wanted = bool(self._nodes or self._behind)
@@ -324,9 +324,9 @@ class FeedHub(Routing):
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
             self._is_tailing = None
             if wanted:
-                tailing.watch(self.engine)
+                follow.watch(self.engine)
             else:
-                tailing.unwatch(self.engine)
+                follow.unwatch(self.engine)
             self._is_tailing = wanted
 
     # -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
-from reactdb.feeds.view import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
+from reactdb.feeds.views.base import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
 from reactdb.hints import hints
 from reactdb.query import ALL_TABLES, Filter
 

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.view import AnyDelta
-from reactdb.feeds.window import WindowView
+from reactdb.feeds.views.base import AnyDelta
+from reactdb.feeds.views.window import WindowView
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, as_of
 from reactdb.store.undo import Undo

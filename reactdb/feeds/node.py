@@ -19,7 +19,7 @@ from reactdb.feeds.failures import Failures
 from reactdb.feeds.fan import Fan
 from reactdb.feeds.router import Lane
 from reactdb.feeds.subscription import Subscription, without_moves
-from reactdb.feeds.view import AnyDelta, Delta, View
+from reactdb.feeds.views.base import AnyDelta, Delta, View
 
 
 class Node:

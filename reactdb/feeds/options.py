@@ -15,8 +15,8 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from reactdb.collation import type_name
 from reactdb.errors import InvalidKey, InvalidOption, is_one_of, shown
+from reactdb.values.collation import type_name
 
 MAX_SQUASH_S = 86_400.0
 # A year. Python's own locks take no more than some centuries.

@@ -19,7 +19,7 @@ from reactdb.change import Change
 from reactdb.feeds.edits import edits
 from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.queue import net_sides, paired
-from reactdb.feeds.view import AnyDelta, Delta, Initial
+from reactdb.feeds.views.base import AnyDelta, Delta, Initial
 
 
 class Place:

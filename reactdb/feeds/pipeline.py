@@ -16,11 +16,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from reactdb import codec, collation
 from reactdb.errors import InvalidDocument, MissingValue
 from reactdb.expression import Expression, OrderKey, as_function
 from reactdb.feeds.failures import Failures, in_words, step_in_words
 from reactdb.query import Filter, HasFields, Map, OrderBy, Step
+from reactdb.values import codec, collation
 
 # Sorts before every key, and after every key when it is turned round: what lacks the field that is ordered by.
 MISSING = b"\x00"

@@ -16,10 +16,10 @@ from itertools import zip_longest
 from typing import Protocol
 
 from reactdb.change import Change
-from reactdb.codec import same_bytes
 from reactdb.feeds.pipeline import same_value
-from reactdb.feeds.view import AnyDelta, Delta, identity_of
-from reactdb.spelling import spelling
+from reactdb.feeds.views.base import AnyDelta, Delta, identity_of
+from reactdb.values.canonical import spelling
+from reactdb.values.codec import same_bytes
 
 
 class Queue(Protocol):

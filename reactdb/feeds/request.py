@@ -14,8 +14,8 @@ from reactdb.feeds.events import Render, renderer
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.options import FeedOptions, check_options
 from reactdb.feeds.position import read_position
-from reactdb.feeds.select import SelectView
-from reactdb.feeds.view import View
+from reactdb.feeds.views.base import View
+from reactdb.feeds.views.select import SelectView
 from reactdb.query import ALL_TABLES, Query
 from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 from reactdb.change import Change
 from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.intervals import Intervals
-from reactdb.feeds.view import (
+from reactdb.feeds.views.base import (
     Axis,
     Everywhere,
     Horizon,

@@ -18,7 +18,7 @@ from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import read_position
 from reactdb.feeds.request import Request
-from reactdb.feeds.view import View
+from reactdb.feeds.views.base import View
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from reactdb.feeds.failures import Failing
 from reactdb.feeds.queue import Queue
 from reactdb.feeds.request import Request
-from reactdb.feeds.view import AnyDelta
+from reactdb.feeds.views.base import AnyDelta
 
 if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan

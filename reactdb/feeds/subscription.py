@@ -31,7 +31,7 @@ from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.union_queue import squash_queue
-from reactdb.feeds.view import AnyDelta, Delta, Order, present_order
+from reactdb.feeds.views.base import AnyDelta, Delta, Order, present_order
 
 if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan

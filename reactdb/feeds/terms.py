@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from reactdb import codec
-from reactdb.collation import type_name
 from reactdb.errors import InvalidOption, MissingValue, QueryError
 from reactdb.expression import Expression, as_function, as_predicate, row
+from reactdb.values import codec
+from reactdb.values.collation import type_name
 
 TERMINAL = "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stream (such as a changefeed)."
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from reactdb.feeds.ordered_queue import OrderedQueue
 from reactdb.feeds.queue import Queue, SquashQueue
-from reactdb.feeds.view import AnyDelta, Delta, Order
+from reactdb.feeds.views.base import AnyDelta, Delta, Order
 
 
 def squash_queue(limit: int, order: Order, *, has_offsets: bool) -> Queue:

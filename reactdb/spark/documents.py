@@ -25,11 +25,11 @@ import msgpack
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from reactdb.codec import decode
 from reactdb.errors import SchemaMismatch
-from reactdb.extension_types import read_extension
 from reactdb.spark.columns import Column, Misfit, Struct, column_for, placed
 from reactdb.spark.jsontext import json_of
+from reactdb.values.codec import decode
+from reactdb.values.extension_types import read_extension
 
 ARRAY_32 = b"\xdd"
 # What does not fit as a whole is cut into so many parts. With eight, one document in 2,000 is found in three steps, which read

@@ -25,7 +25,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from reactdb.scalars import decimal_text, microseconds_of
+from reactdb.values.scalars import decimal_text, microseconds_of
 
 _PLAIN = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
 _quoted = json.encoder.encode_basestring

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reactdb.collation import key_value
+from reactdb.values.collation import key_value
 
 # A positive number: its tag, the double with its sign turned, and "exactly". See `key_format`.
 NUMBER, STRING, EXACT = 0x30, 0xF0, 0x80

@@ -16,8 +16,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from reactdb.scalars import EPOCH, microseconds_of
 from reactdb.spark.jsontext import text_of
+from reactdb.values.scalars import EPOCH, microseconds_of
 
 MOST_BYTES = (1 << 24) - 1
 MOST_DIGITS = 38

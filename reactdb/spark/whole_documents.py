@@ -21,9 +21,9 @@ from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
-from reactdb import codec
 from reactdb.errors import CorruptDatabase, InvalidDocument, InvalidOption, shown
 from reactdb.spark.row_documents import ROWS_AT_ONCE, variants
+from reactdb.values import codec
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 import reactdb
-from reactdb import codec
 from reactdb.change import DELETE, INSERT, REPLACE
 from reactdb.database import Database
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError
@@ -31,11 +30,12 @@ from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
 from reactdb.spark.whole_documents import WholeDocumentMaker
 from reactdb.spark.write_options import WriteOptions
-from reactdb.store import files
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import EMPTY
+from reactdb.store.file import files
 from reactdb.store.receipts import give_receipt, last_receipt
 from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec
 from reactdb.writing import Prepared, Tally, insert, prepare
 
 if TYPE_CHECKING:

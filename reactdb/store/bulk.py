@@ -15,7 +15,7 @@ from operator import add, le
 from typing import Any
 
 from reactdb.change import INSERT
-from reactdb.store.sqlite import Connection
+from reactdb.store.file.sqlite import Connection
 
 # Entries to a statement: of 32 each costs a fifth less than alone, of more not less than that.
 ENTRIES = 32

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from reactdb import codec, collation
 from reactdb.errors import CorruptDatabase, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, compile_value, from_data
 from reactdb.records import record
+from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import check_catalogue, fact
-from reactdb.store.sqlite import Connection
+from reactdb.values import codec, collation
 
 # Of a hidden entry's value, so many bytes are kept: a large object in an indexed field must not be in the file once more.
 HIDDEN_VALUE_BYTES = 128

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
 from reactdb.store import schema, wal_room
-from reactdb.store.sqlite import PAGE_BYTES, Connection, SQLiteError
+from reactdb.store.file.sqlite import PAGE_BYTES, Connection, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer

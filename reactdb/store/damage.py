@@ -10,8 +10,8 @@ from typing import Any
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.seals import is_whole
-from reactdb.store.sqlite import ADVICE, Connection, SQLiteError
+from reactdb.store.checksums import is_whole
+from reactdb.store.file.sqlite import ADVICE, Connection, SQLiteError
 
 
 def damaged_document(connection: Connection, table: TableInfo, key: Any, body: Any) -> CorruptDatabase:
@@ -55,7 +55,7 @@ def damaged_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
 def corrupt(trouble: str, table: str, key: Any, seq: Any) -> CorruptDatabase:
     """About one key, or one entry, of a table."""
     # Imported here because most files are never damaged.
-    from reactdb.store.findings import key_in_words, key_or_bytes
+    from reactdb.store.tools.findings import key_in_words, key_or_bytes
 
     return CorruptDatabase(
         f"table `{table}`, key {key_in_words(key)}: {trouble}. {ADVICE}",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reactdb.errors import CorruptDatabase, ReactDBError
-from reactdb.store.sqlite import Connection, SQLiteError
+from reactdb.store.file.sqlite import Connection, SQLiteError
 
 
 class Distrust:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from reactdb.change import DELETE, INSERT
 from reactdb.errors import HistoryLost
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.checksums import are_steps_whole, are_whole
 from reactdb.store.damage import first_damaged, missing_entry
 from reactdb.store.exports import PAGE_BYTES, PAGE_ROWS, fetch, not_whole
-from reactdb.store.seals import are_steps_whole, are_whole
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 # A key that changed more often than this since is taken back by itself, row by row.

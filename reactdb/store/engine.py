@@ -26,24 +26,25 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
-from reactdb.store import forking, schema, sqlite
+from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
+from reactdb.store.checksums import is_whole
 from reactdb.store.damage import damaged_document
 from reactdb.store.epochs import Epochs
-from reactdb.store.immutable import IMMUTABLE, READ_ONLY, connect_to_read
-from reactdb.store.moved import FileGuard
-from reactdb.store.opening import Witness, look, not_opened, prepare
+from reactdb.store.file import fork, sqlite
+from reactdb.store.file.identity import FileGuard
+from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
+from reactdb.store.file.opening import Witness, look, not_opened, prepare
+from reactdb.store.file.sqlite import Connection, SQLiteError
+from reactdb.store.file.wal_mode import use_wal
 from reactdb.store.publisher import CommitListener, Lender, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.savepoints import flush
-from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
-from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriteTransaction
-from reactdb.store.turns import Turns
-from reactdb.store.wal_mode import use_wal
+from reactdb.store.write_queue import Turns
 from reactdb.store.writer import Durability, Writer
 
 T = TypeVar("T")
@@ -99,7 +100,7 @@ class Engine:
         self.guard: FileGuard | None = None
         self._is_closed = False
         self._open()
-        forking.engines.add(self)
+        fork.engines.add(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Opening and closing

@@ -18,8 +18,8 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from reactdb.errors import CorruptDatabase
+from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.snapshot import low_water
-from reactdb.store.sqlite import ADVICE, Connection
 
 # From the epoch that has a position on, oldest first. Nothing has the positions before the first epoch that is left: then all.
 FROM_POSITION = (

@@ -19,17 +19,17 @@ from contextlib import contextmanager
 from threading import get_ident
 
 from reactdb.errors import DatabaseBusy, DatabaseClosed, TableNotFound
-from reactdb.store import guards, sqlite
+from reactdb.store.checksums import is_whole
 from reactdb.store.damage import damaged_document
 from reactdb.store.engine import Engine
-from reactdb.store.opening import Witness, look, not_opened
+from reactdb.store.file import guards, sqlite
+from reactdb.store.file.opening import Witness, look, not_opened
+from reactdb.store.file.sqlite import Connection, SQLiteError
+from reactdb.store.file.wal_mode import use_wal
 from reactdb.store.publisher import Lender
 from reactdb.store.readers import GET_LIVE, Reader
-from reactdb.store.seals import is_whole
 from reactdb.store.snapshot import Snapshot
-from reactdb.store.sqlite import Connection, SQLiteError
-from reactdb.store.turns import Ticket, Turns
-from reactdb.store.wal_mode import use_wal
+from reactdb.store.write_queue import Ticket, Turns
 from reactdb.store.writer import Writer
 
 # Milliseconds between two tries to have the file alone, at the most: some number, or two that try would keep each other out.

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 from reactdb.change import INSERT
 from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
 from reactdb.store import registry
+from reactdb.store.checksums import are_entries_whole
 from reactdb.store.engine import Engine
+from reactdb.store.file.sqlite import ADVICE, file_bytes
 from reactdb.store.retention import newest_older_than
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.seals import are_entries_whole
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
-from reactdb.store.sqlite import ADVICE, file_bytes
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
 PAGE_ROWS = 2_000

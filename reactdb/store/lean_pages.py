@@ -21,8 +21,8 @@ from itertools import compress, repeat
 from typing import Any
 from zlib import adler32
 
-from reactdb.store.seals import KIND, LOW, MODULUS, ONE_HIGH, PREV, SEQ, STEP
-from reactdb.store.sqlite import Connection
+from reactdb.store.checksums import KIND, LOW, MODULUS, ONE_HIGH, PREV, SEQ, STEP
+from reactdb.store.file.sqlite import Connection
 
 # Times are below 2^44 (the year 2527), steps below MODULUS, and so are the seqs of a lean page: all fits in 63 bits.
 MOST_TIME = 1 << 44

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from reactdb.change import INSERT, Change
-from reactdb.decoding import decode_many_frozen
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
-from reactdb.frozen import FrozenDict
 from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
+from reactdb.store.file.sqlite import Connection
 from reactdb.store.lean_pages import Rows, lean_rows, prevs_of, table_at
 from reactdb.store.logged_changes import DecodedChange, LeanChange, LoggedChange
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.seals import are_entries_whole, is_entry_whole, is_whole
-from reactdb.store.sqlite import Connection
+from reactdb.values.decoding import decode_many_frozen
+from reactdb.values.frozen import FrozenDict
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reactdb.change import Change
-from reactdb.frozen import FrozenDict
 from reactdb.store.lean_pages import taken_apart
+from reactdb.values.frozen import FrozenDict
 
 if TYPE_CHECKING:
     from reactdb.store.log_pages import LogPage

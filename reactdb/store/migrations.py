@@ -11,8 +11,8 @@ from typing import Any
 from sqlite_utils import Database, Migrations
 
 from reactdb.errors import CorruptDatabase
+from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.schema import STEPS
-from reactdb.store.sqlite import ADVICE, Connection
 
 migrations = Migrations("reactdb")
 

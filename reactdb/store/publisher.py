@@ -19,7 +19,7 @@ from reactdb import budget
 from reactdb.change import Change, Commit, InHand
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
-from reactdb.store.foreign import other_history, unfiled_end
+from reactdb.store.file.external_writers import other_history, unfiled_end
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
 

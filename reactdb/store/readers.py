@@ -14,10 +14,11 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from reactdb.store import schema, sqlite
+from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
+from reactdb.store.file import sqlite
+from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log_pages import KnownPages
-from reactdb.store.sqlite import Connection, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine

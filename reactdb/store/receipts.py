@@ -11,8 +11,8 @@ Rule of this file: it is called inside a transaction of the caller's.
 from __future__ import annotations
 
 from reactdb.errors import CorruptDatabase
+from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.schema import fact, seal_catalogue, set_fact
-from reactdb.store.sqlite import ADVICE, Connection
 from reactdb.store.transaction import WriteTransaction
 
 PREFIX = "receipt "

@@ -14,8 +14,8 @@ import os
 import threading
 
 from reactdb.errors import DatabaseBusy, UsageError
-from reactdb.store import files, guards
 from reactdb.store.engine import Engine
+from reactdb.store.file import files, guards
 
 _lock = threading.Lock()
 # (device, inode, read_only) -> engine and the number of handles on it.

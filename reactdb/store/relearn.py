@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reactdb.store import schema
 from reactdb.store.catalogue import load
 from reactdb.store.epochs import has_epoch
-from reactdb.store.foreign import other_history, unfiled_end
+from reactdb.store.file.external_writers import other_history, unfiled_end
 from reactdb.store.snapshot import head_seq
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from datetime import timedelta
 from reactdb.errors import InvalidOption
 from reactdb.records import record
 from reactdb.store.epochs import remove_epochs
+from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
-from reactdb.store.sqlite import Connection
 from reactdb.store.transaction import remove_dropped
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.

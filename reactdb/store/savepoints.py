@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Protocol
 
 from reactdb.errors import CorruptDatabase
-from reactdb.store.sqlite import SQLiteError
+from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.transaction import WriteTransaction
 
 logger = logging.getLogger("reactdb")

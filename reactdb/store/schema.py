@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
-from reactdb.store.seals import seal_of_catalogue, seal_or_none
-from reactdb.store.sqlite import ADVICE, Connection
+from reactdb.store.checksums import seal_of_catalogue, seal_or_none
+from reactdb.store.file.sqlite import ADVICE, Connection
 
 # "rDB" and a format family. `file(1)` and foreign programs can tell whose file it is.
 APPLICATION_ID = 0x72444231

@@ -15,15 +15,15 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from reactdb import codec
 from reactdb.change import Change
 from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
+from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
+from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log_pages import LOW_WATER, ONE_CHANGE, PAGE_CHANGES, changes_of, read_columns
-from reactdb.store.seals import are_whole, is_whole
-from reactdb.store.sqlite import ADVICE, Connection
 from reactdb.store.undo import Undo
+from reactdb.values import codec
 
 HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
 # What `end` asks: to ask all of it at once costs a half.

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from reactdb.errors import DiskFull, OutcomeUnknown, ReactDBError, UsageError
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
+from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.retention import CHUNK_CHANGES, MOST_HELD_CHANGES, Compacted, Retention, compact_step
 from reactdb.store.snapshot import low_water
-from reactdb.store.sqlite import SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer

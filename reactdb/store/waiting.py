@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from reactdb.store.sqlite import Connection, SQLiteError, is_busy
+from reactdb.store.file.sqlite import Connection, SQLiteError, is_busy
 
 # Seconds that one statement waits for a lock, where a wait is made of pieces.
 PATIENCE_S = 0.25

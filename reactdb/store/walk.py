@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reactdb.errors import FeedAborted
 from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.snapshot import ENTRIES, ROWS, PastSnapshot, Snapshot
-from reactdb.store.sqlite import SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine

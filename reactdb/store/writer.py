@@ -30,19 +30,20 @@ from reactdb.errors import (
     StorageMoved,
     UsageError,
 )
-from reactdb.store import guards, schema, sqlite
+from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
 from reactdb.store.epochs import Epoch, start_epoch
-from reactdb.store.reflush import Flushes
+from reactdb.store.file import guards, sqlite
+from reactdb.store.file.flush import Flushes
+from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.relearn import relearn
 from reactdb.store.savepoints import Part, flush
 from reactdb.store.snapshot import head_seq
-from reactdb.store.sqlite import Connection, SQLiteError
 from reactdb.store.transaction import WriterMemory, WriteTransaction
-from reactdb.store.turns import Ticket, carry_out
 from reactdb.store.upkeep import Upkeep
 from reactdb.store.waiting import Waiting
+from reactdb.store.write_queue import Ticket, carry_out
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine

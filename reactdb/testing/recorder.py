@@ -17,8 +17,8 @@ import threading
 from types import TracebackType
 from typing import Any
 
-from reactdb.codec import thaw
 from reactdb.feeds.feed import Feed
+from reactdb.values.codec import thaw
 
 
 class Recorder:

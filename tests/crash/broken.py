@@ -16,8 +16,8 @@ from typing import Any
 
 from reactdb.feeds.feed import Feed
 from reactdb.store import retention, snapshot, transaction
+from reactdb.store.file.sqlite import Connection
 from reactdb.store.savepoints import Part
-from reactdb.store.sqlite import Connection
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Writer
 

@@ -18,9 +18,9 @@ from typing import Any
 import reactdb
 from reactdb import maxval, minval, row
 from reactdb.change import KINDS
-from reactdb.collation import key_value
 from reactdb.database import Database
-from reactdb.store.doctor import examine
+from reactdb.store.tools.doctor import examine
+from reactdb.values.collation import key_value
 
 from .consumer import stamp
 from .following import check_following

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.store import reflush, schema, sqlite, transaction, writer
+from reactdb.store import schema, transaction, writer
+from reactdb.store.file import flush, sqlite
 
 
 def synchronous_off() -> None:
@@ -70,7 +71,7 @@ def told_early() -> None:
 
 def forgets_failures() -> None:
     """After a flush has failed, it goes on as if nothing was the matter."""
-    reflush.Flushes.notice = lambda self, error: False  # type: ignore[method-assign]
+    flush.Flushes.notice = lambda self, error: False  # type: ignore[method-assign]
 
 
 def answers_unflushed() -> None:

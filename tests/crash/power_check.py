@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 import reactdb
-from reactdb.store import doctor
+from reactdb.store.tools import doctor
 
 from .history import Candidate, Expectation, History
 from .images import Disk, Image, image

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb.store import checkpoints, engine, exclusive, upkeep, writer
-from reactdb.store.sqlite import SQLiteError
+from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.transaction import WriterMemory
 
 

@@ -21,7 +21,7 @@ from reactdb.store.exclusive import ExclusiveEngine
 
 State = dict[str, Any]
 
-FILES = Path(__file__).resolve().parent.parent / "files"
+FILES = Path(__file__).resolve().parent.parent / "support" / "files"
 
 
 def state_of(db: Database) -> State:

@@ -26,8 +26,9 @@ from typing import Any
 import reactdb
 from reactdb.database import Database
 from reactdb.errors import CannotOpen, DatabaseBusy, DiskFull, OutcomeUnknown, StorageError, WalTooLarge
-from reactdb.store import checkpoints, doctor, tailing, writer
+from reactdb.store import checkpoints, follow, writer
 from reactdb.store.engine import Engine
+from reactdb.store.tools import doctor
 from tests.faults.operations import document, fill
 from tests.faults.shim import Fault, Faults
 from tests.faults.sweep import Broken
@@ -552,7 +553,7 @@ def a_log_that_cannot_be_read_for_long(folder: Path, faults: Faults) -> None:
     """A feed that cannot be told what another process writes ends with the error; the database stays open."""
     path = folder / "a.db"
     with (
-        changed(tailing, FAILING_S=0.1),
+        changed(follow, FAILING_S=0.1),
         reactdb.connect(path, durability="soft") as db,
         another_process(path) as other,
     ):

@@ -29,7 +29,8 @@ from typing import Any
 import reactdb
 from reactdb.database import Database
 from reactdb.errors import OutcomeUnknown, StorageError
-from reactdb.store import doctor, sqlite
+from reactdb.store.file import sqlite
+from reactdb.store.tools import doctor
 from tests.faults.operations import Operation, State, fill, state_of
 from tests.faults.shim import Fault, Faults
 

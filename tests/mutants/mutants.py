@@ -31,7 +31,7 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-SCHEDULES = ("tests/test_schedules.py::test_no_schedule_of_the_short_form_breaks_a_law",)
+SCHEDULES = ("tests/schedules/test_schedules.py::test_no_schedule_of_the_short_form_breaks_a_law",)
 
 MUTANTS = [
     # ----- durability
@@ -40,22 +40,22 @@ MUTANTS = [
         "store/writer.py",
         "'FULL' if is_hard else 'NORMAL'",
         "'OFF' if is_hard else 'NORMAL'",
-        ("tests/test_power_cuts.py::TestImages::test_hard_commits_outlive_every_cut",),
+        ("tests/crash/test_power_cuts.py::TestImages::test_hard_commits_outlive_every_cut",),
     ),
     Mutant(
         "a hard commit is as soft as the others",
         "store/writer.py",
         "'FULL' if is_hard else 'NORMAL'",
         "'NORMAL' if is_hard else 'NORMAL'",
-        ("tests/test_power_cuts.py::TestImages::test_hard_commits_outlive_every_cut",),
+        ("tests/crash/test_power_cuts.py::TestImages::test_hard_commits_outlive_every_cut",),
     ),
     Mutant(
         "a failed flush is forgotten",
-        "store/reflush.py",
+        "store/file/flush.py",
         "        self.is_doubtful = True\n",
         "",
         (
-            "tests/test_power_cuts.py::TestFlushes::test_after_a_failed_flush_the_log_is_written_again_before_the_next_transaction",
+            "tests/crash/test_power_cuts.py::TestFlushes::test_after_a_failed_flush_the_log_is_written_again_before_the_next_transaction",
         ),
     ),
     Mutant(
@@ -64,16 +64,16 @@ MUTANTS = [
         "            if not self._is_synchronous or self.flushes.is_complete or self.guard is None:",
         "            if True:",
         (
-            "tests/test_power_cuts.py::TestFlushes::test_a_hard_write_that_changes_nothing_flushes_what_it_rests_on_once",
+            "tests/crash/test_power_cuts.py::TestFlushes::test_a_hard_write_that_changes_nothing_flushes_what_it_rests_on_once",
         ),
     ),
     Mutant(
         "what another process has written counts as flushed",
-        "store/reflush.py",
+        "store/file/flush.py",
         ("        self.is_complete = False\n        if not self.is_doubtful or"),
         "        if not self.is_doubtful or",
         (
-            "tests/test_power_cuts.py::TestFlushes::test_what_another_process_has_written_counts_as_not_flushed",
+            "tests/crash/test_power_cuts.py::TestFlushes::test_what_another_process_has_written_counts_as_not_flushed",
         ),
     ),
     Mutant(
@@ -84,7 +84,7 @@ MUTANTS = [
         ),
         ('                connection.execute("BEGIN")\n                try:\n                    writer'),
         (
-            "tests/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
+            "tests/crash/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
         ),
     ),
     Mutant(
@@ -93,7 +93,7 @@ MUTANTS = [
         "            self.is_over = True",
         "            self.is_over = False",
         (
-            "tests/test_store_checkpoints.py::test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied",
+            "tests/store/test_store_checkpoints.py::test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied",
         ),
     ),
     # ----- one transaction
@@ -109,35 +109,35 @@ MUTANTS = [
             "            if not was_there:\n"
             "                execute(ADD_HEAD, (seq, table_id, key))"
         ),
-        ("tests/test_tables.py::TestUpdateReplaceDelete::test_update_merges",),
+        ("tests/surface/test_tables.py::TestUpdateReplaceDelete::test_update_merges",),
     ),
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
         "            execute(DROP_HEAD, (table_id, key))",
         "            pass",
-        ("tests/test_tables.py::TestUpdateReplaceDelete",),
+        ("tests/surface/test_tables.py::TestUpdateReplaceDelete",),
     ),
     Mutant(
         "deleted documents keep their heads",
         "store/transaction.py",
         "            many(DROP_HEAD, [name",
         "            many(DROP_HEAD, [] and [name",
-        ("tests/test_tables.py::TestUpdateReplaceDelete::test_delete_of_a_selection",),
+        ("tests/surface/test_tables.py::TestUpdateReplaceDelete::test_delete_of_a_selection",),
     ),
     Mutant(
         "a write that fails inside a transaction leaves its changes to be told",
         "store/savepoints.py",
         "        transaction.forget_after(self.start)\n",
         "        transaction.count = self.start\n",
-        ("tests/test_feeds_delivery.py::test_a_write_that_fails_inside_a_transaction_is_not_told",),
+        ("tests/feeds/test_feeds_delivery.py::test_a_write_that_fails_inside_a_transaction_is_not_told",),
     ),
     Mutant(
         "a write that fails inside a transaction is not taken back",
         "store/savepoints.py",
         '            execute(f"ROLLBACK TO write{self._depth}")\n',
         "",
-        ("tests/test_tables.py::TestTransactions::test_a_failed_write_inside_is_taken_back_alone",),
+        ("tests/surface/test_tables.py::TestTransactions::test_a_failed_write_inside_is_taken_back_alone",),
     ),
     Mutant(
         "a part of a transaction that fails is flushed all the same",
@@ -145,8 +145,8 @@ MUTANTS = [
         "            del self._buffer[kept:]\n",
         "",
         (
-            "tests/test_write_buffer.py::test_a_failed_update_leaves_those_before_it_waiting_right",
-            "tests/test_parts.py",
+            "tests/store/test_write_buffer.py::test_a_failed_update_leaves_those_before_it_waiting_right",
+            "tests/store/test_parts.py",
         ),
     ),
     Mutant(
@@ -155,7 +155,7 @@ MUTANTS = [
         "            self._flush_until(part.start)\n",
         "",
         (
-            "tests/test_write_buffer.py::test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it",
+            "tests/store/test_write_buffer.py::test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it",
         ),
     ),
     # ----- the write buffer
@@ -164,56 +164,56 @@ MUTANTS = [
         "store/writer.py",
         "                    flush(transaction, self, ticket.operation)\n",
         "",
-        ("tests/test_write_buffer.py::test_no_more_than_so_many_wait",),
+        ("tests/store/test_write_buffer.py::test_no_more_than_so_many_wait",),
     ),
     Mutant(
         "a read inside a transaction does not see what is buffered",
         "store/transaction.py",
         "        self.flush()\n        return Snapshot(",
         "        return Snapshot(",
-        ("tests/test_write_buffer.py::test_a_write_that_selects_sees_what_is_buffered",),
+        ("tests/store/test_write_buffer.py::test_a_write_that_selects_sees_what_is_buffered",),
     ),
     Mutant(
         "a read by key inside a transaction does not see what is buffered",
         "store/transaction.py",
         "        if latest is not None:\n            seq, body = latest\n",
         "        if False:\n            seq, body = latest\n",
-        ("tests/test_write_buffer.py::test_writes_wait_for_the_end_of_the_transaction",),
+        ("tests/store/test_write_buffer.py::test_writes_wait_for_the_end_of_the_transaction",),
     ),
     Mutant(
         "a tombstone that is still buffered is not seen",
         "store/transaction.py",
         "            return latest[0], False",
         "            return None, False",
-        ("tests/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
+        ("tests/store/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
     ),
     Mutant(
         "a key that comes back keeps its tombstone",
         "store/transaction.py",
         "            many(DROP_GRAVE, [name for",
         "            many(DROP_GRAVE, [] and [name for",
-        ("tests/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
+        ("tests/store/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
     ),
     Mutant(
         "what was half flushed when Ctrl-C struck is flushed beside itself",
         "store/transaction.py",
         "        if self.torn_until:",
         "        if False:",
-        ("tests/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
+        ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(
         "what was half flushed when Ctrl-C struck is flushed again with what came later",
         "store/transaction.py",
         "self._buffer[: self.torn_until - self.flushed], self.flushed)\n            self._have_flushed(self.torn_until)",
         "self._buffer, self.flushed)\n            self._have_flushed(self.count)",
-        ("tests/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
+        ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(
         "a transaction goes on when what was buffered could not be written",
         "store/savepoints.py",
         "        transaction.ruin = translated\n        raise translated from error",
         "        raise translated from error",
-        ("tests/test_write_buffer.py::test_an_error_of_the_file_fails_the_whole_transaction",),
+        ("tests/store/test_write_buffer.py::test_an_error_of_the_file_fails_the_whole_transaction",),
     ),
     Mutant(
         "an index entry that comes and goes while it waits stays",
@@ -221,7 +221,7 @@ MUTANTS = [
         "                    if entry in here:",
         "                    if False:",
         (
-            "tests/test_write_buffer.py::test_index_entries_that_go_and_come_while_they_wait_are_as_they_should_be",
+            "tests/store/test_write_buffer.py::test_index_entries_that_go_and_come_while_they_wait_are_as_they_should_be",
         ),
     ),
     Mutant(
@@ -229,7 +229,7 @@ MUTANTS = [
         "store/bulk.py",
         "    if even < count:",
         "    if False:",
-        ("tests/test_bulk.py::test_many_are_stored_as_one_by_one",),
+        ("tests/store/test_bulk.py::test_many_are_stored_as_one_by_one",),
     ),
     Mutant(
         "after a rollback the writer believes what it remembered",
@@ -242,7 +242,7 @@ MUTANTS = [
         ),
         ("            return\n        try:\n            if connection.in_transaction:"),
         (
-            "tests/test_tables.py::TestTransactions::test_what_is_taken_back_leaves_nothing_in_the_writers_memory",
+            "tests/surface/test_tables.py::TestTransactions::test_what_is_taken_back_leaves_nothing_in_the_writers_memory",
         ),
     ),
     Mutant(
@@ -283,7 +283,7 @@ MUTANTS = [
             "        if connection.in_transaction:\n"
             '            connection.execute("COMMIT")\n'
         ),
-        ("tests/test_format.py::test_a_migration_that_fails_anywhere_leaves_the_old_format_whole",),
+        ("tests/store/test_format.py::test_a_migration_that_fails_anywhere_leaves_the_old_format_whole",),
     ),
     # ----- the log
     Mutant(
@@ -291,77 +291,81 @@ MUTANTS = [
         "store/transaction.py",
         "            prev, old_body = old\n",
         "            prev, old_body = None, old[1]\n",
-        ("tests/test_tables.py::TestLogAndTime::test_history_goes_through_a_deletion",),
+        ("tests/surface/test_tables.py::TestLogAndTime::test_history_goes_through_a_deletion",),
     ),
     Mutant(
         "compaction does not raise the low-water mark",
         "store/retention.py",
         'set_fact(connection, "low_water",',
         'set_fact(connection, "low_water_",',
-        ("tests/test_tables.py::TestCompaction",),
+        ("tests/surface/test_tables.py::TestCompaction",),
     ),
     Mutant(
         "the clock may go back along the log",
         "store/writer.py",
         "        if now < self.last_time:",
         "        if False:",
-        ("tests/test_tables.py::TestLogAndTime::test_times_in_the_log_never_go_back_though_the_clock_does",),
+        (
+            "tests/surface/test_tables.py::TestLogAndTime::test_times_in_the_log_never_go_back_though_the_clock_does",
+        ),
     ),
     Mutant(
         "a document is read with no look at its checksum",
         "store/engine.py",
         "                    if seal is not None and not is_whole(table_id, key, body, seal):",
         "                    if False:",
-        ("tests/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
+        ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
     ),
     Mutant(
         "documents are read with no look at their checksums",
         "store/snapshot.py",
         "        if not are_whole(table.id, keys, bodies, seals):",
         "        if False:",
-        ("tests/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
+        ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
     ),
     Mutant(
         "the log is read with no look at its checksums",
         "store/log_pages.py",
         "    if not are_entries_whole(columns):",
         "    if False:",
-        ("tests/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
+        ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
     ),
     Mutant(
         "a lean page of the log is read with no look at its checksums",
         "store/lean_pages.py",
         "not remainder and not (high - rest) % MODULUS",
         "True",
-        ("tests/test_store_lean_pages.py::test_a_column_that_changed_on_the_disk_is_told",),
+        ("tests/store/test_store_lean_pages.py::test_a_column_that_changed_on_the_disk_is_told",),
     ),
     Mutant(
         "documents that are decoded together may take some of each other's bytes",
-        "decoding.py",
+        "values/decoding.py",
         "    if found[1::2].count(_FENCE_NUMBER) != len(bodies) - 1:",
         "    if False:",
-        ("tests/test_store_lean_pages.py::test_bytes_that_are_no_document_are_told_among_others",),
+        ("tests/store/test_store_lean_pages.py::test_bytes_that_are_no_document_are_told_among_others",),
     ),
     Mutant(
         "who has looked at another file than the one that was opened reads it",
         "store/engine.py",
         " and self.guard.identity == witness.identity:",
         ":",
-        ("tests/test_storage_moved.py::test_who_looked_at_another_file_before_it_was_opened_does_not_read",),
+        (
+            "tests/store/test_storage_moved.py::test_who_looked_at_another_file_before_it_was_opened_does_not_read",
+        ),
     ),
     Mutant(
         "a document is written over with no look at its checksum",
         "store/transaction.py",
         "        if not is_whole(table.id, key, body, seal):",
         "        if False:",
-        ("tests/test_fuzzed_files.py::test_a_write_that_meets_damage_is_the_last",),
+        ("tests/store/test_fuzzed_files.py::test_a_write_that_meets_damage_is_the_last",),
     ),
     Mutant(
         "the lists of tables and indexes are read with no look at their checksum",
         "store/catalogue.py",
         "        check_catalogue(connection)",
         "        pass",
-        ("tests/test_fuzzed_files.py::test_a_change_to_the_lists_of_tables_indexes_and_facts_is_told",),
+        ("tests/store/test_fuzzed_files.py::test_a_change_to_the_lists_of_tables_indexes_and_facts_is_told",),
     ),
     # ----- indexes
     Mutant(
@@ -369,14 +373,14 @@ MUTANTS = [
         "store/transaction.py",
         "            moves, places = index_moves(table, key, old_body, body)",
         "            moves, places = None, {}",
-        ("tests/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
+        ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     Mutant(
         "an index keeps the entry of the value that was",
         "store/transaction.py",
         "            for statement, moved in zip((DROP_ENTRY, ADD_ENTRY), moves, strict=True):",
         "            for statement, moved in ((ADD_ENTRY, moves[1]),):",
-        ("tests/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
+        ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     # ----- the file, and its locks
     Mutant(
@@ -384,49 +388,53 @@ MUTANTS = [
         "store/writer.py",
         "        wal_bytes = 0 if self.guard is None else self.check_same_file()",
         "        wal_bytes = 0",
-        ("tests/test_storage_moved.py::test_a_write_is_refused",),
+        ("tests/store/test_storage_moved.py::test_a_write_is_refused",),
     ),
     Mutant(
         "nobody looks whether the file is still the file",
-        "store/moved.py",
+        "store/file/identity.py",
         "        if (file.st_dev, file.st_ino) != self.identity:",
         "        if False:",
-        ("tests/test_storage_moved.py::test_a_write_is_refused",),
+        ("tests/store/test_storage_moved.py::test_a_write_is_refused",),
     ),
     Mutant(
         "nobody looks whether the write-ahead log is still there",
-        "store/moved.py",
+        "store/file/identity.py",
         "            if self._wal is not None:",
         "            if False:",
-        ("tests/test_storage_moved.py::test_a_write_is_refused",),
+        ("tests/store/test_storage_moved.py::test_a_write_is_refused",),
     ),
     Mutant(
         "nobody looks whether the write-ahead log was cut off",
-        "store/moved.py",
+        "store/file/identity.py",
         "                if lseek(self._log, 0, SEEK_END) < least:",
         "                if False:",
-        ("tests/test_stray_logs.py::test_nothing_is_acknowledged_behind_a_log_that_was_cut_off",),
+        ("tests/store/test_stray_logs.py::test_nothing_is_acknowledged_behind_a_log_that_was_cut_off",),
     ),
     Mutant(
         "a log that others begin anew names no database",
-        "store/moved.py",
+        "store/file/identity.py",
         '                    return None if copied == frames else salts, ""',
         '                    return salts, ""',
-        ("tests/test_stray_logs.py::test_the_first_commit_of_a_log_that_was_begun_anew_names_its_database",),
+        (
+            "tests/store/test_stray_logs.py::test_the_first_commit_of_a_log_that_was_begun_anew_names_its_database",
+        ),
     ),
     Mutant(
         "nobody reads whose log it is before SQLite does",
-        "store/opening.py",
+        "store/file/opening.py",
         "    named = check_log_is_own(path)",
         "    named = None",
-        ("tests/test_stray_logs.py::test_a_log_that_was_begun_anew_is_refused_beside_another_database",),
+        (
+            "tests/store/test_stray_logs.py::test_a_log_that_was_begun_anew_is_refused_beside_another_database",
+        ),
     ),
     Mutant(
         "who notices that the file was moved tells no feed",
         "store/engine.py",
         "            self.publisher.note(StorageMoved(message))",
         "            pass",
-        ("tests/test_file_errors_end_feeds.py::test_a_coroutine_hears_it_too",),
+        ("tests/feeds/test_file_errors_end_feeds.py::test_a_coroutine_hears_it_too",),
     ),
     Mutant(
         "a feed that was told of an error of the file completes when the database is closed",
@@ -434,30 +442,34 @@ MUTANTS = [
         "        self.publisher.end_feeds()\n        listener",
         "        listener",
         (
-            "tests/test_file_errors_end_feeds.py::test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_file_was_moved",
+            "tests/feeds/test_file_errors_end_feeds.py::test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_file_was_moved",
         ),
     ),
     Mutant(
         "a child of fork() goes on with what it has inherited",
-        "store/forking.py",
+        "store/file/fork.py",
         "        engine.abandon()",
         "        pass",
-        ("tests/test_store_faults.py::TestFork::test_a_fork_inside_a_transaction_leaves_it_to_the_parent",),
+        (
+            "tests/store/test_store_faults.py::TestFork::test_a_fork_inside_a_transaction_leaves_it_to_the_parent",
+        ),
     ),
     Mutant(
         "nobody looks whether locks have an effect",
-        "store/opening.py",
+        "store/file/opening.py",
         "    guards.make_sure_of_locks(path)",
         "    pass",
-        ("tests/test_guards.py::TestLocksWithoutEffect::test_a_file_whose_locks_have_no_effect_is_refused",),
+        (
+            "tests/store/test_guards.py::TestLocksWithoutEffect::test_a_file_whose_locks_have_no_effect_is_refused",
+        ),
     ),
     Mutant(
         "a network file system is taken for a disk",
-        "store/guards.py",
+        "store/file/guards.py",
         "    if is_network(kind):",
         "    if False:",
         (
-            "tests/test_guards.py::TestNetworkFileSystems::test_a_file_on_one_is_refused_unless_the_caller_insists",
+            "tests/store/test_guards.py::TestNetworkFileSystems::test_a_file_on_one_is_refused_unless_the_caller_insists",
         ),
     ),
     # ----- telling
@@ -472,7 +484,7 @@ MUTANTS = [
             "        )\n"
             "        try:\n"
         ),
-        ("tests/test_feeds_delivery.py::test_a_commit_that_fails_is_told_to_nobody",),
+        ("tests/feeds/test_feeds_delivery.py::test_a_commit_that_fails_is_told_to_nobody",),
     ),
     Mutant(
         "a feed that joins misses what is committed meanwhile",
@@ -480,8 +492,8 @@ MUTANTS = [
         "                if node.seq >= seq:",
         "                if node.seq + 1 >= seq:",
         (
-            "tests/test_feeds_delivery.py::test_subscribing_among_writers_loses_and_doubles_nothing",
-            "tests/test_feeds_routing.py",
+            "tests/feeds/test_feeds_delivery.py::test_subscribing_among_writers_loses_and_doubles_nothing",
+            "tests/feeds/test_feeds_routing.py",
         ),
     ),
     Mutant(
@@ -489,42 +501,44 @@ MUTANTS = [
         "feeds/routing.py",
         "                if node.seq >= seq:",
         "                if False:",
-        ("tests/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
+        ("tests/laws/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
     ),
     Mutant(
         "a list that the caller holds is told",
         "change.py",
         "            and _is_flat(map(type, new.values()))",
         "            and True",
-        ("tests/test_feeds_short_way.py::test_what_is_told_at_once_is_what_was_stored",),
+        ("tests/feeds/test_feeds_short_way.py::test_what_is_told_at_once_is_what_was_stored",),
     ),
     Mutant(
         "the documents of a change that was taken back are told",
         "change.py",
         "            body is self.new_bytes",
         "            True",
-        ("tests/test_feeds_short_way.py::test_what_a_transaction_writes_is_told_as_it_is_stored",),
+        ("tests/feeds/test_feeds_short_way.py::test_what_a_transaction_writes_is_told_as_it_is_stored",),
     ),
     Mutant(
         "a queue forgets to count what it dropped",
         "feeds/queue.py",
         ("                return\n            self.dropped += 1"),
         "                return",
-        ("tests/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
+        ("tests/feeds/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
     ),
     Mutant(
         "a queue takes one more than it may",
         "feeds/queue.py",
         "        while len(queue) > self.limit:",
         "        while len(queue) > self.limit + 1:",
-        ("tests/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
+        ("tests/feeds/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
     ),
     Mutant(
         "a squashing queue forgets what was last told",
         "feeds/queue.py",
         "            pending[identity] = (entry[0], delta)",
         "            pending[identity] = (delta, delta)",
-        ("tests/test_feeds_complaints.py::test_the_old_value_of_a_squashed_feed_is_what_was_last_told",),
+        (
+            "tests/feeds/test_feeds_complaints.py::test_the_old_value_of_a_squashed_feed_is_what_was_last_told",
+        ),
     ),
     Mutant(
         "a squashing queue forgets to count what it dropped",
@@ -532,40 +546,42 @@ MUTANTS = [
         ("                del pending[next(iter(pending))]\n                self.dropped += 1"),
         "                del pending[next(iter(pending))]",
         (
-            "tests/test_feeds_resume.py::test_documents_that_a_squashing_queue_has_no_room_for_are_counted_too",
+            "tests/feeds/test_feeds_resume.py::test_documents_that_a_squashing_queue_has_no_room_for_are_counted_too",
         ),
     ),
     Mutant(
         "a window's route stays where it was, when all is held",
-        "feeds/window.py",
+        "feeds/views/window.py",
         "            horizon.move(source.start, source.stop)",
         "            pass",
-        ("tests/test_feeds_routing.py::test_a_window_that_holds_all_that_is_left_hears_of_whatever_comes",),
+        (
+            "tests/feeds/test_feeds_routing.py::test_a_window_that_holds_all_that_is_left_hears_of_whatever_comes",
+        ),
     ),
     Mutant(
         "a window does not look further after it ran short",
-        "feeds/window.py",
+        "feeds/views/window.py",
         "            horizon.move(*source.values_until(self.bound, key))",
         (
             "            if (horizon.start, horizon.stop) == (source.start, source.stop):\n"
             "                horizon.move(*source.values_until(self.bound, key))"
         ),
-        ("tests/test_feeds_routing.py::test_a_window_that_runs_short_looks_further_afterwards",),
+        ("tests/feeds/test_feeds_routing.py::test_a_window_that_runs_short_looks_further_afterwards",),
     ),
     Mutant(
         "a route that moved is not found where it is",
-        "feeds/view.py",
+        "feeds/views/base.py",
         ("            if self.on_move is not None:\n                self.on_move()"),
         "            pass",
-        ("tests/test_feeds_routing.py",),
+        ("tests/feeds/test_feeds_routing.py",),
     ),
     Mutant(
         "a filter's feed is not asked about what a document was",
-        "feeds/source.py",
+        "feeds/views/source.py",
         "        return (before,) if after is None else (before, after)",
         "        return () if after is None else (after,)",
         (
-            "tests/test_feeds_complaints.py::test_a_document_that_leaves_one_filter_and_enters_another_is_told_to_both",
+            "tests/feeds/test_feeds_complaints.py::test_a_document_that_leaves_one_filter_and_enters_another_is_told_to_both",
         ),
     ),
     Mutant(
@@ -574,7 +590,7 @@ MUTANTS = [
         "            except Exception as error:\n                consumer.broken(error)",
         "            except GeneratorExit as error:\n                consumer.broken(error)",
         (
-            "tests/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
+            "tests/feeds/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
         ),
     ),
     Mutant(
@@ -582,35 +598,35 @@ MUTANTS = [
         "feeds/fan.py",
         "                except Exception as error:\n                    called(",
         "                except GeneratorExit as error:\n                    called(",
-        ("tests/test_feeds_shared.py::test_who_raises_is_taken_out_and_the_others_are_told",),
+        ("tests/feeds/test_feeds_shared.py::test_who_raises_is_taken_out_and_the_others_are_told",),
     ),
     Mutant(
         "who is disposed of while others are told is told too",
         "feeds/fan.py",
         "            self.calls[place] = nobody",
         "            pass",
-        ("tests/test_feeds_shared.py::test_who_is_disposed_while_others_are_told_hears_nothing_more",),
+        ("tests/feeds/test_feeds_shared.py::test_who_is_disposed_while_others_are_told_hears_nothing_more",),
     ),
     Mutant(
         "all who are told together get one event",
         "feeds/fan.py",
         "                        on_event(copy())",
         "                        on_event(event)",
-        ("tests/test_feeds_shared.py::test_each_gets_an_event_of_its_own",),
+        ("tests/feeds/test_feeds_shared.py::test_each_gets_an_event_of_its_own",),
     ),
     Mutant(
         "a reader of a shared queue does not hear what it missed",
         "feeds/chain.py",
         "        self._dropped += link.number - self._place",
         "        pass",
-        ("tests/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
+        ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
     Mutant(
         "a reader that sleeps is not woken",
         "feeds/chain.py",
         "                member.wake()",
         "                pass",
-        ("tests/test_feeds_shared.py::test_readers_who_sleep_are_woken_by_one_change",),
+        ("tests/feeds/test_feeds_shared.py::test_readers_who_sleep_are_woken_by_one_change",),
     ),
     # ----- resuming
     Mutant(
@@ -619,8 +635,8 @@ MUTANTS = [
         "            if not self.has_own_epoch and not engine.is_memory:",
         "            if False:",
         (
-            "tests/test_feeds_resume.py::test_a_position_of_a_future_that_was_lost",
-            "tests/test_store_faults.py::TestTokens",
+            "tests/feeds/test_feeds_resume.py::test_a_position_of_a_future_that_was_lost",
+            "tests/store/test_store_faults.py::TestTokens",
         ),
     ),
     Mutant(
@@ -629,7 +645,7 @@ MUTANTS = [
         "                self.has_own_epoch = False\n",
         "",
         (
-            "tests/test_power_cuts.py::TestFlushes::test_after_a_commit_that_may_be_there_or_not_another_epoch_begins",
+            "tests/crash/test_power_cuts.py::TestFlushes::test_after_a_commit_that_may_be_there_or_not_another_epoch_begins",
         ),
     ),
     # ----- the server
@@ -639,7 +655,7 @@ MUTANTS = [
         "        if not (is_right and self._is_known and",
         "        if not (self._is_known and",
         (
-            "tests/test_security.py::test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work",
+            "tests/surface/test_security.py::test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work",
         ),
     ),
     Mutant(
@@ -647,7 +663,9 @@ MUTANTS = [
         "servers/rethinkdb/handshake.py",
         "        if not (is_right and self._is_known and",
         "        if not (is_right and",
-        ("tests/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",),
+        (
+            "tests/surface/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",
+        ),
     ),
     # ----- Spark
     Mutant(
@@ -664,7 +682,7 @@ MUTANTS = [
         "store/exports.py",
         "        if size >= PAGE_BYTES:",
         "        if size < 0:",
-        ("tests/test_pages_in_bulk.py::test_no_row_is_fetched_after_those_that_fill_a_page",),
+        ("tests/store/test_pages_in_bulk.py::test_no_row_is_fetched_after_those_that_fill_a_page",),
     ),
     Mutant(
         "where one document of a page does not fit, all of them are looked at one by one",
@@ -691,7 +709,7 @@ MUTANTS = [
     ),
     Mutant(
         "a writer queues in one step and looks in another",
-        "store/turns.py",
+        "store/write_queue.py",
         (
             "        with self._mutex:\n"
             "            # To queue and to look who is first is one step: in between, the work could be done, "

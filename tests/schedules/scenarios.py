@@ -21,7 +21,7 @@ from reactdb import row
 from tests.schedules.explorer import Scenario, Threads
 from tests.schedules.workers import Workers
 
-QUEUE = ("reactdb.store.turns",)
+QUEUE = ("reactdb.store.write_queue",)
 DELIVERY = ("reactdb.feeds.consumer", "reactdb.feeds.claim", "reactdb.feeds.teller")
 CURSORS = ("reactdb.feeds.cursors",)
 DISPATCH = (

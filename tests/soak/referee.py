@@ -124,7 +124,7 @@ def judge_shards(path: Path, log: dict[int, Told]) -> list[str]:
 def judge_file(path: str, log: dict[int, Told], documents: dict[tuple[str, str], str]) -> list[str]:
     """Whether the file holds what the log comes to, and agrees with itself."""
     import reactdb
-    from reactdb.store import doctor
+    from reactdb.store.tools import doctor
 
     problems = []
     with reactdb.connect(path) as db:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import codec
+from reactdb.values import codec
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")

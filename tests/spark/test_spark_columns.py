@@ -20,8 +20,6 @@ pytest.importorskip("pyspark")
 from pyspark.sql import types as t
 from pyspark.sql.variant_utils import VariantUtils
 
-from reactdb.codec import encode
-from reactdb.collation import key_bytes, key_value
 from reactdb.errors import InvalidOption, SchemaMismatch
 from reactdb.spark.columns import Misfit, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, decode_many
@@ -29,6 +27,8 @@ from reactdb.spark.inference import Inference
 from reactdb.spark.jsontext import json_of, text_of
 from reactdb.spark.keys import key_values, texts
 from reactdb.spark.variant import variant_of
+from reactdb.values.codec import encode
+from reactdb.values.collation import key_bytes, key_value
 
 WHEN = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
 ID = UUID("0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import HistoryDiverged, HistoryLost, InvalidOption, SparkUnavailable
-from reactdb.collation import key_bytes
 from reactdb.spark import environment
 from reactdb.spark.options import Instant, Version, parse
 from reactdb.store import document_pages, exports
-from reactdb.store.sqlite import connect
+from reactdb.store.file.sqlite import connect
+from reactdb.values.collation import key_bytes
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -246,7 +246,7 @@ def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
         assert table is not None
         for seq in (1, 7, 20):
             found = document_pages.documents(snapshot, table, seq, b"", b"\xff")
-            assert [{"id": 1, "n": seq - 1}] == [reactdb.codec.decode(body) for body in found.bodies]
+            assert [{"id": 1, "n": seq - 1}] == [reactdb.values.codec.decode(body) for body in found.bodies]
 
 
 def damage(path: str, statement: str) -> None:

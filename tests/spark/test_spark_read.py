@@ -16,7 +16,7 @@ import pytest
 
 import reactdb
 from reactdb import row
-from tests.read_only import mounted_read_only
+from tests.support.read_only import mounted_read_only
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -185,7 +185,7 @@ def test_schemaless_documents_come_in_one_piece(spark, path, document):
 
     assert ["key", "document"] == frame.columns
     if document == "binary":
-        found = {r.key: reactdb.codec.decode(bytes(r.document)) for r in frame.collect()}
+        found = {r.key: reactdb.values.codec.decode(bytes(r.document)) for r in frame.collect()}
         with reactdb.connect(path, read_only=True) as db:
             assert {each["id"]: each for each in kept(db)} == found
         return

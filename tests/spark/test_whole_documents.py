@@ -21,12 +21,12 @@ from hypothesis import strategies as st  # noqa: E402
 from pyspark.sql import types as t  # noqa: E402
 
 import reactdb  # noqa: E402
-from reactdb import codec  # noqa: E402
 from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, InvalidOption  # noqa: E402
 from reactdb.spark.source import ReactdbSource  # noqa: E402
 from reactdb.spark.variant import variant_of  # noqa: E402
 from reactdb.spark.whole_documents import WholeDocumentMaker, json_value  # noqa: E402
 from reactdb.spark.write import BatchWriter  # noqa: E402
+from reactdb.values import codec  # noqa: E402
 
 TYPES: dict[str, t.DataType] = {"json": t.StringType(), "variant": t.VariantType(), "binary": t.BinaryType()}
 ID = UUID("0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a")

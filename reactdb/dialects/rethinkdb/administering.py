@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reactdb import codec
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.configuring import named_table
@@ -29,6 +28,7 @@ from reactdb.expression.show import shown_node
 from reactdb.selection import live_table
 from reactdb.store.catalogue import IndexInfo
 from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec
 
 NO_GEOMETRY: Final = "reactdb has no geospatial indexes."
 

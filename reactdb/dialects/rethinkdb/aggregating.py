@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import islice, product
 from typing import Any, Final
 
-from reactdb import collation
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, exact, handles
@@ -30,6 +29,7 @@ from reactdb.expression.operations_sequence import contains as contains_all
 from reactdb.expression.operations_sequence import numbers_of, passes
 from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.reading import run as run_query
+from reactdb.values import collation
 
 PART: Final = 1_000
 """Elements that are looked at together. A stream may have more than fit into memory."""

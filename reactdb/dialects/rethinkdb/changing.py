@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reactdb.collation import type_name
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import Call, cannot_convert, handles
@@ -28,6 +27,7 @@ from reactdb.expression.checks import integer, is_number, truth
 from reactdb.expression.markers import Grouped
 from reactdb.feeds.options import MAX_SQUASH_S
 from reactdb.query import Between, GetAll, Limit, Query
+from reactdb.values.collation import type_name
 
 # RethinkDB takes any number, up to one that ends its process.
 MAX_QUEUE_SIZE: Final = 1_000_000

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from reactdb.collation import type_name
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
@@ -23,6 +22,7 @@ from reactdb.errors import QueryError
 from reactdb.query import Get, Query
 from reactdb.selection import live_table
 from reactdb.store.transaction import WriteTransaction
+from reactdb.values.collation import type_name
 
 NOT_SUPPORTED: Final = "reactdb runs in one process and has no cluster: the term `{}` is not supported."
 CHANGEABLE: Final = ("durability", "name", "write_acks")

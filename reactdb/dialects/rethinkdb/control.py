@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.collation import maxval as greatest
-from reactdb.collation import minval as least
-from reactdb.collation import type_name
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, handles
@@ -28,6 +25,9 @@ from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import truth
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_logic import EmptyError
+from reactdb.values.collation import maxval as greatest
+from reactdb.values.collation import minval as least
+from reactdb.values.collation import type_name
 
 
 @handles("now")

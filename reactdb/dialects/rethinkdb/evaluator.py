@@ -19,7 +19,6 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from reactdb.collation import type_name
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb.errors import CompileError, locate, located
 from reactdb.dialects.rethinkdb.functions import Function
@@ -40,6 +39,7 @@ from reactdb.expression.checks import checked_array, integer, is_number, truth
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
 from reactdb.reading import run as run_query
+from reactdb.values.collation import type_name
 
 if TYPE_CHECKING:
     from reactdb.dialects.rethinkdb.jobs import Job

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from reactdb import collation
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import CompileError, located
@@ -24,6 +23,7 @@ from reactdb.dialects.rethinkdb.terms import FUNC, VAR, Term
 from reactdb.dialects.rethinkdb.values import TableName, expected_kind
 from reactdb.dialects.rethinkdb.wire import rendered
 from reactdb.errors import QueryError
+from reactdb.values import collation
 
 Hook = Callable[[bytes, Any, Any], Any]
 

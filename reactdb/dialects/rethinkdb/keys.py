@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reactdb import collation
-from reactdb.codec import pretty
-from reactdb.collation import maxval, minval
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator
 from reactdb.dialects.rethinkdb.values import Sequence
 from reactdb.errors import InvalidKey, MissingValue, QueryError
+from reactdb.values import collation
+from reactdb.values.codec import pretty
+from reactdb.values.collation import maxval, minval
 
 # RethinkDB's bound, below that of the file.
 MAX_KEY_BYTES: Final = 127

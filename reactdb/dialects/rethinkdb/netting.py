@@ -26,9 +26,9 @@ from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.queue import net_sides, paired
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
-from reactdb.feeds.view import Delta
+from reactdb.feeds.views.base import Delta
 from reactdb.query import Limit, OrderBy, Query, Union
-from reactdb.spelling import spelling
+from reactdb.values.canonical import spelling
 
 DELTA: Final = "delta"
 UNKNOWN: Final = object()

@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from reactdb import collation
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, handles
@@ -44,6 +43,7 @@ from reactdb.expression import Call as NodeCall
 from reactdb.expression.checks import integer
 from reactdb.expression.operations_object import bracket as bracket_of
 from reactdb.query import Between, Filter, Get, Limit, Map, OrderBy, Query, Skip
+from reactdb.values import collation
 
 UNORDERED_LIMIT: Final = "Cannot get changes on the first elements of an unordered stream."
 SLICE_OF_UNION: Final = "Cannot call `changes` on a slice of a union."

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from reactdb import collation
-from reactdb.codec import decode, pretty
 from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
@@ -38,6 +36,8 @@ from reactdb.expression import Expression, Predicate, Row
 from reactdb.expression.operations_object import filter_match
 from reactdb.expression.tree import constant
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query
+from reactdb.values import collation
+from reactdb.values.codec import decode, pretty
 
 AFTER_LIMIT: Final = (
     "Changefeeds are not supported on queries that have a transformation following a `limit` term.  Transformations "

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reactdb import codec, collation
-from reactdb.codec import pretty
 from reactdb.dialects.rethinkdb.values import cut, stray_literal
 from reactdb.errors import InvalidDocument, QueryError, ReactDBError
 from reactdb.expression.markers import Literal
+from reactdb.values import codec, collation
+from reactdb.values.codec import pretty
 
 COUNTERS: Final = ("deleted", "errors", "inserted", "replaced", "skipped", "unchanged")
 BOUNDS_ON_DISK: Final = "`r.minval` and `r.maxval` cannot be written to disk."

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from reactdb import collation
 from reactdb.budget import paced
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, cannot_convert, handles
@@ -42,6 +41,7 @@ from reactdb.expression.checks import checked_array, equal
 from reactdb.expression.operations_sequence import ordered, passes
 from reactdb.expression.tree import constant
 from reactdb.query import HasFields, Union
+from reactdb.values import collation
 
 MAX_OF_ENDLESS = 10_000_000
 AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from reactdb.codec import pretty
-from reactdb.collation import type_name
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression.markers import Grouped
 from reactdb.query import Query, Step
+from reactdb.values.codec import pretty
+from reactdb.values.collation import type_name
 
 if TYPE_CHECKING:
     from reactdb.dialects.rethinkdb.streams import FeedPlan

@@ -23,9 +23,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from reactdb.budget import current, spend
-from reactdb.collation import maxval, minval
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.operations_time import read_zone, zone_text
+from reactdb.values.collation import maxval, minval
 
 PSEUDOTYPE: Final = "$reql_type$"
 # ReQL's numbers are doubles: beyond this a whole number is not sure of its last digit.

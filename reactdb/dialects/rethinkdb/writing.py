@@ -12,11 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from reactdb import codec, collation
 from reactdb.budget import CALL_STEPS, Stopped, spend
 from reactdb.budget import current as budget_in_force
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
-from reactdb.codec import pretty
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.configuring import configure, is_configuration
@@ -54,6 +52,8 @@ from reactdb.expression.operations_object import merged
 from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+from reactdb.values.codec import pretty
 
 JOBS: Final = TableName(tables.SYSTEM, "jobs")
 NO_WRITE: Final = "FOR_EACH expects one or more basic write queries."

@@ -1,0 +1,332 @@
+"""Aggregates kept up to date: AggregateView for one value, GroupView for one a group, both over any other view.
+
+The view below reports what enters and what leaves its result, as boxed values; an accumulator adds the one and takes away the
+other. One change is told as one step of each value that it moved.
+
+Rule of this file: what a value does to a sum is in `accumulators`; here it is only carried there and the result told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from reactdb.change import Change
+from reactdb.errors import MissingValue
+from reactdb.feeds.failures import Failures, step_in_words
+from reactdb.feeds.pipeline import Boxed, same_value, value_function
+from reactdb.feeds.views.accumulators import Accumulator, accumulator_of
+from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Route, StateReader, View
+from reactdb.query import Aggregate, Group, Step
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+from reactdb.values import collation
+from reactdb.values.canonical import Spellings, is_alike, spelling
+
+
+class DerivedView:
+    """What views over another view have in common: they read what it reads and hear of what it hears of."""
+
+    is_stateful = True
+
+    def __init__(self, below: View, step: Step, failures: Failures) -> None:
+        self.below = below
+        self._step = step
+        self._failures = failures
+
+    def tables(self) -> Sequence[TableInfo]:
+        return self.below.tables()
+
+    def indexes(self) -> Sequence[tuple[int, str]]:
+        return self.below.indexes()
+
+    def routes(self) -> Sequence[Route]:
+        return self.below.routes()
+
+    def describe(self) -> dict[str, Any]:
+        return {**self.below.describe(), "over": self.below.kind}
+
+    def _note(self, error: Exception, change: Change, step: Step | None = None) -> None:
+        """What the change wrote cannot take part in the step; None: in the first one."""
+        self._failures.note(error, change.key_bytes, change.seq, lambda: step_in_words(step or self._step))
+
+    def _boxes(self, snapshot: Snapshot) -> Iterable[Any]:
+        self.below.seed(snapshot)
+        return [initial.value for initial in self.below.result(snapshot)]
+
+
+class AggregateView(DerivedView):
+    """One value of all."""
+
+    def __init__(self, below: View, step: Aggregate, failures: Failures) -> None:
+        super().__init__(below, step, failures)
+        self.kind: str = step.kind
+        self._make = accumulator_of(step)
+        self._accumulator = self._make()
+        self._told: Any = None
+
+    @property
+    def documents_held(self) -> int:
+        return self.below.documents_held + self._accumulator.documents_held
+
+    def seed(self, snapshot: Snapshot) -> None:
+        accumulator = self._make()
+        for box in self._boxes(snapshot):
+            accumulator.add(box)
+        self._accumulator = accumulator
+        self._told = accumulator.result
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return [Initial(self._told)]
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        deltas = self.below.advance(change, reader)
+        if not deltas:
+            return ()
+        for delta in deltas:
+            old, new = boxes(delta)
+            error = move(self._accumulator, old, self._accumulator, new)
+            if error is not None:
+                self._note(error, change)
+        old_val, self._told = self._told, self._accumulator.result
+        if old_val is self._told or (old_val is not None and same_value(old_val, self._told)):
+            return ()
+        return (Delta(change, old_val, self._told, identity="value"),)
+
+
+class GroupView(DerivedView):
+    """One value a group; or, without an aggregate, the documents with the group that they are in."""
+
+    kind = "group"
+
+    def __init__(self, below: View, step: Group, aggregate: Aggregate | None, failures: Failures) -> None:
+        super().__init__(below, step, failures)
+        self._function = value_function(step.expression)
+        self._aggregate = aggregate
+        self._make = None if aggregate is None else accumulator_of(aggregate)
+        self._groups: dict[bytes, Members] = {}
+        self.is_stateful = below.is_stateful or aggregate is not None
+
+    @property
+    def documents_held(self) -> int:
+        held = sum(group.accumulator.documents_held for group in self._groups.values())
+        return self.below.documents_held + held
+
+    def seed(self, snapshot: Snapshot) -> None:
+        self._groups = {}
+        if self._make is None:
+            self.below.seed(snapshot)
+            return
+        for box in self._boxes(snapshot):
+            value = self._value(box)
+            group = self._group_of(collation.key_bytes(value))
+            group.names.add(value)
+            group.accumulator.add(box)
+        for group in self._groups.values():
+            group.told, group.name = group.accumulator.result, group.names.value
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        if self._make is None:
+            return self._labelled(self.below.result(snapshot))
+        found = [(place, group.name, group.told) for place, group in self._groups.items()]
+        found.sort(key=itemgetter(0))
+        return (Initial(told, group=[name], identity=_identity(place, name)) for place, name, told in found)
+
+    def _labelled(self, found: Iterable[Initial]) -> Iterable[Initial]:
+        for initial in found:
+            yield Initial(initial.value.value, group=[self._value(initial.value)])
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        deltas = self.below.advance(change, reader)
+        if not deltas:
+            return ()
+        if self._make is None:
+            return self._labelled_deltas(change, deltas)
+        touched: dict[bytes, Members] = {}
+        for delta in deltas:
+            old_box, new_box = boxes(delta)
+            old = self._touch(old_box, touched, change, is_new=False)
+            new = self._touch(new_box, touched, change, is_new=True)
+            error = move(
+                None if old is None else old.accumulator,
+                old_box,
+                None if new is None else new.accumulator,
+                new_box,
+            )
+            if error is not None:
+                self._note(error, change, self._aggregate)
+        return [step for place, group in touched.items() for step in self._told(change, place, group)]
+
+    def _touch(
+        self, box: Boxed | None, touched: dict[bytes, Members], change: Change, *, is_new: bool
+    ) -> Members | None:
+        """The group that a value enters or leaves."""
+        if box is None:
+            return None
+        try:
+            value = self._value(box)
+            place = collation.key_bytes(value)
+        except Exception as error:
+            # What cannot be grouped is in no group.
+            if is_new:
+                self._note(error, change)
+            return None
+        group = touched[place] = self._group_of(place)
+        if is_new:
+            group.names.add(value)
+        else:
+            group.names.remove(value)
+        return group
+
+    def _told(self, change: Change, place: bytes, group: Members) -> list[Delta]:
+        """What is told of a group. Under another spelling of its name it is another group to the reader."""
+        old_val, old_name, name = group.told, group.name, group.names.value
+        if group.names.count > 0:
+            group.told, group.name = group.accumulator.result, name
+        else:
+            del self._groups[place]
+            group.told, name = None, old_name
+        new_val = group.told
+        if old_val is None or new_val is None or is_alike(old_name, name):
+            if old_val is new_val or same_value(old_val, new_val):
+                return []
+            name = old_name if new_val is None else name
+            return [Delta(change, old_val, new_val, identity=_identity(place, name), group=[name])]
+        return [
+            Delta(change, old_val, None, identity=_identity(place, old_name), group=[old_name]),
+            Delta(change, None, new_val, identity=_identity(place, name), group=[name]),
+        ]
+
+    def _labelled_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
+        """What one change does to places in groups. A place that is only filled anew is one change; of the others, one that
+        was left and one that was taken, both in one group, are told together."""
+        steps: dict[PlaceName, Move] = {}
+        for delta in deltas:
+            old, new = boxes(delta)
+            if old is not None:
+                self._move_of(steps, old, self._quiet_value(old)).leave(old)
+            if new is not None:
+                self._move_of(steps, new, self._noted_value(new, change)).new = new
+        found: list[Delta] = []
+        left: dict[bytes, list[tuple[PlaceName, Move]]] = {}
+        taken: list[tuple[PlaceName, Move]] = []
+        for name, step in steps.items():
+            if step.old is not None and step.new is not None:
+                if not same_value(step.old.value, step.new.value):
+                    found.append(step.told(change, name))
+            elif step.old is not None:
+                left.setdefault(name[0], []).append((name, step))
+            elif step.new is not None:
+                taken.append((name, step))
+        for name, step in taken:
+            leaving = None
+            others = left.get(name[0])
+            if others:
+                # Best one with the same value: then nothing is to be told.
+                number = next((n for n, (_, other) in enumerate(others) if _is_same(other, step)), 0)
+                leaving, other = others.pop(number)
+                step.old = other.old
+            found.append(step.told(change, name, leaving))
+        return found + [step.told(change, name) for others in left.values() for name, step in others]
+
+    def _move_of(self, steps: dict[PlaceName, Move], box: Boxed, group: Any) -> Move:
+        return steps.setdefault((collation.key_bytes(group), box.place), Move(group))
+
+    def _value(self, box: Boxed) -> Any:
+        """The group of a value; what lacks the field is in the group of None."""
+        try:
+            return self._function(box.value)
+        except MissingValue:
+            return None
+
+    def _quiet_value(self, box: Boxed) -> Any:
+        try:
+            return self._value(box)
+        except Exception:
+            return None
+
+    def _noted_value(self, box: Boxed, change: Change) -> Any:
+        try:
+            return self._value(box)
+        except Exception as error:
+            self._note(error, change)
+            return None
+
+    def _group_of(self, place: bytes) -> Members:
+        group = self._groups.get(place)
+        if group is None:
+            assert self._make is not None
+            group = self._groups[place] = Members(self._make())
+        return group
+
+
+class Members:
+    """One group: the value that it is named by as its members spell it, their aggregate, and what was last told of both."""
+
+    __slots__ = ("accumulator", "name", "names", "told")
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self.names = Spellings()
+        self.accumulator = accumulator
+        self.name: Any = None
+        self.told: Any = None
+
+
+def _identity(place: bytes, name: Any) -> tuple[str, bytes, tuple[int, bytes]]:
+    return ("group", place, spelling(name))
+
+
+# Key bytes of the group, and the place in it. At any moment, no two values have the same.
+PlaceName = tuple[bytes, bytes]
+
+
+class Move:
+    """What one change does to one place in a group."""
+
+    __slots__ = ("group", "new", "old")
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.old: Boxed | None = None
+        self.new: Boxed | None = None
+
+    def leave(self, box: Boxed) -> None:
+        if self.new is None:
+            self.old = box
+        else:
+            # It came with this very change.
+            self.new = None
+
+    def told(self, change: Change, name: PlaceName, leaving: PlaceName | None = None) -> Delta:
+        old_val = None if self.old is None else self.old.value
+        new_val = None if self.new is None else self.new.value
+        is_move = leaving is not None and same_value(old_val, new_val)
+        return Delta(
+            change, old_val, new_val, identity=name, group=[self.group], is_move=is_move, leaving=leaving
+        )
+
+
+def _is_same(left: Move, taken: Move) -> bool:
+    return left.old is not None and taken.new is not None and same_value(left.old.value, taken.new.value)
+
+
+def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
+    """The values that left and entered the result of a view whose pipeline boxes them."""
+    old: Any = delta.old_val
+    new: Any = delta.new_val
+    return old, new
+
+
+def move(
+    old_home: Accumulator | None, old: Boxed | None, new_home: Accumulator | None, new: Boxed | None
+) -> Exception | None:
+    """A value leaves one accumulator and another enters one. A value that cannot take part stays out; the error is returned."""
+    if old is not None and old_home is not None:
+        old_home.remove(old)
+    if new is not None and new_home is not None:
+        try:
+            new_home.add(new)
+        except Exception as error:
+            return error
+    return None

@@ -1,0 +1,114 @@
+"""DistinctView: the different values of another view's result, and when one appears or is gone.
+
+Rule of this file: values are the same when the collation says so; which of 1 and 1.0 is told, `spelling` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from reactdb.change import Change
+from reactdb.errors import MissingValue
+from reactdb.feeds.failures import Failures
+from reactdb.feeds.pipeline import Boxed, same_value, value_function
+from reactdb.feeds.views.aggregate import DerivedView, boxes
+from reactdb.feeds.views.base import AnyDelta, Delta, Initial, StateReader, View
+from reactdb.query import Distinct
+from reactdb.store.snapshot import Snapshot
+from reactdb.values import collation
+from reactdb.values.canonical import Spellings
+
+
+class DistinctView(DerivedView):
+    """Each value once. It holds the values and how many documents have each."""
+
+    kind = "distinct"
+
+    def __init__(self, below: View, step: Distinct, failures: Failures, *, boxed: bool = False) -> None:
+        super().__init__(below, step, failures)
+        expression = step.expression
+        self._function: Callable[[Any], Any] | None = (
+            None if expression is None else value_function(expression)
+        )
+        self._boxed = boxed
+        # Key bytes -> the value and how many have it.
+        self._values: dict[bytes, Spellings] = {}
+
+    @property
+    def documents_held(self) -> int:
+        return self.below.documents_held + (len(self._values) if self._function is None else 0)
+
+    def seed(self, snapshot: Snapshot) -> None:
+        self._values = {}
+        for box in self._boxes(snapshot):
+            found = self._found(box)
+            if found is not None:
+                self._count(*found, 1)
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        found = [(place, self._told(place)) for place in self._values]
+        return (Initial(value, identity=place) for place, value in sorted(found, key=itemgetter(0)))
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        deltas = self.below.advance(change, reader)
+        if not deltas:
+            return ()
+        before: dict[bytes, Any] = {}
+        for delta in deltas:
+            for box, step in zip(boxes(delta), (-1, 1), strict=True):
+                found = self._quietly(box, None if step < 0 else change)
+                if found is not None:
+                    if found[0] not in before:
+                        before[found[0]] = self._told(found[0])
+                    self._count(*found, step)
+        told = []
+        for place, old_val in before.items():
+            new_val = self._told(place)
+            if not same_value(old_val, new_val):
+                told.append(Delta(change, old_val, new_val, identity=("value", place)))
+        return told
+
+    def _told(self, place: bytes) -> Any:
+        """The value that is told for that place; None where there is none."""
+        found = self._values.get(place)
+        if found is None:
+            return None
+        return Boxed(found.value, place) if self._boxed else found.value
+
+    def _found(self, box: Boxed) -> tuple[bytes, Any] | None:
+        """(key bytes, value), or None for what has no value."""
+        if self._function is None:
+            value = box.value
+        else:
+            try:
+                value = self._function(box.value)
+            except MissingValue:
+                return None
+        if value is None and not self._boxed:
+            # A result of null is no result.
+            return None
+        return collation.key_bytes(value), value
+
+    def _quietly(self, box: Boxed | None, change: Change | None) -> tuple[bytes, Any] | None:
+        """`change`: what wrote it just now; None for what was there before."""
+        if box is None:
+            return None
+        try:
+            return self._found(box)
+        except Exception as error:
+            if change is not None:
+                self._note(error, change)
+            return None
+
+    def _count(self, place: bytes, value: Any, step: int) -> None:
+        found = self._values.get(place)
+        if found is None:
+            found = self._values[place] = Spellings()
+        if step > 0:
+            found.add(value)
+        else:
+            found.remove(value)
+        if not found.count:
+            del self._values[place]

@@ -1,0 +1,106 @@
+"""The files of a database: what lies beside what, how a new one is made, and how all of them are removed.
+
+    a.db            the database
+    a.db-wal        its write-ahead log: commits that are not in the file yet
+    a.db-shm        an index of that log, shared by the processes that have it open
+    a.db-journal    only while the file is made
+
+They are one thing. A write-ahead log without its file has lost what it belongs to, and next to another file of that name it is
+somebody else's history.
+"""
+
+from __future__ import annotations
+
+import os
+
+from reactdb.errors import CannotOpen, DatabaseBusy, NotADatabase, StorageError
+from reactdb.store.file import sqlite
+from reactdb.store.file.sqlite import SQLiteError
+from reactdb.store.schema import APPLICATION_ID
+
+# The database first: without it, what is left of a removal that was interrupted is refused and not taken for a database.
+SUFFIXES = ("", "-wal", "-shm", "-journal")
+
+
+def check_path(path: str, *, read_only: bool) -> None:
+    """Raises: CannotOpen: There is no file here and none can be made, or only the write-ahead log of one; or what is here is a
+    folder, a device, a pipe or a socket."""
+    folder = os.path.dirname(path)
+    if os.path.isdir(path) or not os.path.isdir(folder):
+        raise CannotOpen(path, sqlite.reason_not_opened(path))
+    is_there = os.path.exists(path)
+    # Looked at, never opened: a pipe would wait for its other end.
+    is_fit = os.path.isfile(path) if is_there else not read_only and os.access(folder, os.W_OK)
+    if not is_fit:
+        raise CannotOpen(path, sqlite.reason_not_opened(path))
+    wal = path + "-wal"
+    if size(wal) and not size(path):
+        raise CannotOpen(
+            path,
+            f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or remove both "
+            "(reactdb.remove does)",
+        )
+
+
+def size(path: str) -> int:
+    """In bytes; 0 where there is no file."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def make(path: str) -> bool:
+    """Make an empty file where there is none, as the user's umask has it; the two beside it get the same permissions from
+    SQLite. Whether it was made."""
+    if os.path.exists(path):
+        return False
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+    except FileExistsError:
+        # Another process was quicker.
+        return False
+    except OSError as error:
+        reason = sqlite.reason_not_opened(path)
+        raise CannotOpen(path, os.strerror(error.errno).lower() if error.errno else reason) from error
+    return True
+
+
+def remove(path: str) -> None:
+    """Remove a database: all of its files. The caller has made sure that this process does not have it open.
+
+    Raises:
+        CannotOpen: There is nothing to remove, or no regular file, or it cannot be opened to see whose it is.
+        DatabaseBusy: Another process has it open.
+        NotADatabase: It is not a reactdb database.
+    """
+    is_other = os.path.exists(path) and not os.path.isfile(path)
+    if is_other or not any(os.path.lexists(path + suffix) for suffix in SUFFIXES):
+        raise CannotOpen(path, sqlite.reason_not_opened(path))
+    if size(path):
+        _check_nobody_has_it(path)
+    for suffix in SUFFIXES:
+        try:
+            os.unlink(path + suffix)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StorageError(f"remove: {path + suffix}: {error.strerror}") from error
+
+
+def _check_nobody_has_it(path: str) -> None:
+    """Whose it is, and that no other connection is open on it: each of them holds a lock, which an exclusive one excludes."""
+    connection = sqlite.connect(path, mode="rw", busy_timeout_s=0)
+    try:
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+        if application_id != APPLICATION_ID:
+            raise NotADatabase(path, "it was not removed")
+        connection.execute("BEGIN EXCLUSIVE")
+    except SQLiteError as error:
+        translated = sqlite.translate(error, "remove", path)
+        if isinstance(translated, DatabaseBusy):
+            raise DatabaseBusy(f"remove: {path} is open in another process; nothing was removed") from error
+        raise translated from error
+    finally:
+        connection.close()

@@ -1,0 +1,112 @@
+"""Immutable: a file that nobody writes, in a folder where nothing can be made.
+
+To read a file in WAL mode SQLite needs two files beside it, and makes them where they are missing. On a read-only medium, or in
+another user's folder, it cannot. With `immutable=1` it reads the file alone: without locks, without the write-ahead log, and
+without ever looking whether the file has changed (https://sqlite.org/uri.html#uriimmutable). That is right while nobody writes
+the file, so this is made sure of before it is opened, and at the beginning and the end of every read.
+
+Rule of this file: what cannot be read in this way is refused with the reason. Commits in a write-ahead log are never passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from reactdb.errors import CannotOpen
+from reactdb.store.file import files, guards, sqlite
+from reactdb.store.file.identity import FileGuard
+from reactdb.store.file.opening import not_opened
+from reactdb.store.file.sqlite import Connection
+
+READ_ONLY = "ro"
+IMMUTABLE = "ro&immutable=1"
+COPY = "copy all that belongs to it to a folder where files can be made"
+
+
+class ImmutableGuard(FileGuard):
+    """Is it the file that was opened, and as it was then?"""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, is_alone=True)
+        self._state = _state_of(path)
+
+    def look(self) -> tuple[int, str]:
+        """(0, what is wrong). The second is empty where nothing is."""
+        if files.size(self._wal_path):
+            return 0, f"{self._path} was opened as a file that nobody writes, and somebody writes it now"
+        state = _state_of(self._path)
+        if state != self._state:
+            is_there = "has changed" if state is not None else "is gone"
+            return 0, f"{self._path} was opened as a file that nobody writes, and {is_there}"
+        return 0, ""
+
+    @property
+    def has_lost_its_log(self) -> bool:
+        """It needs none."""
+        return False
+
+
+def connect_to_read(
+    connect: Callable[[str], Connection], path: str
+) -> tuple[Connection, ImmutableGuard | None]:
+    """A connection that reads, made by `connect` in one of SQLite's modes; and what has to be asked at each read, where the file
+    is taken for one that nobody writes.
+
+    Raises:
+        CannotOpen: SQLite cannot make the files that it needs, and the file cannot be read without them.
+        What else `not_opened` makes of the first error.
+    """
+    connection = connect(READ_ONLY)
+    try:
+        # The first statement for which SQLite looks at the write-ahead log.
+        connection.execute("PRAGMA schema_version").fetchone()
+        return connection, None
+    except sqlite.READ_ERRORS as error:
+        refusal = not_opened(error, path)
+        if not isinstance(refusal, CannotOpen) or not may_make_nothing(path):
+            connection.close()
+            raise refusal from error
+        # Before it is looked at: what changes after that is noticed.
+        guard = ImmutableGuard(path)
+        trouble = why_not_immutable(path)
+        connection.close()
+        if trouble:
+            raise CannotOpen(path, trouble) from error
+    return connect(IMMUTABLE), guard
+
+
+def may_make_nothing(path: str) -> bool:
+    """Whether it is a file that may be read, in a folder where no file can be made."""
+    folder = os.path.dirname(os.path.abspath(path))
+    return os.path.isfile(path) and os.access(path, os.R_OK) and not os.access(folder, os.W_OK)
+
+
+def why_not_immutable(path: str) -> str:
+    """Why a file cannot be read alone, as one that nobody writes; empty where it can. Called while this process has a connection
+    to it."""
+    folder = os.path.dirname(os.path.abspath(path))
+    process = guards.who_locks(path, is_any=True)
+    if process is not None:
+        return f"process {process} has it open, and what it keeps beside it may not be read"
+    if files.size(path + "-wal"):
+        return (
+            f"its write-ahead log {path}-wal may hold commits that are not in the file yet, and to read them SQLite needs one "
+            f"more file in {folder}, which may not be written; {COPY}, or let somebody who may write there open and close it"
+        )
+    if files.size(path + "-journal"):
+        return (
+            f"a crash left it half-made, and {folder} may not be written; {COPY}, and open it once to write"
+        )
+    return ""
+
+
+def _state_of(path: str) -> tuple[int, ...] | None:
+    """What changes with every write; None where there is no file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

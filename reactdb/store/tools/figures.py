@@ -1,0 +1,154 @@
+"""Figures of a file: what is in it, and how much room it takes. `reactdb inspect` and `compact` print them.
+
+Rule of this file: it counts, on a connection of its own and as of one moment, and judges nothing; that is the doctor's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from reactdb.errors import CannotOpen, StorageMoved
+from reactdb.store import schema
+from reactdb.store.catalogue import load
+from reactdb.store.file import sqlite
+from reactdb.store.file.immutable import connect_to_read
+from reactdb.store.file.sqlite import Connection, file_bytes
+from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
+from reactdb.store.snapshot import head_seq, low_water
+
+BUSY_TIMEOUT_S: Final = 5.0
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Connection]:
+    """A read-only connection to an existing reactdb file, in a read transaction.
+
+    Raises:
+        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy: It cannot even be asked.
+    """
+    path = os.path.realpath(path)
+    if not os.path.isfile(path):
+        raise CannotOpen(path, sqlite.reason_not_opened(path))
+    named = check_log_is_own(path)
+    connection, guard = connect_to_read(
+        lambda mode: sqlite.connect(path, mode=mode, busy_timeout_s=BUSY_TIMEOUT_S), path
+    )
+    try:
+        sqlite.configure(connection, reader=True)
+        version = schema.identify(connection, path)
+        if version == 0:
+            raise CannotOpen(path, "it is empty")
+        if guard is None:
+            check_log_belongs(connection, path, named)
+        schema.show_as_today(connection, version)
+        connection.execute("BEGIN")
+        yield connection
+        trouble = "" if guard is None else guard.look()[1]
+        if trouble:
+            raise StorageMoved(f"{trouble}: look again")
+    except sqlite.READ_ERRORS as error:
+        raise sqlite.translate(error, "read", path) from error
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFigures:
+    """One index: its expression as a user would write it, and how many places documents have in it."""
+
+    name: str
+    expression: str
+    multi: bool
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableFigures:
+    """One table: its documents, and its part of the log, the documents among it. Sizes are of encoded documents, in bytes."""
+
+    name: str
+    primary_key: str
+    documents: int
+    document_bytes: int
+    log_entries: int
+    log_bytes: int
+    indexes: tuple[IndexFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFigures:
+    """A file, as of one moment. The log can be read past `oldest`; `log_bytes` counts encoded documents."""
+
+    path: str
+    database_id: str
+    format: int
+    sqlite_version: str
+    seq: int
+    oldest: int
+    log_entries: int
+    log_bytes: int
+    file_bytes: int
+    free_bytes: int
+    wal_bytes: int
+    tables: tuple[TableFigures, ...]
+
+
+def measure(path: str) -> FileFigures:
+    """The figures of a file. Reads every row of the log but not the documents in them: a second for millions.
+
+    Raises:
+        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, CorruptDatabase.
+    """
+    with opened(path) as connection:
+        path = os.path.realpath(path)
+        catalogue = load(connection)
+        log = {
+            table_id: (entries, size)
+            for table_id, entries, size in connection.execute(
+                "SELECT table_id, count(*), total(length(body)) FROM log GROUP BY table_id"
+            ).fetchall()
+        }
+        tables = []
+        for _, table in sorted(catalogue.live.items()):
+            documents, document_bytes = connection.execute(
+                "SELECT count(*), total(length(l.body)) FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?",
+                (table.id,),
+            ).fetchone()
+            entries, size = log.get(table.id, (0, 0))
+            indexes = tuple(
+                IndexFigures(
+                    name,
+                    str(index.expression),
+                    index.multi,
+                    connection.execute(
+                        "SELECT count(*) FROM entries WHERE index_id = ?", (index.id,)
+                    ).fetchone()[0],
+                )
+                for name, index in sorted(table.indexes.items())
+            )
+            tables.append(
+                TableFigures(
+                    table.name, table.primary_key, documents, int(document_bytes), entries, int(size), indexes
+                )
+            )
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return FileFigures(
+            path=path,
+            database_id=str(schema.fact(connection, "database_id")),
+            format=version,
+            sqlite_version=".".join(map(str, sqlite.VERSION)),
+            seq=head_seq(connection),
+            oldest=low_water(connection),
+            log_entries=sum(entries for entries, _ in log.values()),
+            log_bytes=int(sum(size for _, size in log.values())),
+            file_bytes=file_bytes(path),
+            free_bytes=page_bytes * free_pages,
+            wal_bytes=file_bytes(path + "-wal"),
+            tables=tuple(tables),
+        )

@@ -1,0 +1,405 @@
+"""Salvage: the documents that can still be read from a damaged file.
+
+First by SQL, in ranges of seqs that are halved around what cannot be read. Then, for what is missing, from the pages
+themselves. An entry counts when it matches its checksum (of format 1: when its document can be read and has the key that it is
+filed under), wherever it was found. Of each key, the newest entry that counts is taken; `heads` and `graves`, as far as they
+can be read, say whether there was a newer one.
+
+Rule of this file: it only reads. Nothing that it reads has to be right, so nothing that is wrong may end it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from reactdb.errors import CannotOpen, NotADatabase, ReactDBError
+from reactdb.store import schema
+from reactdb.store.checksums import is_entry_whole
+from reactdb.store.file import sqlite
+from reactdb.store.file.immutable import IMMUTABLE, connect_to_read
+from reactdb.store.file.sqlite import Connection
+from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
+from reactdb.store.tools.pages import Pages
+from reactdb.values import codec, collation
+
+# Entries that are read at a time.
+CHUNK_ENTRIES = 1_000
+ENTRIES = f"SELECT {schema.LOG_1}, seal FROM log WHERE seq > ? ORDER BY seq LIMIT ?"
+GREATEST_SEQ = 2**62
+
+FAILURES: tuple[type[Exception], ...] = (*sqlite.READ_ERRORS, ReactDBError)
+UNREADABLE: tuple[type[Exception], ...] = (*FAILURES, TypeError, ValueError)
+
+# A table and a key in it, as the log has them.
+Place = tuple[int, bytes]
+
+
+@dataclass(slots=True)
+class SavedTable:
+    """What there is of one table.
+
+    Attributes:
+        name: `table-3` where the list of tables does not have number 3 any more.
+        saved: Documents that can be read.
+        older: Keys of those among them of which only an earlier version can.
+        lost: Keys of documents of which no version can.
+    """
+
+    id: int
+    name: str
+    primary_key: str | None
+    saved: int = 0
+    older: list[bytes] = field(default_factory=list)
+    lost: list[bytes] = field(default_factory=list)
+
+
+class Salvage:
+    """What can be read of a file, once `examine` has looked. See the head of this file.
+
+    Raises:
+        CannotOpen: There is no such file.
+        NotADatabase: Nothing in it looks like one.
+
+    Attributes:
+        tables: By number, those that are not dropped.
+        troubles: What stood in the way, a sentence each.
+        unread: Log entries that should be there and cannot be read; what they changed, nobody knows.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.realpath(path)
+        if not os.path.isfile(self.path):
+            raise CannotOpen(self.path, sqlite.reason_not_opened(self.path))
+        self.tables: dict[int, SavedTable] = {}
+        self.troubles: list[str] = []
+        self.unread = 0
+        self._dropped: set[int] = set()
+        self._format = schema.FORMAT_VERSION
+        self._low: int | None = None
+        self._is_without_log = False
+        # The newest entry of each key: its seq, and whether it is a document. Where heads and graves say that it should be.
+        self._newest: dict[Place, tuple[int, bool]] = {}
+        self._expected: dict[Place, int] = {}
+        self._is_expected_complete = False
+        self._seqs: set[int] = set()
+        # Documents that SQL cannot read, out of pages.
+        self._bodies: dict[int, bytes] = {}
+        self._examine()
+
+    @property
+    def is_complete(self) -> bool:
+        """Everything was there."""
+        return not (
+            self.troubles or self.unread or any(table.older or table.lost for table in self.tables.values())
+        )
+
+    def documents(self, table: SavedTable) -> Iterator[dict[str, Any]]:
+        """The documents of a table that can be read, in order of their keys."""
+        chosen = sorted(
+            (key, seq)
+            for (table_id, key), (seq, is_document) in self._newest.items()
+            if is_document and table_id == table.id
+        )
+        connection = self._connect()
+        try:
+            for key, seq in chosen:
+                body = self._bodies.get(seq)
+                if body is None and connection is not None:
+                    try:
+                        (body,) = connection.execute("SELECT body FROM log WHERE seq = ?", (seq,)).fetchone()
+                    except UNREADABLE as error:
+                        # A walk passed here, and a search does not: there is damage on the way.
+                        self._note(f"not all of the log can be searched: {error}")
+                        connection.close()
+                        connection = None
+                if body is None:
+                    if seq not in self._bodies:
+                        self._read_bodies({seq for _, seq in chosen})
+                    body = self._bodies.get(seq)
+                if body is None:
+                    table.saved -= 1
+                    table.lost.append(key)
+                else:
+                    yield codec.decode(body)
+        finally:
+            if connection is not None:
+                connection.close()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # By SQL
+
+    def _connect(self) -> Connection | None:
+        """A connection that reads, if SQLite takes the file for one of its own."""
+        connection = None
+        try:
+            if self._is_without_log:
+                connection = self._connect_as(IMMUTABLE)
+            else:
+                connection, _ = connect_to_read(self._connect_as, self.path)
+            sqlite.configure(connection, reader=True)
+            self._format = schema.identify(connection, self.path)
+            if not self._format:
+                raise NotADatabase(self.path, "it is empty")
+            schema.show_as_today(connection, self._format)
+            return connection
+        except FAILURES as error:
+            self._format = schema.FORMAT_VERSION
+            self._note(f"SQLite does not read it: {sqlite.words_of(error)}")
+            if connection is not None:
+                connection.close()
+            return None
+
+    def _connect_as(self, mode: str) -> Connection:
+        return sqlite.connect(self.path, mode=mode, busy_timeout_s=5.0)
+
+    def _note(self, trouble: str) -> None:
+        if trouble not in self.troubles:
+            self.troubles.append(trouble)
+
+    def _examine(self) -> None:
+        with suppress(OSError), Pages(self.path) as pages:
+            # Looked at before SQLite opens the file: see the head of `pages`.
+            if pages.is_log_damaged:
+                self._note("the write-ahead log is damaged: SQLite sees only the commits before that")
+        named = None
+        try:
+            named = check_log_is_own(self.path)
+        except FAILURES as error:
+            self._note(sqlite.words_of(error))
+            self._is_without_log = True
+        connection = self._connect()
+        is_database = connection is not None
+        if connection is not None and not self._is_without_log:
+            try:
+                check_log_belongs(connection, self.path, named)
+            except FAILURES as error:
+                self._note(sqlite.words_of(error))
+                connection.close()
+                self._is_without_log = True
+                connection = self._connect()
+        if connection is not None:
+            try:
+                self._read_lists(connection)
+                self._is_expected_complete = all(
+                    [self._read_pointers(connection, "heads"), self._read_pointers(connection, "graves")]
+                )
+                self._read_log(connection)
+            finally:
+                connection.close()
+        if connection is None or self.troubles or self._missing():
+            self._read_pages()
+        if not (is_database or self._seqs or self._expected or self.tables):
+            raise NotADatabase(self.path, "; ".join(self.troubles) or "there is nothing of one in it")
+        self._judge()
+        self.unread = self._missing()
+
+    def _read_lists(self, connection: Connection) -> None:
+        try:
+            schema.check_catalogue(connection)
+        except FAILURES:
+            self._note("the lists of tables and facts are not what was written: names may be wrong")
+        try:
+            self._low = int(schema.fact(connection, "low_water"))
+        except UNREADABLE:
+            self._note(
+                "the low-water mark cannot be read: documents that were deleted long ago may be among those saved"
+            )
+        try:
+            for row in connection.execute(
+                "SELECT id, name, primary_key, created, dropped FROM tables"
+            ).fetchall():
+                self._list_table(row)
+        except sqlite.READ_ERRORS as error:
+            self._note(f"the list of tables cannot be read: {sqlite.words_of(error)}")
+
+    def _list_table(self, row: Sequence[Any]) -> None:
+        number, name, primary_key, _, dropped = row
+        if dropped is not None:
+            self._dropped.add(number)
+        elif isinstance(name, str) and isinstance(primary_key, str):
+            self.tables.setdefault(number, SavedTable(number, name, primary_key))
+
+    def _read_pointers(self, connection: Connection, tree: str) -> bool:
+        """Where heads or graves say that the newest entry of each key is. Whether all of the tree was read.
+
+        From both ends, each until something cannot be read: most of a tree with one bad page.
+        """
+        for order in ("", " DESC"):
+            try:
+                for table_id, key, seq in connection.execute(
+                    f"SELECT table_id, key, seq FROM {tree} ORDER BY table_id{order}, key{order}"
+                ):
+                    self._expect(table_id, key, seq)
+            except sqlite.READ_ERRORS as error:
+                self._note(f"not all of {tree} can be read: {sqlite.words_of(error)}")
+            else:
+                return True
+        return False
+
+    def _expect(self, table_id: Any, key: Any, seq: Any) -> None:
+        if isinstance(table_id, int) and isinstance(seq, int) and is_key(key):
+            self._expected[table_id, key] = max(seq, self._expected.get((table_id, key), 0))
+
+    def _read_log(self, connection: Connection) -> None:
+        since, limit = 0, CHUNK_ENTRIES
+        while True:
+            try:
+                rows = connection.execute(ENTRIES, (since, limit)).fetchall()
+            except sqlite.READ_ERRORS as error:
+                self._note(f"not all of the log can be read: {sqlite.words_of(error)}")
+                if limit > 1:
+                    limit //= 10
+                    continue
+                next_since = next_readable(connection, since)
+                if next_since is None:
+                    return
+                since, limit = next_since, CHUNK_ENTRIES
+                continue
+            for row in rows:
+                self._take(row, is_sealed=self._format >= 2)
+            if len(rows) < limit or rows[-1][0] <= since:
+                return
+            since, limit = rows[-1][0], min(limit * 10, CHUNK_ENTRIES)
+
+    def _take(self, row: Sequence[Any], *, is_sealed: bool) -> bool:
+        """An entry, if it is what was written."""
+        seq, table_id, key, body = row[0], row[1], row[6], row[7]
+        if is_sealed and not is_entry_whole(row):
+            return False
+        if not (isinstance(seq, int) and isinstance(table_id, int) and is_key(key)):
+            return False
+        if body is not None and not self._is_document(table_id, key, body, is_sealed):
+            return False
+        self._seqs.add(seq)
+        if seq > self._newest.get((table_id, key), (0, False))[0]:
+            self._newest[table_id, key] = seq, body is not None
+        return True
+
+    def _is_document(self, table_id: int, key: bytes, body: Any, is_sealed: bool) -> bool:
+        try:
+            document = codec.decode(body)
+            table = self.tables.get(table_id)
+            primary_key = None if table is None else table.primary_key
+            # A list of tables that is wrong must not make documents wrong which match their checksums.
+            return (
+                is_sealed or primary_key is None or collation.primary_key_bytes(document[primary_key]) == key
+            )
+        except (ReactDBError, KeyError, TypeError):
+            return False
+
+    # -----------------------------------------------------------------------------------------------------------
+    # From pages
+
+    def _missing(self) -> int:
+        """Entries that should be there and were not read: past the low-water mark every one, and those that heads point to."""
+        low, highest = self._low or 0, max(self._seqs, default=0)
+        missing = highest - low - sum(1 for seq in self._seqs if seq > low) if highest > low else 0
+        return missing + len(
+            {seq for seq in self._expected.values() if seq > highest or seq <= low} - self._seqs
+        )
+
+    def _read_pages(self) -> None:
+        columns = len(schema.LOG_1.split(","))
+        pointers: list[tuple[Any, Any, Any]] = []
+        listed: list[list[Any]] = []
+        try:
+            with Pages(self.path, with_log=not self._is_without_log) as pages:
+                for is_table, row in pages.rows():
+                    if is_table and len(row) in (columns + 1, columns + 2) and row[1] is None:
+                        # The column that is the rowid is stored as NULL.
+                        is_sealed = len(row) == columns + 2
+                        self._take_from_page([row[0], *row[2:], *[None] * (not is_sealed)], is_sealed)
+                    elif is_table and len(row) == 6 and row[1] is None:
+                        listed.append([row[0], *row[2:]])
+                    elif not is_table and len(row) == 3:
+                        pointers.append((row[0], row[1], row[2]))
+        except OSError as error:
+            self._note(f"the file cannot be read: {error}")
+        if not self.tables:
+            for row in listed:
+                if isinstance(row[1], str) and isinstance(row[2], str) and isinstance(row[3], int):
+                    self._list_table(row)
+        if not self._is_expected_complete:
+            for pointer in pointers:
+                self._expect(*pointer)
+
+    def _read_bodies(self, wanted: set[int]) -> None:
+        """Documents of entries that were taken already, out of pages."""
+        taken, self._seqs = self._seqs, self._seqs - wanted
+        self._read_pages()
+        self._seqs |= taken
+
+    def _take_from_page(self, row: Sequence[Any], is_sealed: bool) -> None:
+        seq = row[0]
+        if seq in self._seqs:
+            return
+        is_wanted = self._low is None or seq > self._low or not self._is_expected_complete
+        # Below the low-water mark, what no head points to was removed by compaction; its bytes may still be there.
+        if not is_wanted and self._expected.get((row[1], row[6])) != seq:
+            return
+        if self._take(row, is_sealed=is_sealed) and row[7] is not None:
+            self._bodies[seq] = row[7]
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        """What was saved of each table, and what was not."""
+        low = self._low or 0
+        for place in sorted(self._newest.keys() | self._expected.keys()):
+            table_id, key = place
+            if table_id in self._dropped:
+                self._newest.pop(place, None)
+                continue
+            table = self.tables.get(table_id)
+            if table is None:
+                self._note(f"table {table_id} is not listed any more")
+                table = self.tables[table_id] = SavedTable(table_id, f"table-{table_id}", None)
+            seq, is_document = self._newest.get(place, (0, False))
+            is_outdated = seq < self._expected.get(place, 0)
+            if is_document and seq <= low and self._is_expected_complete and place not in self._expected:
+                # It was deleted, and then the deletion was compacted away.
+                del self._newest[place]
+            elif is_document:
+                table.saved += 1
+                if is_outdated:
+                    table.older.append(key)
+            elif is_outdated:
+                table.lost.append(key)
+
+
+def next_readable(connection: Connection, since: int) -> int | None:
+    """A seq past which the log can be read again, as near to `since` as it can be found; None if it cannot."""
+
+    def can_read(step: int) -> bool:
+        try:
+            connection.execute(ENTRIES, (since + step, 1)).fetchall()
+        except sqlite.READ_ERRORS:
+            return False
+        return True
+
+    good = 1
+    while not can_read(good):
+        good *= 2
+        if since + good > GREATEST_SEQ:
+            return None
+    bad = good // 2
+    while good - bad > 1:
+        middle = (good + bad) // 2
+        if can_read(middle):
+            good = middle
+        else:
+            bad = middle
+    return since + good
+
+
+def is_key(key: Any) -> bool:
+    try:
+        collation.key_value(key)
+    except Exception:
+        # Whatever it is, it is none.
+        return False
+    return isinstance(key, bytes)

@@ -1,0 +1,85 @@
+"""Spelling: which one of several values is shown, where the order calls them equal and only one can be.
+
+    distinct of 1.0, 1 and 1.0    [1]
+    distinct of 0.0 and -0.0      [0.0]
+
+The one with the shortest encoding is shown, and of these the one whose bytes come first. So the answer does not depend on who
+came first, and a result that is kept up to date shows what one that is worked out anew does.
+
+Rule of this file: equal is for the collation to say; whoever asks here has asked there.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+from reactdb.values import codec
+
+# Two values of one of these types are stored alike where they are equal.
+_ONE_SPELLING = frozenset({int, str, bool, type(None), bytes, date, timedelta, UUID})
+
+
+def spelling(value: Any) -> tuple[int, bytes]:
+    """Equal for values that are stored alike; the least is shown."""
+    data = codec.encode_value(codec.with_sorted_keys(value))
+    return len(data), data
+
+
+def is_alike(one: Any, other: Any) -> bool:
+    """Whether two values that the order calls equal are spelled alike."""
+    if one is other or (type(one) is type(other) and type(one) in _ONE_SPELLING):
+        return True
+    return spelling(one) == spelling(other)
+
+
+def plainest(one: Any, other: Any) -> Any:
+    """Which of two values that the order calls equal is shown."""
+    if one is other or (type(one) is type(other) and type(one) in _ONE_SPELLING):
+        return one
+    return other if spelling(other) < spelling(one) else one
+
+
+class Spellings:
+    """Equal values that come and go.
+
+    Attributes:
+        value: The one to show.
+        count: How many there are.
+    """
+
+    __slots__ = ("_counts", "count", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.count = 0
+        # How often each spelling is there, where there are several.
+        self._counts: dict[tuple[int, bytes], tuple[Any, int]] | None = None
+
+    def add(self, value: Any) -> None:
+        if not self.count:
+            self.value = value
+        self._change(value, 1)
+
+    def remove(self, value: Any) -> None:
+        """Take out a value that was added."""
+        self._change(value, -1)
+
+    def _change(self, value: Any, step: int) -> None:
+        before = self.count
+        self.count += step
+        counts = self._counts
+        if counts is None:
+            if is_alike(self.value, value):
+                return
+            counts = self._counts = {spelling(self.value): (self.value, before)}
+        name = spelling(value)
+        known = counts[name][1] if name in counts else 0
+        if known + step:
+            counts[name] = (value, known + step)
+        else:
+            del counts[name]
+        self.value = counts[min(counts)][0]
+        if len(counts) == 1:
+            self._counts = None

@@ -1,0 +1,474 @@
+"""Documents and their bytes: the one place where a value is checked and packed. What reads the bytes is `decoding`.
+
+A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of
+those, and Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read
+with one fixed set of options; what MessagePack lacks is written as the extension types of `extension_types`.
+
+What comes back equals what was given, and encodes to the same bytes. Some spellings become the common one
+on the way in: a tuple is a list; a subclass of a type above is that type; bytearray and memoryview are
+bytes; a named time zone is its offset at that moment. NaN, the infinities and -0.0 are kept bit for bit.
+What could not come back equal is refused by `InvalidDocument`, which says where: keys that are not str,
+text with lone surrogates, datetimes without a time zone, times with one, sets, other objects, and
+everything beyond the limits, here and in `scalars`.
+
+Rule of this file: what `encode` returns is what was given as it was at one moment, and `decode` reads it back; whatever else it
+is given raises `InvalidDocument`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from datetime import datetime, timezone, tzinfo
+from functools import partial
+from typing import Any, Final
+from zlib import adler32
+
+import msgpack
+
+from reactdb.errors import CorruptDatabase, InvalidDocument, shown, type_in_words
+from reactdb.values.decoding import decode, decode_frozen, decode_many, decode_many_frozen, decode_value
+from reactdb.values.extension_types import EXTENSION_WRITERS
+from reactdb.values.frozen import FrozenDict, FrozenList, freeze, thaw
+from reactdb.values.printing import pretty
+from reactdb.values.scalars import MAX_DECIMAL_DIGITS, MAX_DECIMAL_EXPONENT, MAX_INT_BITS, Refused
+
+# Also names of the files that this one stands on: to the rest of the house they are one module.
+__all__ = [
+    "MAX_DECIMAL_DIGITS",
+    "MAX_DECIMAL_EXPONENT",
+    "MAX_DEPTH",
+    "MAX_DOCUMENT_BYTES",
+    "MAX_INT_BITS",
+    "FrozenDict",
+    "FrozenList",
+    "check_extent",
+    "decode",
+    "decode_frozen",
+    "decode_many",
+    "decode_many_frozen",
+    "decode_value",
+    "encode",
+    "encode_again",
+    "encode_many",
+    "encode_value",
+    "freeze",
+    "is_flat",
+    "plain_name",
+    "pretty",
+    "same",
+    "same_bytes",
+    "thaw",
+]
+
+MAX_DEPTH: Final = 100
+"""Containers inside one another, the document itself being the first. The packer's own bound is 511."""
+
+MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+"""Of the encoded document. Under SQLite's bound for a blob, and what one change may cost a feed's reader."""
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Encoding
+#
+# Most documents are plain: exact base types all the way down. Those are checked by a loop that knows no
+# paths, and packed by a reused packer. Documents that also have extension types are packed by a new packer,
+# which calls back. Whatever is left is walked once more by `_normalise`, which either finds a plain form or
+# knows the path to complain about.
+
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes, bytearray})
+_all_plain = _PLAIN.issuperset
+_TEXT = frozenset({str})
+
+# Kept per thread while small: a packer never gives back the buffer it has grown.
+_KEPT_BUFFER_BYTES: Final = 1024 * 1024
+
+
+class _ThreadsPacker(threading.local):
+    """One reused packer a thread (a packer is not thread-safe): 0.1 µs less per document than a new one."""
+
+    pack: Callable[[object], bytes]
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        # No `default=`: called back from inside `pack`, it could pack something else into the same buffer.
+        self.pack = msgpack.Packer(use_bin_type=True).pack
+
+
+_own = _ThreadsPacker()
+
+
+def is_flat(value: Any) -> bool:
+    """Whether this is a plain dict with plain names, of which no value holds another: nothing to walk through or merge into."""
+    return (
+        type(value) is dict and _all_plain(map(type, value.values())) and _TEXT.issuperset(map(type, value))
+    )
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """The bytes of a document.
+
+    The document is not kept and not changed: what the caller does to it later reaches nobody.
+
+    Raises:
+        InvalidDocument: It could not come back equal, or is beyond a limit; `path` says where.
+    """
+    if type(document) is dict:
+        try:
+            if _all_plain(map(type, document.values())) or _left_of(10_000, document.values(), 8) >= 0:
+                "".join(document)  # the quickest way to ask whether all keys are str
+                data = _own.pack(document)
+                return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+        except _PACK_ERRORS:
+            return _encode_carefully(document)
+    elif not isinstance(document, dict):
+        raise InvalidDocument(f"a document is a dict, not a value {type_in_words(document)}")
+    return encode_value(document)
+
+
+def _left_of(left: int, values: Collection[Any], levels: int) -> int:
+    """How many of so many plain values are left after these, of which some are lists and dicts; below zero where they are too
+    many, too deep, or not all of them plain. `TypeError` where a key is not str.
+
+    A quick look at what most documents are that are not flat: `_Scan`, which sees all else, takes twice the time.
+    """
+    left -= len(values)
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN:
+            continue
+        if kind is dict:
+            "".join(value)
+            value = value.values()
+        elif kind is not list:
+            return -1
+        if left < len(value):
+            return -1
+        if _all_plain(map(type, value)):
+            left -= len(value)
+        elif levels:
+            left = _left_of(left, value, levels - 1)
+        else:
+            return -1
+    return left
+
+
+def encode_again(document: dict[str, Any]) -> bytes:
+    """The bytes of a document that `decode` gave and nobody else has, in which only plain values of `is_flat` have changed."""
+    try:
+        data = _own.pack(document)
+    except _PACK_ERRORS:
+        return encode(document)
+    return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+
+
+def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]] | None:
+    """The bytes of each of many documents, and what it has in a field: as `encode` one by one, without a call for each of the
+    plain ones. None where one is no plain dict, has nothing there, or something else when its bytes are made.
+
+    Raises:
+        InvalidDocument: Of the first that is not right.
+    """
+    found: list[bytes] = []
+    values: list[Any] = []
+    add, note, join, pack, most = found.append, values.append, "".join, _own.pack, _KEPT_BUFFER_BYTES
+    # All that is asked of a document is asked at once: later it has left the processor's cache, which costs more than the rest.
+    for document in documents:
+        if type(document) is not dict or name not in document:
+            return None
+        value = document[name]
+        if _all_plain(map(type, document.values())):
+            try:
+                join(document)
+                data = pack(document)
+            except _PACK_ERRORS:
+                data = encode(document)
+                pack = _own.pack
+            if len(data) >= most:
+                data = _within_size(data)
+                pack = _own.pack
+        else:
+            data = encode(document)
+        if document.get(name) is not value:
+            return None
+        add(data)
+        note(value)
+    return found, values
+
+
+def encode_value(value: Any) -> bytes:
+    """The bytes of any value that a document may hold; the rules are those of `encode`."""
+    scan = _Scan(_FEW_VALUES)
+    try:
+        scan.look_at((value,), MAX_DEPTH + 1)
+        if scan.left < 0:
+            _measure(value, [], {})
+            scan = _Scan(MAX_DOCUMENT_BYTES)
+            scan.look_at((value,), MAX_DEPTH + 1)
+        if scan.unusual:
+            return _encode_carefully(value)
+        data = _packed_with_extensions(value, scan.extensions) if scan.extensions else _own.pack(value)
+    except InvalidDocument:
+        raise
+    except _PACK_ERRORS:
+        return _encode_carefully(value)
+    return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+
+
+# RuntimeError: a dict that changes its size while it is looked at.
+_PACK_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
+
+
+def _packed_with_extensions(value: Any, found: list[Any]) -> bytes:
+    """The bytes of a value in which these need an extension type, in the order in which the packer meets them.
+
+    They are converted beforehand and handed over by `next`, which is C, so that nobody else's code runs while the packer works:
+    it writes how long a list is before it writes the list, and another thread might change it in between.
+    """
+    converted = iter([EXTENSION_WRITERS[type(one)](one) for one in found])
+    # `next(converted, one)`: once they are used up, the packer gets back what it cannot write, and says so.
+    data: bytes = msgpack.packb(value, default=partial(next, converted))
+    if next(converted, None) is not None:
+        raise ValueError("it was changed meanwhile")
+    return data
+
+
+def _encode_carefully(value: Any) -> bytes:
+    """From a copy of our own, which neither another thread nor a method of the caller's can change any more."""
+    path: _Path = []
+    try:
+        _measure(value, [], {})
+        normalised = _normalise(value, path)
+    except Refused as refused:
+        raise InvalidDocument(str(refused), tuple(path)) from None
+    except RuntimeError as error:
+        if isinstance(error, RecursionError):
+            raise
+        raise InvalidDocument("it was changed while it was being read", tuple(path)) from None
+    data = _within_size(_own.pack(normalised))
+    try:
+        decode_value(data)
+    except CorruptDatabase as error:
+        # A class of the caller's, which is a UUID by name only for example. Rare enough to be asked here.
+        raise InvalidDocument(f"it could not be read back ({error})") from None
+    return data
+
+
+def _within_size(data: bytes) -> bytes:
+    if len(data) >= _KEPT_BUFFER_BYTES:
+        _own.renew()
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise InvalidDocument(f"{len(data):,} bytes when encoded; the limit is {MAX_DOCUMENT_BYTES:,}")
+    return data
+
+
+# More values than that are counted first, so that an endless walk is never begun.
+_FEW_VALUES: Final = 100_000
+
+
+class _Scan:
+    """What a quick look at a value finds: extension types, or something for which `_normalise` is needed.
+
+    `left` is how many more values may be looked at; below zero, the look was broken off.
+    """
+
+    __slots__ = ("extensions", "left", "unusual")
+
+    def __init__(self, left: int) -> None:
+        self.extensions: list[Any] = []
+        self.unusual = False
+        self.left = left
+
+    def look_at(self, values: Collection[Any], depth: int) -> None:
+        """Look at these values, the contents of one container; `TypeError` where a key is not str."""
+        self.left -= len(values)
+        if depth == 0 or self.left < 0:
+            self.unusual = True
+            return
+        for value in values:
+            kind = type(value)
+            if kind in _PLAIN:
+                continue
+            if kind is list or kind is tuple or kind is FrozenList:
+                self.look_at(value, depth - 1)
+            elif kind is dict or kind is FrozenDict:
+                "".join(value)
+                self.look_at(value.values(), depth - 1)
+            elif kind in EXTENSION_WRITERS and not (kind is datetime and _is_foreign(value.tzinfo)):
+                self.extensions.append(value)
+            else:
+                self.unusual = True
+            if self.unusual:
+                return
+
+
+def _is_foreign(zone: tzinfo | None) -> bool:
+    """Whether to ask the time zone runs the caller's code, which might change the document that it stands in."""
+    kind = type(zone)
+    return not (zone is None or kind is timezone or kind.__module__ == "zoneinfo")
+
+
+_Path = list[str | int]
+
+
+def _contents(value: Any) -> Collection[tuple[Any, Any]] | None:
+    """What a container holds, with its places, as it is now; None for what is no container.
+
+    Subclasses are asked as what they are subclasses of: what they have made of iteration may say something else each time.
+    """
+    if isinstance(value, dict):
+        return list((OrderedDict if isinstance(value, OrderedDict) else dict).items(value))
+    if isinstance(value, list):
+        return list(enumerate(list.__getitem__(value, slice(None))))
+    if isinstance(value, tuple) and type(value) is not msgpack.ExtType:
+        return list(enumerate(tuple.__getitem__(value, slice(None))))
+    return None
+
+
+def check_extent(value: Any) -> None:
+    """Raise InvalidDocument for what is too deep, inside itself, or too many values: before anybody walks through it."""
+    if isinstance(value, (dict, list, tuple)):
+        _measure(value, [], {})
+
+
+def _measure(value: Any, path: _Path, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """How many values there are in this one, and how many levels; `InvalidDocument` beyond the limits.
+
+    A container that is held in many places is counted everywhere and walked once (`known`, by identity), so
+    this ends soon also for sixty lists that hold each other twice, which are 2**60 values.
+    """
+    items = _contents(value)
+    if items is None:
+        return 1, 0
+    if id(value) in known:
+        count, levels = known[id(value)]
+    else:
+        # While it is being walked, it counts as too deep: to meet it again is to be inside itself.
+        known[id(value)] = 0, MAX_DEPTH + 1
+        count, levels = 1, 1
+        if len(path) < MAX_DEPTH:
+            for key, inner in items:
+                path.append(key)
+                inner_count, inner_levels = _measure(inner, path, known)
+                path.pop()
+                count += inner_count
+                levels = max(levels, inner_levels + 1)
+        known[id(value)] = count, levels
+    if len(path) + levels > MAX_DEPTH:
+        raise InvalidDocument(f"nested more than {MAX_DEPTH} levels deep, or inside itself", tuple(path))
+    if count > MAX_DOCUMENT_BYTES:
+        # Every value takes a byte at least.
+        raise InvalidDocument(f"more than {MAX_DOCUMENT_BYTES:,} bytes when encoded, which is the limit")
+    return count, levels
+
+
+def _normalise(value: Any, path: _Path) -> Any:
+    """The value in exact base types and extension types; or `Refused`, and `path` is where."""
+    kind = type(value)
+    if value is None or kind is bool or kind is float or kind is bytes:
+        return value
+    contents = _contents(value)
+    if contents is not None and len(path) >= MAX_DEPTH:
+        # Not so when it was measured.
+        raise Refused(f"nested more than {MAX_DEPTH} levels deep, or inside itself")
+    if isinstance(value, dict):
+        normalised = {}
+        for key, inner in contents or ():
+            if not isinstance(key, str):
+                raise Refused(f"keys are str; {shown(key)} is {type_in_words(key)}")
+            try:
+                name = _text(key)
+            except Refused as refused:
+                raise Refused(f"in a key, {refused}") from None
+            path.append(name)
+            normalised[name] = _normalise(inner, path)
+            path.pop()
+        return normalised
+    if contents is not None:
+        elements = []
+        for index, inner in contents:
+            path.append(index)
+            elements.append(_normalise(inner, path))
+            path.pop()
+        return elements
+    for base, convert in _CONVERSIONS:
+        if isinstance(value, base):
+            try:
+                return convert(value)
+            except Refused:
+                raise
+            except Exception as error:  # a method of the caller's class
+                raise Refused(f"a value {type_in_words(value)} failed: {type(error).__name__}") from None
+    raise Refused(_why_not(value))
+
+
+def plain_name(name: Any) -> Any:
+    """A key of a dict, without what a subclass of str makes of it; another key as it is, to be refused with its place."""
+    return str.__str__(name) if isinstance(name, str) else name
+
+
+def _text(value: str) -> str:
+    plain = str.__str__(value)
+    try:
+        plain.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(f"the text has a lone surrogate at character {error.start}; UTF-8 has none") from None
+    return plain
+
+
+_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+    # In this order: a datetime is also a date. (bool cannot be subclassed and is done before.)
+    (str, _text),
+    (float, float.__float__),
+    *EXTENSION_WRITERS.items(),
+    ((bytes, bytearray), lambda value: bytes(memoryview(value))),
+    (memoryview, memoryview.tobytes),
+)
+
+
+def _why_not(value: object) -> str:
+    # A class may bring its own sentence: the bounds of a range do.
+    reason = getattr(type(value), "refused_as_value", None)
+    if isinstance(reason, str):
+        return reason
+    if isinstance(value, (set, frozenset)):
+        return "a set has no order that could be kept; make it a list"
+    return f"a value {type_in_words(value)} cannot be stored"
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Equality
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are stored alike: 0, 0.0 and False differ, the order of a dict's keys is nothing.
+
+    Raises:
+        InvalidDocument: One of them could not be stored.
+    """
+    return left is right or same_bytes(encode_value(left), encode_value(right))
+
+
+def same_bytes(left: bytes, right: bytes) -> bool:
+    """Whether two encoded values are the same value; equal bytes are the quick case."""
+    if left == right:
+        return True
+    # Another order of keys has the same bytes in other places: as many of them, and the same sum. Most changes differ
+    # there already. (The low half of an Adler-32 checksum is the sum, modulo a prime: RFC 1950, section 8.)
+    if len(left) != len(right) or (adler32(left) ^ adler32(right)) & 0xFFFF:
+        return False
+    return encode_value(with_sorted_keys(decode_value(left))) == encode_value(
+        with_sorted_keys(decode_value(right))
+    )
+
+
+def with_sorted_keys(value: Any) -> Any:
+    """The value with the keys of every dict in order."""
+    if isinstance(value, dict):
+        return {key: with_sorted_keys(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [with_sorted_keys(inner) for inner in value]
+    return value

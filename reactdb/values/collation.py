@@ -1,0 +1,199 @@
+"""The one total order over all values: comparing them, and which of them may be keys.
+
+`key_bytes(value)` is compared with memcmp and agrees with ReQL's order everywhere: in SQLite's indexes, in
+views, in comparisons of an expression. ReQL orders values of different types by the name of the type:
+
+    MINVAL < ARRAY < BOOL < NULL < NUMBER < OBJECT < PTYPE<BINARY> < PTYPE<DATE> < PTYPE<DURATION>
+           < PTYPE<LOCALTIME> < PTYPE<TIME> < PTYPE<UUID> < STRING < MAXVAL
+
+How the bytes are made is `key_format`; what they promise is told here. They agree with `compare`, and no key's
+bytes begin another's, so keys written one after the other sort as arrays do.
+
+Rule of this file: one order. Whoever compares documents' values compares these bytes, or calls `compare`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final
+from uuid import UUID
+
+from reactdb.errors import InvalidKey
+from reactdb.values.bounds import Bound, maxval, minval
+from reactdb.values.frozen import FrozenDict, FrozenList
+from reactdb.values.key_format import key_bytes, key_value, many_key_bytes
+from reactdb.values.printing import pretty
+from reactdb.values.scalars import EPOCH
+
+# Also names of the files that this one stands on: to the rest of the house they are one module.
+__all__ = [
+    "MAX_KEY_BYTES",
+    "Bound",
+    "compare",
+    "index_key_bytes",
+    "key_bytes",
+    "key_value",
+    "maxval",
+    "minval",
+    "primary_key_bytes",
+    "primary_keys_bytes",
+    "type_name",
+]
+
+MAX_KEY_BYTES: Final = 1_024
+"""Of an encoded primary key. Each entry of the log and of every index repeats it; ReQL stops at 127."""
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Comparing values
+
+# Types that Python itself orders as we do, among their own.
+_ORDERED_ALIKE: Final = frozenset({str, int, bool, bytes, date, timedelta, UUID})
+
+
+def compare(left: Any, right: Any) -> int:
+    """-1, 0 or 1: where the left value stands to the right one.
+
+    Raises:
+        InvalidKey: One of them is not a value.
+    """
+    kind = type(left)
+    if kind is type(right) and kind in _ORDERED_ALIKE:
+        return -1 if left < right else 1 if left > right else 0
+    if (kind is float or kind is int) and (type(right) is float or type(right) is int):
+        if left < right:
+            return -1
+        if left > right:
+            return 1
+        if left == right:
+            return 0
+        # One is NaN, at least.
+    elif kind is datetime and type(right) is datetime and left.tzinfo is UTC and right.tzinfo is UTC:
+        return -1 if left < right else 1 if left > right else 0
+    left_bytes, right_bytes = key_bytes(left), key_bytes(right)
+    return -1 if left_bytes < right_bytes else 1 if left_bytes > right_bytes else 0
+
+
+def type_name(value: Any) -> str:
+    """ReQL's name of the value's type, such as `NUMBER` or `PTYPE<TIME>`.
+
+    Raises:
+        InvalidKey: It is not a value.
+    """
+    name = _TYPE_NAMES.get(type(value))
+    if name is None:
+        name = next((name for base, name in _TYPE_NAMES.items() if isinstance(value, base)), None)
+        if name is None:
+            raise InvalidKey(f"a value of type {type(value).__qualname__} has no place in the order")
+    return name if name != "BOUND" else ("MINVAL" if value is minval else "MAXVAL")
+
+
+_TYPE_NAMES: dict[type, str] = {
+    bool: "BOOL",
+    type(None): "NULL",
+    int: "NUMBER",
+    str: "STRING",
+    float: "NUMBER",
+    list: "ARRAY",
+    tuple: "ARRAY",
+    dict: "OBJECT",
+    FrozenList: "ARRAY",
+    FrozenDict: "OBJECT",
+    datetime: "PTYPE<TIME>",
+    Decimal: "NUMBER",
+    bytes: "PTYPE<BINARY>",
+    bytearray: "PTYPE<BINARY>",
+    memoryview: "PTYPE<BINARY>",
+    UUID: "PTYPE<UUID>",
+    date: "PTYPE<DATE>",
+    time: "PTYPE<LOCALTIME>",
+    timedelta: "PTYPE<DURATION>",
+    Bound: "BOUND",
+}
+
+
+# -----------------------------------------------------------------------------------------------------------
+# What may be a key
+
+
+def primary_key_bytes(value: Any) -> bytes:
+    """The bytes of a document's primary key.
+
+    Raises:
+        InvalidKey: Null, an object, NaN, an infinity, a bound, an array with one of those inside, or too
+        long.
+
+    Source:
+        RethinkDB 2.4's sentences, with our own length.
+    """
+    data = key_bytes(value)
+    if data[0] not in _ALWAYS_KEYS and type(value) is not int:
+        _check_primary_key(value, within_array=False)
+    if len(data) > MAX_KEY_BYTES:
+        shown = pretty(value)
+        shown = shown if len(shown) <= 100 else shown[:100] + "..."
+        raise InvalidKey(f"Primary key too long (max {MAX_KEY_BYTES} bytes): {shown}")
+    return data
+
+
+def primary_keys_bytes(values: list[Any]) -> list[bytes]:
+    """`primary_key_bytes` of each."""
+    if set(map(type, values)) <= _ALWAYS_KEYS_TYPES:
+        found = many_key_bytes(values)
+        if max(map(len, found), default=0) <= MAX_KEY_BYTES:
+            return found
+    return list(map(primary_key_bytes, values))
+
+
+_ALWAYS_KEYS_TYPES: Final = frozenset({str, int, bool, bytes})
+
+
+# Tags of the types of which every value can be a key, by an example of each.
+_ALWAYS_KEYS: Final = frozenset(
+    key_bytes(example)[0]
+    for example in (False, True, b"", date.min, timedelta(0), time.min, EPOCH, UUID(int=0), "")
+)
+
+
+def _check_primary_key(value: Any, *, within_array: bool) -> None:
+    if isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_primary_key(inner, within_array=True)
+    elif value is None or isinstance(value, dict):
+        if within_array:
+            raise InvalidKey(
+                # Two spaces: so says RethinkDB.
+                "Array keys can only contain numbers, strings, bools,  pseudotypes, or arrays "
+                f"(got {pretty(value)} of type {type_name(value)})."
+            )
+        raise InvalidKey(
+            "Primary keys must be either a number, string, bool, pseudotype or array "
+            f"(got type {type_name(value)}):\n{pretty(value)}"
+        )
+    elif isinstance(value, Bound):
+        raise InvalidKey(Bound.refused_as_value)
+    elif isinstance(value, float) and not isfinite(value):
+        raise InvalidKey(f"Non-finite number: {float.__repr__(value)}")
+
+
+def index_key_bytes(value: Any) -> bytes | None:
+    """The bytes of a secondary index's entry, or None where ReQL leaves the document out of the index.
+
+    Left out are null, objects and arrays with one of those inside, and what ReQL does not have: NaN, the
+    infinities.
+
+    Raises:
+        InvalidKey: It is not a value that a document could hold.
+    """
+    data = key_bytes(value)
+    return data if data[0] in _ALWAYS_KEYS or type(value) is int or _may_be_indexed(value) else None
+
+
+def _may_be_indexed(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_may_be_indexed, value))
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is not None and not isinstance(value, (dict, Bound))

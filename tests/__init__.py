@@ -1,0 +1,1 @@
+"""Tests of reactdb, in a tree that mirrors the library."""

@@ -1,0 +1,1 @@
+"""RethinkDB's dialect and server."""

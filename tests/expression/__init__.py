@@ -1,0 +1,1 @@
+"""Expressions: built, compiled, analysed."""

@@ -1,0 +1,1 @@
+"""Feeds: kinds, options, delivery, resuming."""

@@ -1,0 +1,272 @@
+"""A feed is an Observable: every operator of reactivex works on it through `pipe`, and each time it is subscribed anew."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import reactivex
+from reactivex import operators as ops
+from reactivex.scheduler import EventLoopScheduler
+from reactivex.subject import ReplaySubject, Subject
+
+from reactdb import row
+from tests.support.hearing import MAIN, hub, insert_numbers, listen
+
+IDS = ops.map(lambda event: event["new_val"]["id"])
+
+
+@pytest.mark.parametrize(
+    ("operators", "expected"),
+    [
+        ([IDS], [1, 2, 3, 4, 5, 6]),
+        ([ops.filter(row["new_val"]["id"] > 4), IDS], [5, 6]),
+        ([IDS, ops.filter(lambda number: number % 2 == 0)], [2, 4, 6]),
+        ([IDS, ops.buffer_with_count(4)], [[1, 2, 3, 4]]),
+        ([IDS, ops.pairwise()], [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6)]),
+        ([IDS, ops.scan(lambda total, number: total + number, 0)], [1, 3, 6, 10, 15, 21]),
+        ([IDS, ops.take(2)], [1, 2]),
+        ([IDS, ops.skip(4)], [5, 6]),
+        ([IDS, ops.take_while(lambda number: number < 3)], [1, 2]),
+        ([IDS, ops.skip_while(lambda number: number < 5)], [5, 6]),
+        ([IDS, ops.first()], [1]),
+        ([IDS, ops.element_at(3)], [4]),
+        ([IDS, ops.take(3), ops.to_list()], [[1, 2, 3]]),
+        ([IDS, ops.take(4), ops.reduce(lambda total, number: total + number)], [10]),
+        ([IDS, ops.take(4), ops.count()], [4]),
+        ([IDS, ops.take(4), ops.last()], [4]),
+        ([IDS, ops.take(4), ops.max()], [4]),
+        ([IDS, ops.take(4), ops.average()], [2.5]),
+        ([IDS, ops.map(lambda number: number // 3), ops.distinct_until_changed()], [0, 1, 2]),
+        ([IDS, ops.map(lambda number: number % 3), ops.distinct()], [1, 2, 0]),
+        ([IDS, ops.start_with(0)], [0, 1, 2, 3, 4, 5, 6]),
+        ([IDS, ops.flat_map(lambda number: reactivex.of(*[number] * (number % 3)))], [1, 2, 2, 4, 5, 5]),
+        ([IDS, ops.take(2), ops.concat(reactivex.of(99))], [1, 2, 99]),
+        ([IDS, ops.take(2), ops.repeat(2), ops.take(4)], [1, 2, 3, 4]),
+        ([IDS, ops.window_with_count(3), ops.flat_map(lambda w: w.pipe(ops.to_list()))], [[1, 2, 3], [4, 5, 6]]),
+        (
+            [IDS, ops.group_by(lambda n: n % 2), ops.flat_map(lambda g: g.pipe(ops.map(lambda n: (g.key, n))))],
+            [(1, 1), (0, 2), (1, 3), (0, 4), (1, 5), (0, 6)],
+        ),
+        ([IDS, ops.zip(reactivex.of("a", "b"))], [(1, "a"), (2, "b")]),
+        ([IDS, ops.combine_latest(reactivex.of("x")), ops.skip(4)], [(5, "x"), (6, "x")]),
+        ([IDS, ops.with_latest_from(reactivex.of("x")), ops.take(1)], [(1, "x")]),
+        ([IDS, ops.do_action(lambda number: None), ops.ignore_elements()], []),
+        ([IDS, ops.materialize(), ops.map(lambda note: note.value), ops.take(1)], [1]),
+        ([IDS, ops.is_empty()], [False]),
+        ([IDS, ops.contains(3)], [True]),
+        ([IDS, ops.some(lambda number: number > 3)], [True]),
+        ([IDS, ops.all(lambda number: number < 3)], [False]),
+        ([IDS, ops.default_if_empty(0), ops.take(1)], [1]),
+        ([IDS, ops.map(lambda number: 6 // (number - 3)), ops.catch(reactivex.of("caught"))], [-3, -6, "caught"]),
+        ([IDS, ops.map(lambda number: number if number != 2 else 1 // 0), ops.retry(2), ops.take(3)], [1, 3, 4]),
+    ],
+)  # fmt: skip
+def test_every_operator_works_on_a_feed(games, operators, expected):
+    """`retry` and `repeat` subscribe anew: a feed is cold, and begins with what is written then."""
+    heard = listen(games.changes().pipe(*operators))
+
+    insert_numbers(games, *range(1, 7))
+
+    assert expected == heard.events
+    assert [] == heard.errors
+
+
+def test_a_feed_is_parted_in_two(games):
+    large, small = games.changes().pipe(IDS, ops.partition(lambda number: number > 4))
+    ears = [listen(large), listen(small)]
+
+    insert_numbers(games, *range(1, 7))
+
+    assert [[5, 6], [1, 2, 3, 4]] == [ear.events for ear in ears]
+
+
+def test_an_operator_that_is_satisfied_lets_go_of_the_feed(db, games):
+    heard = listen(games.changes().pipe(ops.take(1)))
+
+    insert_numbers(games, 1, 2)
+
+    assert (1, 1) == (len(heard.events), heard.completions)
+    assert hub(db).is_clean
+
+
+def test_feeds_are_merged(db, games):
+    moves = db.table_create("moves")
+    heard = listen(reactivex.merge(games.changes(), moves.changes()))
+
+    games.insert({"id": "g1"})
+    moves.insert({"id": "m1"})
+    games.insert({"id": "g2"})
+
+    assert ["g1", "m1", "g2"] == heard.new_ids
+
+
+def test_a_shared_feed_is_subscribed_once(db, games):
+    shared = games.changes().pipe(ops.share())
+    heard = [listen(shared) for _ in range(3)]
+
+    assert 1 == len(hub(db).subscriptions())
+    games.insert({"id": 1})
+    assert [[1]] * 3 == [ear.new_ids for ear in heard]
+
+
+def test_a_shared_feed_is_let_go_with_its_last_subscriber(db, games):
+    shared = games.changes().pipe(ops.share())
+    subscriptions = [shared.subscribe() for _ in range(3)]
+
+    for subscription in subscriptions:
+        assert 1 == len(hub(db).subscriptions())
+        subscription.dispose()
+
+    assert hub(db).is_clean
+
+
+def test_a_replayed_feed_tells_a_latecomer_what_it_missed(games):
+    replayed = games.changes().pipe(ops.replay(buffer_size=2))
+    connection = replayed.connect()
+    insert_numbers(games, 1, 2, 3)
+
+    heard = listen(replayed)
+    games.insert({"id": 4})
+
+    assert [2, 3, 4] == heard.new_ids
+    connection.dispose()
+
+
+@pytest.mark.parametrize("kind", [Subject, ReplaySubject])
+def test_a_subject_subscribes_like_any_observer(games, kind):
+    subject = kind()
+    games.changes().subscribe(subject)
+    heard = listen(subject)
+
+    games.insert({"id": 1})
+
+    assert [1] == heard.new_ids
+
+
+def test_observe_on_takes_the_events_elsewhere(games):
+    scheduler = EventLoopScheduler()
+    try:
+        heard = listen(games.changes().pipe(ops.observe_on(scheduler)))
+
+        insert_numbers(games, *range(50))
+
+        heard.wait_for(50)
+        assert list(range(50)) == heard.new_ids
+        assert MAIN not in heard.threads
+    finally:
+        scheduler.dispose()
+
+
+def test_subscribe_on_takes_the_initial_values_elsewhere(games):
+    insert_numbers(games, 1, 2)
+    scheduler = EventLoopScheduler()
+    try:
+        heard = listen(games.changes(include_initial=True).pipe(ops.subscribe_on(scheduler)))
+
+        heard.wait_for(2)
+        assert MAIN not in heard.threads
+    finally:
+        scheduler.dispose()
+
+
+def test_a_buffer_of_time_gathers_what_comes_in_it(games, clock):
+    heard = listen(games.changes().pipe(IDS, ops.buffer_with_time(1.0, scheduler=clock)))
+
+    insert_numbers(games, 1, 2)
+    clock.advance_by(1.0)
+    insert_numbers(games, 3)
+    clock.advance_by(1.0)
+    clock.advance_by(1.0)
+
+    assert [[1, 2], [3], []] == heard.events
+
+
+def test_debounce_waits_for_a_pause(games, clock):
+    heard = listen(games.changes().pipe(IDS, ops.debounce(1.0, scheduler=clock)))
+
+    for number in range(5):
+        games.insert({"id": number})
+        clock.advance_by(0.5)
+    assert [] == heard.events
+    clock.advance_by(1.0)
+
+    assert [4] == heard.events
+
+
+def test_throttle_first_and_sample_take_one_of_an_interval(games, clock):
+    first = listen(games.changes().pipe(IDS, ops.throttle_first(1.0, scheduler=clock)))
+    sample = listen(games.changes().pipe(IDS, ops.sample(1.0, scheduler=clock)))
+
+    for number in range(6):
+        clock.advance_by(0.4)
+        games.insert({"id": number})
+    clock.advance_by(1.0)
+
+    assert [0, 3] == first.events
+    assert [1, 3, 5] == sample.events
+
+
+def test_delay_and_timeout_go_by_the_clock(games, clock):
+    delayed = listen(games.changes().pipe(IDS, ops.delay(2.0, scheduler=clock)))
+    silent = listen(games.changes().pipe(IDS, ops.timeout(3.0, scheduler=clock)))
+
+    clock.advance_by(2.0)
+    games.insert({"id": 1})
+    clock.advance_by(1.0)
+    assert ([], [1]) == (delayed.events, silent.events)
+    clock.advance_by(3.0)
+
+    assert [1] == delayed.events
+    assert 1 == len(silent.errors)
+
+
+def test_take_until_ends_a_feed_from_outside(games):
+    stop: Subject[None] = Subject()
+    heard = listen(games.changes().pipe(IDS, ops.take_until(stop)))
+
+    games.insert({"id": 1})
+    stop.on_next(None)
+    games.insert({"id": 2})
+
+    assert ([1], 1) == (heard.events, heard.completions)
+
+
+def test_a_condition_is_written_once_for_reql_and_rx(games):
+    """An expression is callable on a document."""
+    is_high = row["new_val"]["score"] > 10
+    in_reql = listen(games.changes().filter(is_high))
+    in_rx = listen(games.changes().pipe(ops.filter(is_high)))
+
+    games.insert([{"id": 1, "score": 5}, {"id": 2, "score": 15}])
+
+    assert [2] == in_reql.new_ids == in_rx.new_ids
+
+
+def test_an_error_of_the_feed_passes_through_the_operators(db, games):
+    heard = listen(games.changes().pipe(IDS, ops.buffer_with_count(2)))
+
+    games.insert({"id": 1})
+    db.table_drop("games")
+
+    assert ["Changefeed aborted (table unavailable)"] == [str(error) for error in heard.errors]
+
+
+def test_the_end_of_the_database_completes_through_the_operators(games):
+    heard = listen(games.changes().pipe(IDS, ops.to_list()))
+
+    insert_numbers(games, 1, 2)
+    games._database.close()
+
+    assert ([[1, 2]], 1) == (heard.events, heard.completions)
+
+
+def test_a_feed_awaited_gives_its_last_event(games):
+    """An Observable may be awaited: it gives the last event before the end."""
+
+    async def main() -> Any:
+        insert_numbers(games, 1, 2)
+        return await games.changes(include_initial=True).pipe(ops.take(2))
+
+    assert {"new_val": {"id": 2}} == asyncio.run(main())

@@ -1,0 +1,359 @@
+"""The short way from a write to the one who hears of it: what it tells is what everybody else is told, and when."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reactdb
+from reactdb import row
+from reactdb.feeds.hub import FeedHub, hub_of
+from reactdb.feeds.node import Node
+from reactdb.feeds.routing import Routing
+from reactdb.values.codec import FrozenDict, decode_frozen
+from tests.support.scaling import examples
+
+
+class Name(str):
+    """A name that is no plain one."""
+
+
+DOCUMENTS: dict[str, Callable[[], dict[Any, Any]]] = {
+    "flat": lambda: {"id": 1, "a": 1, "b": "two", "c": 3.5, "d": None, "e": True, "f": b"six"},
+    "nested": lambda: {"id": 1, "list": [1, [2]], "dict": {"x": {"y": 1}}},
+    "bytearray": lambda: {"id": 1, "data": bytearray(b"ab")},
+    "name": lambda: {"id": 1, Name("a"): 1},
+    "tuple": lambda: {"id": 1, "pair": (1, 2)},
+    "number": lambda: {"id": 1, "n": 2**70, "d": Decimal("1.50"), "zero": -0.0},
+    "no key": lambda: {"a": 1},
+}
+
+
+def shape(value: Any) -> Any:
+    """A value with the types of all that is in it."""
+    if isinstance(value, dict):
+        return type(value), [(type(key), key, shape(inner)) for key, inner in value.items()]
+    if isinstance(value, list):
+        return type(value), [shape(inner) for inner in value]
+    return type(value), repr(value)
+
+
+def as_stored(db: Any) -> list[tuple[Any, Any]]:
+    """What the log says of each change, decoded from its bytes."""
+
+    def decoded(data: bytes | None) -> FrozenDict | None:
+        return None if data is None else decode_frozen(data)
+
+    return [(decoded(change.old_bytes), decoded(change.new_bytes)) for change in db.log()]
+
+
+def told(events: list[Any]) -> list[tuple[Any, Any]]:
+    return [(event["old_val"], event["new_val"]) for event in events]
+
+
+@pytest.mark.parametrize("make", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_what_is_told_at_once_is_what_was_stored(
+    db: Any, games: Any, make: Callable[[], dict[Any, Any]]
+) -> None:
+    events: list[Any] = []
+    games.changes().subscribe(events.append)
+    given = make()
+
+    games.insert(given)
+    given["list"] = "changed afterwards"
+    for key in ("list", "dict"):
+        if isinstance(given.get(key), (list, dict)):
+            given[key].clear()
+    (key,) = [document["id"] for document in games]
+    games.get(key).update({"z": bytearray(b"yz")})
+    games.get(key).update({"z": 1, "a": [1]})
+    games.get(key).update({"a": 2})
+    games.get(key).delete()
+
+    assert shape(as_stored(db)) == shape(told(events))
+    with pytest.raises(TypeError, match="shared"):
+        events[1]["old_val"]["a"] = 5
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from("abc"),
+            st.one_of(
+                st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers())
+            ),
+        ),
+        max_size=6,
+    )
+)
+def test_updates_are_told_as_they_are_stored(patches: list[dict[str, Any]]) -> None:
+    with reactdb.connect(":memory:") as db:
+        games = db.table_create("games")
+        events: list[Any] = []
+        games.get(1).changes().subscribe(events.append)
+
+        games.insert({"id": 1})
+        for patch in patches:
+            games.get(1).update(patch)
+
+        assert shape(as_stored(db)) == shape(told(events))
+
+
+def test_what_a_transaction_writes_is_told_as_it_is_stored(db: Any, games: Any) -> None:
+    """Only its first change has documents in hand, and that may have been written over since."""
+    events: list[Any] = []
+    games.changes().subscribe(events.append)
+
+    with db.transaction():
+        games.insert({"id": 1, "a": 1})
+    with db.transaction():
+        games.get(1).update({"a": 2})
+        games.get(1).update({"a": 3})
+    with db.transaction():
+        with pytest.raises(reactdb.DuplicateKey), db.transaction():
+            games.get(1).update({"a": 4})
+            games.insert({"id": 1})
+        games.insert({"id": 2, "a": 5})
+    for write in (lambda: games.get(1).delete(), lambda: games.get(2).replace({"id": 2, "a": 6})):
+        with db.transaction():
+            with pytest.raises(reactdb.DuplicateKey), db.transaction():
+                games.get(1).update({"a": 4})
+                games.insert({"id": 2})
+            write()
+
+    assert shape(as_stored(db)) == shape(told(events))
+    assert [1, 2, 3, 5, None, 6] == [new and new["a"] for _, new in told(events)]
+
+
+def test_what_waits_does_not_hold_the_documents_of_the_writer(games: Any) -> None:
+    cursor = games.changes().cursor()
+
+    for number in range(3):
+        games.insert({"id": number})
+
+    waiting = cursor._consumer.members[0].queue.held
+    assert [None] * 3 == [change.new for change in waiting]
+    assert [{"id": number} for number in range(3)] == [next(cursor)["new_val"] for _ in range(3)]
+
+
+def test_a_write_within_on_next_is_told_after_what_is_being_told(games: Any) -> None:
+    heard: list[Any] = []
+
+    def tell(event: Any) -> None:
+        number = event["new_val"]["id"]
+        if number < 5:
+            games.insert({"id": number + 1})
+            games.insert({"id": number + 11})
+        heard.append(number)
+
+    games.changes().subscribe(tell)
+    games.insert({"id": 1})
+
+    assert [1, 2, 12, 3, 13, 4, 14, 5, 15] == heard
+
+
+def test_a_key_that_nobody_hears_of_is_passed_over(db: Any, games: Any) -> None:
+    events: list[Any] = []
+    games.get(1).changes().subscribe(events.append)
+
+    games.insert({"id": 2})
+    games.insert({"id": 1})
+
+    assert [1] == [event["new_val"]["id"] for event in events]
+    assert db.seq == 2
+
+
+def test_a_range_of_keys_hears_beside_a_key(games: Any) -> None:
+    one: list[Any] = []
+    many: list[Any] = []
+    games.get(1).changes().subscribe(one.append)
+    games.between(0, 5).changes().subscribe(many.append)
+
+    for number in (1, 3, 7):
+        games.insert({"id": number})
+
+    assert ([1], [1, 3]) == ([e["new_val"]["id"] for e in one], [e["new_val"]["id"] for e in many])
+
+
+def test_who_hears_of_all_tables_hears_beside_a_table(db: Any, games: Any) -> None:
+    one: list[Any] = []
+    every: list[Any] = []
+    games.changes().subscribe(one.append)
+    db.changes().subscribe(every.append)
+    other = db.table_create("other")
+
+    games.insert({"id": 1})
+    other.insert({"id": 2})
+
+    assert ([1], [1, 2]) == ([e["new_val"]["id"] for e in one], [e["new_val"]["id"] for e in every])
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_a_queue_that_is_full_drops_the_earliest_of_a_commit(db: Any, games: Any, is_one: bool) -> None:
+    """Whether its changes come together or one by one."""
+    events: list[Any] = []
+
+    def tell(event: Any) -> None:
+        events.append(event)
+        if len(events) == 1:
+            if is_one:
+                with db.transaction():
+                    games.insert([{"id": number} for number in range(1, 7)])
+            else:
+                for number in range(1, 7):
+                    games.insert({"id": number})
+
+    games.changes(changefeed_queue_size=2).subscribe(tell)
+    games.insert({"id": 0})
+
+    assert {"error": "Changefeed cache over array size limit, skipped 4 elements."} == events[1]
+    assert [0, 5, 6] == [event["new_val"]["id"] for event in events if "new_val" in event]
+
+
+@pytest.mark.parametrize("on_overflow", ["drop", "error", "spill"])
+@pytest.mark.parametrize("squash", [False, True])
+def test_a_commit_is_taken_in_as_its_changes_one_by_one_would_be(on_overflow: str, squash: bool) -> None:
+    """A filter that looks at nothing is told change by change."""
+    with reactdb.connect(":memory:") as db:
+        games = db.table_create("games")
+        options = {"on_overflow": on_overflow, "squash": squash, "changefeed_queue_size": 4}
+        cursors = [
+            games.changes(**options).cursor(),
+            games.filter(lambda one: True).changes(**options).cursor(),
+        ]
+        with db.transaction():
+            games.insert([{"id": number} for number in range(3)])
+            games.get(0).update({"a": 1})
+            games.get(1).update({"a": 1})
+            games.get(2).delete()
+            games.insert({"id": 5})
+        with db.transaction():
+            games.insert([{"id": 6}, {"id": 7}])
+
+        heard = [drained(cursor) for cursor in cursors]
+
+    assert heard[0] == heard[1]
+    assert len(heard[0]) > 1
+
+
+def drained(cursor: Any) -> list[Any]:
+    found = []
+    try:
+        while True:
+            found.append(cursor.next(timeout=0))
+    except (TimeoutError, StopIteration):
+        return found
+    except reactdb.FeedOverflow as error:
+        return [*found, str(error)]
+
+
+class Struck(BaseException):
+    pass
+
+
+def test_ctrl_c_on_the_short_way_loses_and_doubles_nothing() -> None:
+    """Wherever it strikes in telling one listener: the feed ends, or it hears of every change once."""
+    with reactdb.connect(":memory:") as db:
+        games = db.table_create("games")
+        code = Routing.route_one.__code__
+        lines = sorted({line for _, _, line in code.co_lines() if line is not None})
+        for number, line in enumerate(lines):
+            events: list[Any] = []
+            ended: list[Any] = []
+            handle = games.changes().subscribe(events.append, ended.append)
+            games.insert({"id": (number, 0)})
+
+            struck_at(code, line, lambda key=(number, 1): games.insert({"id": key}))
+            games.insert({"id": (number, 2)})
+
+            heard = [tuple(event["new_val"]["id"]) for event in events]
+            assert heard == [(number, part) for part in range(3)][: len(heard)]
+            assert len(heard) == 3 or ended, f"line {line}"
+            handle.dispose()
+
+
+def struck_at(code: Any, line: int, work: Callable[[], Any]) -> None:
+    """Do it, and strike where that line of that code begins, once."""
+    is_armed = [True]
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if frame.f_code is not code:
+            return None
+        if event == "line" and frame.f_lineno == line and is_armed:
+            is_armed.clear()
+            raise Struck
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except Struck:
+        pass
+    finally:
+        sys.settrace(before)
+
+
+def test_filters_of_a_table_tell_who_enters_and_who_leaves(games: Any) -> None:
+    heard: dict[str, list[Any]] = {"equal": [], "range": [], "both": [], "broken": []}
+    games.filter({"a": 1}).changes(include_types=True).subscribe(heard["equal"].append)
+    games.filter(row["a"] > 1).changes(include_types=True).subscribe(heard["range"].append)
+    games.filter(row["a"] > 0).filter(row["b"] == 2).changes(include_types=True).subscribe(
+        heard["both"].append
+    )
+    games.filter(lambda one: one["c"] > 1).changes(include_types=True).subscribe(heard["broken"].append)
+
+    games.insert({"id": 1, "a": 1})
+    games.get(1).update({"b": 2})
+    games.get(1).update({"a": 2})
+    games.get(1).update({"c": 2})
+    games.get(1).update({"c": "text"})
+    games.get(1).update({"b": 3, "a": None})
+    games.get(1).delete()
+
+    assert ["add", "change", "remove"] == [event["type"] for event in heard["equal"]]
+    assert ["add", "change", "change", "remove"] == [event["type"] for event in heard["range"]]
+    assert ["add", "change", "change", "change", "remove"] == [event["type"] for event in heard["both"]]
+    assert ["add", "remove"] == [event["type"] for event in heard["broken"]]
+
+
+@pytest.mark.parametrize(
+    "function", [Node.add, Node.remove, Node._look, Node._share, FeedHub._join, FeedHub._leave]
+)
+def test_ctrl_c_while_a_subscriber_comes_or_goes_harms_nobody_else(function: Any) -> None:
+    """Those who are there hear every change once, or that their feed has ended; and nothing is left of it."""
+    code = function.__code__
+    for line in sorted({line for _, _, line in code.co_lines() if line is not None}):
+        for others in range(3):
+            db = reactdb.connect(":memory:")
+            games = db.table_create("games")
+            hub = hub_of(db._open_engine())
+            there = [Listener(games.changes()) for _ in range(others)]
+
+            struck_at(code, line, lambda games=games: Listener(games.changes()).handle.dispose())
+            games.insert({"id": 1})
+            struck_at(code, line, lambda games=games: games.changes().cursor().close())
+            games.insert({"id": 2})
+
+            for one in there:
+                assert one.heard == [1, 2] or (one.ended and one.heard == [1, 2][: len(one.heard)]), (
+                    f"line {line}"
+                )
+            db.close()
+            assert not hub._nodes, f"line {line}"
+
+
+class Listener:
+    def __init__(self, feed: Any) -> None:
+        self.heard: list[Any] = []
+        self.ended: list[Any] = []
+        self.handle = feed.subscribe(
+            lambda event: self.heard.append(event["new_val"]["id"]), self.ended.append
+        )

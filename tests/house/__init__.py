@@ -1,0 +1,1 @@
+"""Rules of the house: the code, the documentation and the examples."""

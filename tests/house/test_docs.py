@@ -1,0 +1,309 @@
+"""The documentation, carried out: what a page shows is what happens, and every link leads somewhere.
+
+A page is run from top to bottom in one namespace and one empty folder, as a reader would type it:
+
+    ```python                   runs. Where it has `>>>` lines, what they print must be what the page says
+    ```python file=NAME.py      is saved under that name; if one of them is a test, pytest runs them when the page is done
+    ```console                  each `$ reactdb ...` line runs; what it prints must be what the page says
+    ```sh                       is for the reader's machine and is left alone
+
+`...` in what is printed stands for anything, and white space does not count. So errors and figures on a page are real.
+
+Rule of this file: it knows how pages are written, not what is on them; the few tests at its end compare lists.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reactdb
+from reactdb import SparkUnavailable, errors
+from reactdb.expression import OPERATIONS
+from reactdb.point_selection import PointSelection
+from reactdb.selection import Selection
+from reactdb.spark import check as spark_check
+from reactdb.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+FENCE = re.compile(r"^```(.*?)\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page. `language` is the first word after the fence, `file` what `file=` says, or ""."""
+
+    language: str
+    file: str
+    text: str
+    line: int
+
+    @property
+    def is_doctest(self) -> bool:
+        return ">>> " in self.text
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        words = found[1].split()
+        file = next((word.removeprefix("file=") for word in words if word.startswith("file=")), "")
+        yield Block(words[0] if words else "", file, found[2], text.count("\n", 0, found.start()) + 1)
+
+
+def page_name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Running a page
+
+
+def run_doctest(block: Block, page: Path, namespace: dict[str, Any]) -> None:
+    # The line in the name, because doctest looks up source lines by it, also of functions of earlier blocks.
+    name = f"{page_name(page)}:{block.line}"
+    test = doctest.DocTestParser().get_doctest(block.text, {}, name, str(page), block.line)
+    # Its own copy would keep the next block from knowing this one's names.
+    test.globs = namespace
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append, clear_globs=False)
+    assert not report, "".join(report)
+
+
+def run_code(block: Block, page: Path, namespace: dict[str, Any]) -> None:
+    # Blank lines in front, so that a traceback names the page's line.
+    exec(compile("\n" * block.line + block.text, str(page), "exec"), namespace)
+
+
+def commands_of(block: Block) -> Iterator[tuple[str, str]]:
+    """(command, what it should print) of a console block."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
+
+
+def run_command(command: str, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        command,
+        shell=True,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def run_console(block: Block, page: Path, environment: dict[str, str]) -> None:
+    for command, wanted in commands_of(block):
+        printed = run_command(command, environment)
+        assert doctest.OutputChecker().check_output(wanted, printed, FLAGS), (
+            f"{page_name(page)}:{block.line}: $ {command}\nprints\n{printed}\ninstead of\n{wanted}"
+        )
+
+
+def shell_environment(folder: Path) -> dict[str, str]:
+    """An environment in which `reactdb` is the one under test, whatever is installed."""
+    shim = folder / "bin" / "reactdb"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m reactdb.cli "$@"\n', encoding="utf-8")
+    shim.chmod(0o755)
+    return {
+        **os.environ,
+        "PATH": f"{shim.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONIOENCODING": "utf-8",
+    }
+
+
+def run_page(page: Path, folder: Path) -> None:
+    work = folder / "work"
+    work.mkdir()
+    os.chdir(work)
+    environment = shell_environment(folder)
+    namespace: dict[str, Any] = {"__name__": "__page__"}
+    saved: list[str] = []
+    try:
+        for block in blocks_of(page):
+            if block.file:
+                (work / block.file).write_text(block.text, encoding="utf-8")
+                saved.append(block.file)
+            elif block.language == "python" and block.is_doctest:
+                run_doctest(block, page, namespace)
+            elif block.language == "python":
+                run_code(block, page, namespace)
+            elif block.language == "console":
+                run_console(block, page, environment)
+    finally:
+        for value in list(namespace.values()):
+            if isinstance(value, reactdb.Database):
+                value.close()
+    if any(name.startswith("test_") for name in saved):
+        run_saved_tests(environment)
+
+
+def the_plugin() -> list[str]:
+    """pytest finds the plugin of an installed reactdb by itself, and refuses to be told of it again."""
+    name = "reactdb.testing.plugin"
+    return [] if any(point.value == name for point in entry_points(group="pytest11")) else ["-p", name]
+
+
+def run_saved_tests(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *the_plugin(), "."],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
+# Those about Spark begin a Java machine each.
+DOING = [
+    pytest.param(page, marks=pytest.mark.slow) if page.stem.startswith("spark") else page for page in PAGES
+]
+
+
+@pytest.mark.parametrize("page", DOING, ids=page_name)
+def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # For programs that a page starts.
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    if sys.platform == "win32" and any(block.language == "console" for block in blocks_of(page)):
+        pytest.skip("its commands are written for a POSIX shell")
+    if any("reactdb.spark" in block.text for block in blocks_of(page) if block.language == "python"):
+        try:
+            spark_check()
+        except SparkUnavailable as missing:
+            pytest.skip(str(missing))
+        # By itself: paths are those of the folder in which a session began, and one may be running here.
+        program = "import sys, pathlib, test_docs; test_docs.run_page(pathlib.Path(sys.argv[1]), pathlib.Path.cwd())"
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(page)],
+            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert 0 == done.returncode, done.stdout + done.stderr
+        return
+
+    run_page(page, tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Links
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The names that a heading can be linked by, as code hosts make them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_within_the_project_lead_somewhere(page):
+    broken = []
+    for link in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+
+    assert [] == broken
+
+
+def test_every_page_is_reached_from_the_index():
+    index = DOCS / "index.md"
+    linked = {(DOCS / link).resolve() for link in LINK.findall(index.read_text(encoding="utf-8"))}
+
+    pages = {page for page in DOCS.rglob("*.md") if page != index}
+    assert set() == pages - linked
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The table of operations: | `name` | `example` | `value` | meaning |
+
+ROW = re.compile(r"^\| `(\w+)` \| `(.+?)` \| `(.+?)` \| .*\|$", re.MULTILINE)
+
+
+def examples_of_operations() -> list[tuple[str, str, str]]:
+    page = (DOCS / "reference" / "expressions.md").read_text(encoding="utf-8")
+    return [(name, code.replace("\\|", "|"), value) for name, code, value in ROW.findall(page)]
+
+
+@pytest.mark.parametrize(("name", "code", "value"), examples_of_operations())
+def test_an_example_of_an_operation_gives_what_the_page_says(name, code, value):
+    page = DOCS / "reference" / "expressions.md"
+    namespace: dict[str, Any] = {}
+    for block in blocks_of(page):
+        if block.language == "python" and not block.is_doctest:
+            run_code(block, page, namespace)
+
+    given = eval(code, namespace)(namespace["document"])
+
+    assert value == repr(given)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Nothing is left out
+
+
+def words_in_code(name: str) -> set[str]:
+    """Every identifier that stands in backticks on a page of the reference."""
+    text = FENCE.sub("", (DOCS / "reference" / name).read_text(encoding="utf-8"))
+    return {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\w+", code)}
+
+
+def public_methods(*classes: type) -> set[str]:
+    return {name for one in classes for name in dir(one) if not name.startswith("_")}
+
+
+def test_every_operation_is_on_the_page_of_expressions():
+    assert set() == set(OPERATIONS) - words_in_code("expressions.md")
+
+
+def test_every_error_is_on_the_page_of_errors():
+    assert set() == set(errors.__all__) - words_in_code("errors.md")
+
+
+def test_every_method_of_a_selection_is_in_the_reference():
+    named = words_in_code("selections.md") | words_in_code("writes.md")
+
+    assert set() == public_methods(Selection, PointSelection, Table) - named
+
+
+def test_every_method_of_a_database_is_in_the_reference():
+    named = words_in_code("databases.md")
+
+    assert set() == public_methods(reactdb.Database) - named
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = [page.name for page in (DOCS / "reference").glob("*.md")]
+    named = {word for page in pages for word in words_in_code(page)}
+
+    assert set() == set(reactdb.__all__) - named

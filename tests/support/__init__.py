@@ -1,0 +1,1 @@
+"""What tests share: recorders, replicas, kept files."""

@@ -1,0 +1,1 @@
+"""What a program calls: connect, tables, selections, errors."""

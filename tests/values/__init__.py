@@ -1,0 +1,1 @@
+"""Values: encoding, order, numbers."""
