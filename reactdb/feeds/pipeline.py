@@ -14,7 +14,6 @@ or leaves a document out, the view decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from reactdb.errors import InvalidDocument
@@ -34,12 +33,14 @@ def inverted(sort_key: bytes) -> bytes:
     return sort_key.translate(INVERTED)
 
 
-@dataclass(frozen=True, slots=True)
 class Ranked(Step):
     """For min and max: in order of an expression (None: of the whole value), without what has no value of it."""
 
-    expression: Any
-    is_max: bool
+    __slots__ = ("expression", "is_max")
+
+    def __init__(self, expression: Any, is_max: bool) -> None:
+        self.expression = expression
+        self.is_max = is_max
 
 
 class Boxed(NamedTuple):
