@@ -10,7 +10,6 @@ consumer's own turn.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -30,8 +29,7 @@ from reactdb.feeds.schedulers import for_any_thread
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.terms import Chain, Term
 from reactdb.feeds.timers import timers
-
-logger = logging.getLogger("reactdb")
+from reactdb.logs import logger
 
 _making_turns = threading.Lock()
 # How many forks lie between the process that imported this and this one.

@@ -13,7 +13,6 @@ Rule of this file: what a step raises is raised. Whether that ends a feed or lea
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from reactdb.errors import InvalidDocument, MissingValue
@@ -32,12 +31,14 @@ def turned(place: bytes) -> bytes:
     return place.translate(TURNED)
 
 
-@dataclass(frozen=True, slots=True)
 class Ranked(Step):
     """For min and max: in order of an expression (None: of the whole value), without what has no value of it."""
 
-    expression: Any
-    is_max: bool
+    __slots__ = ("expression", "is_max")
+
+    def __init__(self, expression: Any, is_max: bool) -> None:
+        self.expression = expression
+        self.is_max = is_max
 
 
 class Boxed(NamedTuple):

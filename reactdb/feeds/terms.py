@@ -13,8 +13,7 @@ Rule of this file: a term is a value and is shared; a Chain is one subscriber's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from reactdb.errors import InvalidOption, MissingValue, QueryError
 from reactdb.expression import Expression, as_function, as_predicate, row
@@ -26,8 +25,7 @@ TERMINAL = "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stre
 Apply = Callable[[Any], Iterable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One term. `make` gives what is done to one event for one subscriber: what comes out for it, none to many."""
 
     name: str

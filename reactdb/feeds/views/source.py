@@ -14,9 +14,8 @@ Rule of this file: nothing here looks past the access path; filters, maps and or
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 from reactdb.access import WHOLE, Access
 from reactdb.change import Change
@@ -310,13 +309,14 @@ def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldAxis:
+class FieldAxis(NamedTuple):
     """The value of a field, or of a field in a field."""
 
     path: tuple[str, ...]
 
-    looks_inside: ClassVar[bool] = True
+    @property
+    def looks_inside(self) -> bool:
+        return True
 
     def values(self, change: Change) -> Sequence[bytes]:
         old, new, path = change.old or change.old_val, change.new or change.new_val, self.path
