@@ -26,7 +26,7 @@ from reactdb.errors import (
 from reactdb.store.engine import Engine
 from reactdb.store.exclusive import ExclusiveEngine
 from reactdb.store.file import sqlite
-from tests.support.hearing import PATIENCE_S
+from tests.support.threads import PATIENCE_S
 
 TRY = """
 import sys, reactdb

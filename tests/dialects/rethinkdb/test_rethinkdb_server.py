@@ -6,7 +6,6 @@ import json
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from reactdb.feeds.hub import hub_of
 from reactdb.servers.rethinkdb.handshake import VERSION
 from reactdb.servers.rethinkdb.limits import Limits
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
+from tests.support.threads import wait_until
 
 r = rethinkdb.RethinkDB()
 
@@ -38,15 +38,6 @@ def connection(server: tuple[str, int]) -> Iterator[Any]:
 
 def subscriptions(db: Any) -> int:
     return len(hub_of(db._open_engine()).subscriptions())
-
-
-def until(condition: Any, timeout_s: float = 5.0) -> None:
-    """Wait for something that another thread does; fails after the timeout."""
-    end = time.monotonic() + timeout_s
-    passed = threading.Event()
-    while not condition():
-        assert time.monotonic() < end
-        passed.wait(0.005)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -109,7 +100,7 @@ def test_a_closed_cursor_ends_its_feed(db: Any, connection: Any) -> None:
     feed.close()
 
     r.table("games").count().run(connection)
-    until(lambda: subscriptions(db) == 0)
+    wait_until(lambda: subscriptions(db) == 0)
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind(db: Any, server: tuple[str, int]) -> None:
@@ -120,7 +111,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(db: Any, server: tuple[st
 
     connection._instance._socket._socket.close()
 
-    until(lambda: subscriptions(db) == 0)
+    wait_until(lambda: subscriptions(db) == 0)
 
 
 def test_a_long_stream_comes_in_batches(db: Any, connection: Any) -> None:
