@@ -83,7 +83,7 @@ class TestTheCommand:
         def scenario(seed: int, kills: int, **_: Any) -> Outcome:
             return Outcome(seed, kills, losses=list(losses))
 
-        monkeypatch.setattr("crash.kills.run_scenario", scenario)
+        monkeypatch.setattr("tests.crash.kills.run_scenario", scenario)
 
         assert status == main(["--kills", "50", "--seed", "3"])
         printed = capsys.readouterr().out
