@@ -22,7 +22,7 @@ from reactdb.dialects.rethinkdb import Session
 from reactdb.dialects.rethinkdb.wire import computed_json
 from reactdb.errors import InvalidOption
 from reactdb.servers.rethinkdb import Limits, RethinkDBServer, serve_in_thread
-from tests.dialects.rethinkdb.test_rethinkdb_server import Raw, subscriptions
+from tests.support.rethinkdb import Raw, subscriptions
 from tests.support.threads import wait_until
 
 r = rethinkdb.RethinkDB()

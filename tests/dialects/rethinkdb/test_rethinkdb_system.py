@@ -6,7 +6,6 @@ import gc
 import os
 import re
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,24 +25,6 @@ from tests.support.threads import wait_until
 r = rethinkdb.RethinkDB()
 games = r.table("games")
 system = r.db("rethinkdb")
-
-
-@pytest.fixture
-def memory() -> Iterator[Any]:
-    with reactdb.connect(":memory:") as db:
-        db.table_create("games")
-        yield db
-
-
-@pytest.fixture
-def run(memory: Any) -> Iterator[Any]:
-    with rethinkdb_connection(memory) as connection:
-
-        def run(query: Any, **options: Any) -> Any:
-            found = query.run(connection, **options)
-            return list(found) if hasattr(found, "next") else found
-
-        yield run
 
 
 # ---------------------------------------------------------------------------------------------------------------
