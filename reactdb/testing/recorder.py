@@ -1,4 +1,4 @@
-"""Recorder: what a feed told, kept; and ways to wait for it that do not sleep.
+"""Recorder: what a feed tells, kept; and ways to wait for it that do not sleep.
 
     heard = Recorder(games.changes())
     games.insert({"id": 1})
@@ -29,10 +29,10 @@ class Recorder(ObserverBase[Any]):
     """See the head of this file. A context manager that ends the subscription.
 
     Attributes:
-        events: Everything that was told so far, copied, so that it compares and prints as plain dicts.
-        threads: The name of the thread that told each event.
-        errors: What ended the feed: one error, or none. More than one would be a mistake of what is subscribed to.
-        completions: How many times it was told that nothing more will come: once, or never.
+        events: All events so far, copied, so that they compare and print as plain dicts.
+        threads: The name of the thread that delivered each event.
+        errors: What ended the feed: one error, or none.
+        completions: How often the feed said that it was complete: once, or never.
     """
 
     def __init__(self, feed: Observable[Any] | None = None, *, scheduler: Any = None) -> None:
@@ -78,7 +78,7 @@ class Recorder(ObserverBase[Any]):
             self._heard.notify_all()
 
     def take(self) -> list[Any]:
-        """What was told since the last `take` or `wait`."""
+        """The events since the last `take` or `wait`."""
         with self._heard:
             found = self.events[self._taken :]
             self._taken = len(self.events)
@@ -120,10 +120,10 @@ class Recorder(ObserverBase[Any]):
         return bool(self.errors or self.completions)
 
     def assert_quiet(self) -> None:
-        """Nothing was told since the last `take` or `wait`, and the feed goes on.
+        """Assert that there was no event since the last `take` or `wait`, and that the feed goes on.
 
         Raises:
-            AssertionError: With what was told.
+            AssertionError: It names the events.
         """
         with self._heard:
             left = self.events[self._taken :]
