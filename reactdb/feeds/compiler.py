@@ -13,17 +13,14 @@ Rule of this file: what cannot be kept up to date is refused here, before anybod
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
-from reactdb.feeds.views.aggregate import AggregateView, GroupView
 from reactdb.feeds.views.base import View
-from reactdb.feeds.views.distinct import DistinctView
 from reactdb.feeds.views.select import AllTablesView, PointView, SelectView
 from reactdb.feeds.views.source import KeySource, Source, source_of
 from reactdb.feeds.views.union import OrderedUnionView, UnionView
@@ -62,8 +59,7 @@ NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
 NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A view, what it is a view of, and the name that equal views share.
 
     Attributes:
@@ -149,6 +145,10 @@ def _check_after_union(step: Step) -> None:
 
 def _derived(view: View, last: Sequence[Step], failures: Failures) -> View:
     """The view over the view: what distinct, group and aggregates make of it."""
+    # Imported here because most queries are watched as they are.
+    from reactdb.feeds.views.aggregate import AggregateView, GroupView
+    from reactdb.feeds.views.distinct import DistinctView
+
     first, following = last[0], (last[1] if len(last) > 1 else None)
     if isinstance(first, Group):
         return GroupView(view, first, None if following is None else _aggregate(following), failures)

@@ -10,7 +10,6 @@ consumer's own turn.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -30,10 +29,9 @@ from reactdb.feeds.schedulers import for_any_thread
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.terms import run_of
 from reactdb.feeds.timers import timers
+from reactdb.logs import logger
 from reactdb.query import Step
 from reactdb.steps import Run
-
-logger = logging.getLogger("reactdb")
 
 _making_turns = threading.Lock()
 # How many forks lie between the process that imported this and this one.

@@ -7,8 +7,7 @@ together is the router's work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 from reactdb.change import Change
 from reactdb.errors import MissingValue, QueryError
@@ -69,13 +68,14 @@ def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldAxis:
+class FieldAxis(NamedTuple):
     """The value of a field, or of a field in a field."""
 
     path: tuple[str, ...]
 
-    looks_inside: ClassVar[bool] = True
+    @property
+    def looks_inside(self) -> bool:
+        return True
 
     def values(self, change: Change) -> Sequence[bytes]:
         old, new, path = change.old or change.old_val, change.new or change.new_val, self.path
