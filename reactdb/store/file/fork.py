@@ -26,7 +26,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
-    from reactdb.store.write_queue import Ticket
+    from reactdb.store.write_queue import Waiter
 
 logger = logging.getLogger("reactdb")
 
@@ -63,7 +63,7 @@ class Pause:
         # Kept here: another thread may close the engine meanwhile.
         self._writer = engine.writer
         self.is_complete = False
-        self._turn: Ticket | None = None
+        self._turn: Waiter | None = None
         self._followers: list[Follower] = []
 
     def begin(self, end: float) -> None:
