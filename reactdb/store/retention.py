@@ -13,13 +13,13 @@ Thread safety: `Compaction.compact` from any thread; everything else only by the
 
 from __future__ import annotations
 
-import logging
 import time
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError
+from reactdb.logs import logger
 from reactdb.store.catalogue import load
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
@@ -29,8 +29,6 @@ from reactdb.store.transaction import remove_dropped
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
-
-logger = logging.getLogger("reactdb")
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
 CHUNK_CHANGES = 5_000

@@ -18,7 +18,6 @@ Thread safety: the public methods from any thread; the others only by the thread
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +34,7 @@ from reactdb.errors import (
     StorageMoved,
     UsageError,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 Durability = Literal["hard", "soft"]
 T = TypeVar("T")
-
-logger = logging.getLogger("reactdb")
 
 
 class Writer:
