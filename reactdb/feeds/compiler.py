@@ -13,7 +13,7 @@ Rule of this file: what cannot be kept up to date is refused here, before anybod
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
@@ -187,7 +187,7 @@ class _Member:
 
     def __init__(self, query: Query, table: TableInfo, *, is_alone: bool) -> None:
         steps = list(query.steps)
-        self.key: Hashable = (table.id, *(step_key(step) for step in steps))
+        self.key: Hashable = (table.id, *(step.identity for step in steps))
         self.table = table
         self.last = _taken_from_end(steps)
         extreme = self._extreme(steps) if is_alone else None
@@ -297,40 +297,3 @@ def _computed(step: Step) -> list[Expression | Predicate]:
     if isinstance(step, OrderBy):
         return [key.expression for key in step.keys]
     return []
-
-
-def step_key(step: Step) -> Hashable:
-    """Equal for steps that surely do the same."""
-    if isinstance(step, Get):
-        return ("get", step.key_bytes)
-    if isinstance(step, GetAll):
-        return ("get_all", step.keys_bytes, step.index)
-    if isinstance(step, Between):
-        return ("between", step.start, step.stop, step.index)
-    if isinstance(step, (Filter, HasFields)):
-        # Predicates are equal where they surely agree.
-        return _hashable(step.predicate)
-    if isinstance(step, Map):
-        return ("map", _function_key(step.function))
-    if isinstance(step, OrderBy):
-        return ("order_by", tuple(key.key for key in step.keys), step.index, step.index_descending)
-    if isinstance(step, (Limit, Skip)):
-        return (type(step), step.count)
-    if isinstance(step, (Distinct, Group)):
-        return (type(step), None if step.expression is None else _function_key(step.expression))
-    if isinstance(step, Aggregate):
-        return (step.kind, None if step.expression is None else _function_key(step.expression), step.index)
-    return object()
-
-
-def _function_key(function: Any) -> Hashable:
-    return function.key if isinstance(function, Expression) else _hashable(function)
-
-
-def _hashable(value: Any) -> Hashable:
-    """The value, or where it cannot be hashed something that equals nothing else."""
-    try:
-        hash(value)
-    except TypeError:
-        return object()
-    return value  # type: ignore[no-any-return]
