@@ -13,7 +13,7 @@ Rule of this file: a term is a value and is shared; a Chain is one subscriber's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from reactdb.errors import InvalidOption, MissingValue, QueryError
 from reactdb.expression import Expression, as_function, as_predicate, row
@@ -25,11 +25,14 @@ TERMINAL = "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stre
 Apply = Callable[[Any], Iterable[Any]]
 
 
-class Term(NamedTuple):
+class Term:
     """One term. `make` gives what is done to one event for one subscriber: what comes out for it, none to many."""
 
-    name: str
-    make: Callable[[], Step]
+    __slots__ = ("make", "name")
+
+    def __init__(self, name: str, make: Callable[[], Step]) -> None:
+        self.name = name
+        self.make = make
 
 
 class Step:

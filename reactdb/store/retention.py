@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import NamedTuple
 
 from reactdb.errors import InvalidOption
 from reactdb.store.epochs import remove_epochs
@@ -22,6 +21,7 @@ from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.transaction import remove_dropped
+from reactdb.values.value import Value
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
 CHUNK_CHANGES = 5_000
@@ -30,11 +30,14 @@ CHUNK_CHANGES = 5_000
 MOST_HELD_CHANGES = 1_000_000
 
 
-class Retention(NamedTuple):
+class Retention(Value):
     """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal."""
 
-    changes: int | None = None
-    age_ms: int | None = None
+    __slots__ = ("age_ms", "changes")
+
+    def __init__(self, changes: int | None = None, age_ms: int | None = None) -> None:
+        self.changes = changes
+        self.age_ms = age_ms
 
     @classmethod
     def of(cls, value: object, name: str = "retention") -> Retention | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from reactdb.access import WHOLE, Access
 from reactdb.change import Change
@@ -39,6 +39,7 @@ from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
 from reactdb.store.walk import Page, Place, pages
 from reactdb.values import collation
+from reactdb.values.value import Value
 
 NO_PLACES: Sequence[bytes] = ()
 # Bytes of a number in a place: entries of one document, or keys of one get_all.
@@ -78,7 +79,7 @@ class Source:
         self.stop = b"\xff" if access.is_detour else access.range.stop
         self.is_reversed = access.range.reverse
         is_plain = not access.rest and access.aggregate is None
-        self._access = access if is_plain else access._replace(rest=(), aggregate=None)
+        self._access = access if is_plain else access.changed(rest=(), aggregate=None)
         self._positions: dict[bytes, list[bytes]] | None = None
         if access.keys is not None:
             self._positions = {}
@@ -174,9 +175,9 @@ class Source:
         access = self._access
         if access.is_detour and not self._has_index(snapshot):
             # The shortcut was dropped since; the documents are still there.
-            access = access._replace(index=None, detour=None)
+            access = access.changed(index=None, detour=None)
         if wanted is not None:
-            access = access._replace(rest=(Limit(wanted),))
+            access = access.changed(rest=(Limit(wanted),))
         for found in access.places(snapshot):
             if self.index is None:
                 yield (turned(found.key) if self.is_reversed else found.key), found.key, found.body
@@ -309,14 +310,15 @@ def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
     return None
 
 
-class FieldAxis(NamedTuple):
+class FieldAxis(Value):
     """The value of a field, or of a field in a field."""
 
-    path: tuple[str, ...]
+    __slots__ = ("path",)
 
-    @property
-    def looks_inside(self) -> bool:
-        return True
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self.path = path
+
+    looks_inside = True
 
     def values(self, change: Change) -> Sequence[bytes]:
         old, new, path = change.old or change.old_val, change.new or change.new_val, self.path
