@@ -21,8 +21,7 @@ from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
 from reactdb.feeds.views.base import View
-from reactdb.feeds.views.point import PointView
-from reactdb.feeds.views.select import AllTablesView, SelectView
+from reactdb.feeds.views.select import AllTablesView, PointView, SelectView
 from reactdb.feeds.views.source import Source, source_of
 from reactdb.feeds.views.union import OrderedUnionView, UnionView
 from reactdb.feeds.views.window import WindowView
@@ -207,7 +206,6 @@ class _Member:
             self.window = (0, 1)
         if self.access.is_point and (self.last or self.is_ordered or self.window is not None):
             raise QueryError(NOT_A_SEQUENCE)
-        self._get_step = query.steps[0] if self.access.is_point else None
 
     def _extreme(self, steps: list[Step]) -> Step | None:
         """min and max alone are an order that one document is wanted of. Of a limit, or of groups, they are worked out by
@@ -260,10 +258,9 @@ class _Member:
 
     def view(self, failures: Failures, include_offsets: bool, prefix: bytes | None) -> View:
         """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
-        if self._get_step is not None:
-            assert isinstance(self._get_step, Get)
-            return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps), failures)
         source = source_of(self.access)
+        if self.access.is_point:
+            return PointView(source, pipeline(self.steps), failures)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = any(isinstance(step, OrderBy) for step in self.steps)

@@ -28,8 +28,7 @@ from reactdb.feeds.inspect import explain, in_words, stats
 from reactdb.feeds.options import check_timeout
 from reactdb.feeds.request import Request
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
-from reactdb.feeds.terms import Term
-from reactdb.query import Query
+from reactdb.query import Query, Step
 
 if TYPE_CHECKING:
     from reactivex import abc
@@ -71,7 +70,7 @@ class Feed(Stays, Observable[Event]):
         feed._begin(flow, scheduler)
         return feed
 
-    def _then(self, term: Term) -> Feed:
+    def _then(self, term: Step) -> Feed:
         return self._of(self._flow.then(term), self._scheduler)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ class Feed(Stays, Observable[Event]):
 
     def with_fields(self, *fields: Any) -> Feed:
         """`has_fields` and `pluck` in one."""
-        return self._then(terms.with_fields_term(fields))
+        return self.has_fields(*fields).pluck(*fields)
 
     def limit(self, count: int) -> Feed:
         """The first `count` items, state documents among them; then the feed completes."""

@@ -36,7 +36,7 @@ from reactdb.logs import logger
 if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan
     from reactdb.feeds.node import Node
-    from reactdb.feeds.terms import Chain
+    from reactdb.steps import Run
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
@@ -60,7 +60,7 @@ class Subscription(Direct):
 
     __slots__ = ("_initial", "node", "path")
 
-    def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
+    def __init__(self, request: Request, consumer: Consumer, path: tuple[Run, ...] = ()) -> None:
         super().__init__(request, consumer)
         self.path = path
         self.node: Node | None = None
