@@ -15,7 +15,7 @@ from reactdb.feeds.fan import Fan
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.feeds.queue import FeedQueue
 from reactdb.feeds.router import Router
-from reactdb.feeds.views.source import FieldAxis
+from reactdb.feeds.views.axes import FieldAxis
 from reactdb.testing import Recorder
 
 EVENT = {"old_val": None, "new_val": {"id": 1, "a": 5}}
