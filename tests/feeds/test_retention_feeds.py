@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import row
-from reactdb.store import retention
+from reactdb.store import retention as store_retention
 from reactdb.store.retention import Retention
 from tests.support.processes import another_process
 
@@ -209,7 +209,7 @@ def test_every_open_feed_that_spills_is_told_every_change(
 ):
     """Law: with spill, a feed is told every change after it began, in order and once, whatever is removed meanwhile."""
     with pytest.MonkeyPatch.context() as patch, reactdb.connect(":memory:", retention=retention) as db:
-        patch.setattr(retention, "RETAIN_EVERY", 5)
+        patch.setattr(store_retention, "RETAIN_EVERY", 5)
         games = db.table_create("games")
         cursors: list[tuple[Any, list[int], int]] = []
         options = SPILL | {"changefeed_queue_size": queue}
