@@ -134,7 +134,7 @@ def test_a_feed_that_is_closed_or_forgotten_holds_nothing_back(place):
 
 
 def test_a_feed_further_behind_than_the_limit_is_told_that_history_is_lost(place, monkeypatch):
-    monkeypatch.setattr(retention, "MOST_HELD_CHANGES", 300)
+    monkeypatch.setattr(store_retention, "MOST_HELD_CHANGES", 300)
     with reactdb.connect(**place, retention=100) as db:
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as late:
