@@ -12,7 +12,7 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from reactdb.errors import InvalidKey, QueryError
 from reactdb.expression.build import Expression, call_node
@@ -21,21 +21,25 @@ from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
 from reactdb.values.collation import key_bytes, maxval, minval
+from reactdb.values.value import Value
 
 FieldPath = tuple[str, ...]
 
 
-class KeyRange(NamedTuple):
+class KeyRange(Value):
     """Values from `lower` to `upper`: what a comparison with a constant says of a value. `minval` and `maxval` say that there is
     no bound.
 
     It is about values of all types, as comparisons are: above 5 are the greater numbers, and objects and strings.
     """
 
-    lower: Any
-    upper: Any
-    lower_closed: bool = True
-    upper_closed: bool = True
+    __slots__ = ("lower", "lower_closed", "upper", "upper_closed")
+
+    def __init__(self, lower: Any, upper: Any, lower_closed: bool = True, upper_closed: bool = True) -> None:
+        self.lower = lower
+        self.upper = upper
+        self.lower_closed = lower_closed
+        self.upper_closed = upper_closed
 
     @property
     def start(self) -> bytes:
@@ -87,11 +91,14 @@ def _earlier_end(one: KeyRange, other: KeyRange) -> tuple[Any, bool]:
     return (one.upper, one.upper_closed) if first < second else (other.upper, other.upper_closed)
 
 
-class Conjunct(NamedTuple):
+class Conjunct(Value):
     """The value of `expression` is in one of `ranges`, wherever the condition holds."""
 
-    expression: Expression
-    ranges: tuple[KeyRange, ...]
+    __slots__ = ("expression", "ranges")
+
+    def __init__(self, expression: Expression, ranges: tuple[KeyRange, ...]) -> None:
+        self.expression = expression
+        self.ranges = ranges
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ Rule of this file: a query that cannot be kept up to date is refused here, befor
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
 
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
@@ -59,7 +58,7 @@ NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
 NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 
-class Plan(NamedTuple):
+class Plan:
     """A view, and the name that views of equal queries share.
 
     Attributes:
@@ -68,10 +67,13 @@ class Plan(NamedTuple):
         failures: The documents that the view could not compute.
     """
 
-    view: View
-    key: Hashable
-    is_ordered: bool
-    failures: Failures
+    __slots__ = ("failures", "is_ordered", "key", "view")
+
+    def __init__(self, view: View, key: Hashable, is_ordered: bool, failures: Failures) -> None:
+        self.view = view
+        self.key = key
+        self.is_ordered = is_ordered
+        self.failures = failures
 
 
 def compile_query(
