@@ -77,14 +77,14 @@ def a_compaction(db: Any) -> None:
 
 
 def a_checkpoint(db: Any) -> None:
-    writer = db._engine.writer
+    writer = db.session.engine.writer
     assert not writer.in_turn(writer.upkeep.checkpoint)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:
     error = sqlite.sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-    db._engine.writer.doubt(error)
+    db.session.engine.writer.doubt(error)
     with pytest.raises(reactdb.StorageMoved) as caught:
         db.table("games").insert({"id": "new"})
     assert not isinstance(caught.value, reactdb.OutcomeUnknown)
@@ -92,9 +92,9 @@ def a_repair_after_a_failed_flush(db: Any) -> None:
 
 def a_read(db: Any) -> None:
     """One that needs a connection of its own."""
-    if db._engine.is_exclusive:
+    if db.session.engine.is_exclusive:
         pytest.skip("it has one connection for all")
-    with db._engine.snapshot(), pytest.raises(reactdb.StorageMoved):
+    with db.session.engine.snapshot(), pytest.raises(reactdb.StorageMoved):
         db.table("games").run()
 
 
@@ -233,9 +233,9 @@ def test_feeds_that_nobody_asks_and_that_read_on_from_the_log_have_ended_too(db,
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_where_nobody_uses_the_file_it_is_noticed_by_whoever_follows_it(db, read_only):
-    if read_only and db._engine.is_exclusive:
+    if read_only and db.session.engine.is_exclusive:
         pytest.skip("nobody else can open it")
-    with reactdb.connect(db.path, read_only=read_only, exclusive=db._engine.is_exclusive) as other:
+    with reactdb.connect(db.path, read_only=read_only, exclusive=db.session.engine.is_exclusive) as other:
         feeds = [
             other.table("games").changes(),
             other.table("games").order_by("score").limit(2).changes(squash=60),
@@ -257,7 +257,7 @@ def test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_fil
         reader = reactdb.connect(path, read_only=True)
         ear = listen(reader.table("games").changes())
         move(db)
-        engine = reader._engine
+        engine = reader.session.engine
         # All of its connections are in use.
         with engine.snapshot(), pytest.raises(reactdb.StorageMoved):
             reader.table("games").run()
@@ -317,7 +317,7 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
         db.table_create("games").insert([{"id": n, "score": n} for n in range(10)])
         db.table("games").index_create("score")
         db.table_create("others")
-        (root,) = db._engine.writer.connection.execute(
+        (root,) = db.session.engine.writer.connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'entries'"
         ).fetchone()
     data = bytearray(path.read_bytes())
@@ -336,7 +336,7 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
 
 
 def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
-    if db._engine.is_exclusive:
+    if db.session.engine.is_exclusive:
         pytest.skip("nobody else writes, so that nothing is read")
     monkeypatch.setattr(follow, "FAILING_S", 0.0)
 
@@ -350,7 +350,7 @@ def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
 
 
 def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypatch):
-    if db._engine.is_exclusive:
+    if db.session.engine.is_exclusive:
         pytest.skip("nobody else can lock it")
     monkeypatch.setattr(follow, "FAILING_S", 0.0)
     polled = threading.Semaphore(0)
@@ -400,7 +400,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert({"id": 1})
-        look = db._engine.guard.look
+        look = db.session.engine.guard.look
 
         def replaced_just_now() -> Any:
             with sqlite.sqlite3.connect(tmp_path / "copy.db") as copy, sqlite.sqlite3.connect(path) as source:
@@ -411,7 +411,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
             monkeypatch.undo()
             return look()
 
-        monkeypatch.setattr(type(db._engine.guard), "look", lambda guard: replaced_just_now())
+        monkeypatch.setattr(type(db.session.engine.guard), "look", lambda guard: replaced_just_now())
         with pytest.raises(reactdb.OutcomeUnknown) as caught:
             games.insert({"id": 2})
         assert isinstance(caught.value, reactdb.StorageMoved)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import row
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store import upkeep
 from reactdb.store.engine import Engine
 from reactdb.store.retention import Retention
@@ -25,7 +26,7 @@ SPILL: dict[str, Any] = {"on_overflow": "spill", "changefeed_queue_size": 10, "i
 @contextmanager
 def another_process(path: Path) -> Iterator[Database]:
     """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
+    database = Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft"))
     try:
         yield database
     finally:
@@ -112,7 +113,7 @@ def test_retention_by_age_leaves_a_feed_what_it_has_to_read(place):
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as cursor:
             write(games, range(50))
-            db._engine.retention = Retention.of(timedelta())
+            db.session.engine.retention = Retention.of(timedelta())
             write(games, range(50, 1_200))
 
             assert list(range(1, 1_201)) == seqs(cursor, 1_200)

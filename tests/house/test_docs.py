@@ -30,10 +30,8 @@ import pytest
 import reactdb
 from reactdb import SparkUnavailable, errors
 from reactdb.expression import OPERATIONS
-from reactdb.point_selection import PointSelection
-from reactdb.selection import Selection
 from reactdb.spark import check as spark_check
-from reactdb.table import Table
+from reactdb.table import PointSelection, Selection, Table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"

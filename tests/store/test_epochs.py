@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
@@ -29,7 +30,7 @@ MANY = 20_000
 @contextmanager
 def another_process(path: Path) -> Iterator[Database]:
     """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
+    database = Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft"))
     try:
         yield database
     finally:

@@ -148,7 +148,7 @@ class TestOthers:
             games.insert({"id": 1})
 
             assert {"id": 1} == second.table("games").get(1).run()
-            assert second._engine is db._engine
+            assert second.session.engine is db.session.engine
 
     @pytest.mark.parametrize("options", [{}, {"read_only": True}], ids=str)
     def test_another_setting_in_this_process_is_an_error(self, db, path, options):
@@ -196,9 +196,9 @@ class TestOthers:
 
     def test_who_does_not_ask_for_it_gets_the_ordinary_engine(self, path):
         with reactdb.connect(path) as db:
-            assert type(db._engine) is Engine
+            assert type(db.session.engine) is Engine
         with reactdb.connect(path, exclusive=True) as db:
-            assert type(db._engine) is ExclusiveEngine
+            assert type(db.session.engine) is ExclusiveEngine
 
 
 class TestReading:

@@ -20,6 +20,7 @@ import pytest
 
 import reactdb
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store.engine import Engine
 from reactdb.store.file import guards, sqlite
 
@@ -53,7 +54,7 @@ def in_process(script: str, *arguments: object, **environment: str) -> str:
 @contextmanager
 def another_process(path: Path) -> Iterator[Database]:
     """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
+    database = Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft"))
     try:
         yield database
     finally:

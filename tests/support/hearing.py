@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from reactdb import desc, row
+from reactdb import Database, desc, row
 from reactdb.feeds.hub import FeedHub, hub_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -109,9 +109,10 @@ def tick(clock: Any) -> None:
     clock.advance_by(0.000_1)
 
 
-def hub(db: Any) -> FeedHub:
-    """Where the feeds of a database are registered."""
-    return hub_of(db._engine)
+def hub(of: Any) -> FeedHub:
+    """Where the feeds of a database, or of a table of it, are registered."""
+    session = of.session if isinstance(of, Database) else of._session
+    return hub_of(session.engine)
 
 
 def insert_numbers(table: Any, *numbers: int) -> None:

@@ -319,7 +319,7 @@ class RethinkDBServer:
         # What its threads are doing, or will do.
         self.jobs: set[Future[Any]] = set()
         self.is_memory = database.path == ":memory:"
-        self.is_inline = self.is_memory or database._durability == "soft"
+        self.is_inline = self.is_memory or database.session.durability == "soft"
         # The thread of the loop while a request is carried out there, and whom that has woken.
         self.inline_thread: int | None = None
         self.woken: list[Connection] = []

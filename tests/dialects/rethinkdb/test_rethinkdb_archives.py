@@ -86,7 +86,7 @@ def run(memory: Any) -> Iterator[Any]:
 
 
 def index_of(db: Any, name: str) -> tuple[Any, bool]:
-    index = db._open_engine().catalogue.live["games"].indexes[name]
+    index = db.session.engine.catalogue.live["games"].indexes[name]
     return to_data(index.expression), index.multi
 
 

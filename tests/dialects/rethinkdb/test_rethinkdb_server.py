@@ -37,7 +37,7 @@ def connection(server: tuple[str, int]) -> Iterator[Any]:
 
 
 def subscriptions(db: Any) -> int:
-    return len(hub_of(db._open_engine()).subscriptions())
+    return len(hub_of(db.session.engine).subscriptions())
 
 
 def until(condition: Any, timeout_s: float = 5.0) -> None:
