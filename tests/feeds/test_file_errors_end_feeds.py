@@ -30,11 +30,11 @@ LAW_S = 1.0
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there an open file cannot be moved")
 
 
-@pytest.fixture(params=[False, True], ids=["shared", "exclusive"])
-def db(request: Any, tmp_path: Path) -> Iterator[Any]:
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Any]:
     folder = tmp_path / "folder"
     folder.mkdir()
-    with reactdb.connect(folder / "a.db", durability="soft", exclusive=request.param) as database:
+    with reactdb.connect(folder / "a.db", durability="soft") as database:
         database.table_create("games").insert([{"id": n, "score": n} for n in range(20)])
         yield database
 
@@ -92,8 +92,6 @@ def a_repair_after_a_failed_flush(db: Any) -> None:
 
 def a_read(db: Any) -> None:
     """One that needs a connection of its own."""
-    if db.session.engine.is_exclusive:
-        pytest.skip("it has one connection for all")
     with db.session.engine.snapshot(), pytest.raises(reactdb.StorageMoved):
         db.table("games").run()
 
@@ -233,9 +231,7 @@ def test_feeds_that_nobody_asks_and_that_read_on_from_the_log_have_ended_too(db,
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_where_nobody_uses_the_file_it_is_noticed_by_whoever_follows_it(db, read_only):
-    if read_only and db.session.engine.is_exclusive:
-        pytest.skip("nobody else can open it")
-    with reactdb.connect(db.path, read_only=read_only, exclusive=db.session.engine.is_exclusive) as other:
+    with reactdb.connect(db.path, read_only=read_only) as other:
         feeds = [
             other.table("games").changes(),
             other.table("games").order_by("score").limit(2).changes(squash=60),
@@ -336,8 +332,6 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
 
 
 def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
-    if db.session.engine.is_exclusive:
-        pytest.skip("nobody else writes, so that nothing is read")
     monkeypatch.setattr(follow, "FAILING_S", 0.0)
 
     def fail(watched: Any) -> bool:
@@ -350,8 +344,6 @@ def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
 
 
 def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypatch):
-    if db.session.engine.is_exclusive:
-        pytest.skip("nobody else can lock it")
     monkeypatch.setattr(follow, "FAILING_S", 0.0)
     polled = threading.Semaphore(0)
 

@@ -103,12 +103,8 @@ class Pause:
             follower.close_inherited(engine)
         for connection in engine.readers.leave():
             close_idle(connection)
-        # The last of a file writes what is in its log into the file; into one that is not the log's, it must not. And one that
-        # has the file alone believes here, too, to be the last.
-        is_kept = writer is not None and (
-            engine.is_exclusive or (writer.guard is not None and writer.guard.has_lost_its_log)
-        )
-        if writer is not None and not is_kept:
+        # The last of a file writes what is in its log into the file; into one that is not the log's, it must not.
+        if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
             close_idle(writer.connection)
 
 
@@ -125,8 +121,8 @@ def check_path(path: str) -> None:
     """Raises: ForkedDatabase, where this process was forked while its parent was in the middle of something with the file."""
     if _closed_to_us and _identity(path) in _closed_to_us:
         raise ForkedDatabase(
-            f"{path} was being used, in a transaction or by another thread, while this process was forked, or was open with "
-            "exclusive=True: it cannot be opened here; fork at another moment, or start processes with the method `spawn`"
+            f"{path} was being used, in a transaction or by another thread, while this process was forked: it cannot be opened "
+            "here; fork at another moment, or start processes with the method `spawn`"
         )
 
 
