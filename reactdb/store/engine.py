@@ -9,7 +9,6 @@ Thread safety: everything public may be called from any thread.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
@@ -49,7 +49,6 @@ from reactdb.store.writer import Writer
 
 T = TypeVar("T")
 
-logger = logging.getLogger("reactdb")
 
 EMPTY = "it is empty, and read_only=True makes no database"
 

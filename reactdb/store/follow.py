@@ -16,7 +16,6 @@ The numbers: at 1 ms polling costs 3% of a core and hears of a commit within 0.6
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -25,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reactdb.errors import DatabaseBusy, DatabaseClosed, ReactDBError
+from reactdb.logs import logger
 from reactdb.store.doorbell import Doorbell, doorbell
 from reactdb.store.engine import Engine
 from reactdb.store.file import fork, guards, sqlite
@@ -46,8 +46,6 @@ FAILING_S = 0.5
 LOCKED_S = 10.0
 # Seconds between two looks whether the file is still the one that was opened: 9 µs each.
 LOOK_S = 0.25
-
-logger = logging.getLogger("reactdb")
 
 
 class Watched:

@@ -222,7 +222,21 @@ class TestSources:
         ]
 
     # Names of other libraries that have no public one for what is asked.
-    OTHERS = frozenset({"_getframe", "_is_owned", "_loop", "_make", "_qtcore", "_r", "_reactor", "_wx"})
+    OTHERS = frozenset(
+        {
+            "_asdict",
+            "_fields",
+            "_getframe",
+            "_is_owned",
+            "_loop",
+            "_make",
+            "_qtcore",
+            "_r",
+            "_reactor",
+            "_replace",
+            "_wx",
+        }
+    )
 
     def test_nobody_reaches_for_what_is_private_to_another_file(self):
         """A name with an underscore is used where it is made: on `self`, or in the same file."""

@@ -13,7 +13,6 @@ Thread safety: `_alone` is held from before a fork until after it.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -21,6 +20,7 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from reactdb.errors import ForkedDatabase
+from reactdb.logs import logger
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from reactdb.store.engine import Engine
     from reactdb.store.write_queue import Ticket
 
-logger = logging.getLogger("reactdb")
 
 # Seconds that fork() waits for what other threads are doing with the database.
 WAIT_S = 1.0
