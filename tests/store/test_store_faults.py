@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -290,7 +291,7 @@ class TestOtherProcesses:
     def test_a_table_made_again_with_another_key_between_check_and_write(self, path, monkeypatch):
         with reactdb.connect(path, durability="soft") as db:
             games = db.table_create("games", primary_key="name")
-            monkeypatch.setattr(db, "_primary_key", lambda table: "id")
+            monkeypatch.setattr(db.session, "info", lambda table: SimpleNamespace(primary_key="id"))
             result = games.insert([{"name": "a"}, {"name": "b", "id": 5}])
 
             assert [{"name": "a"}, {"name": "b", "id": 5}] == games.run()
