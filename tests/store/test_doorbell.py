@@ -144,7 +144,7 @@ class TestAnotherProcess:
         try:
             with games.changes().cursor() as feed:
                 self.wait_until_it_listens()
-                games._session.engine.writer.in_turn(games._session.engine.writer.upkeep.checkpoint)
+                games._session.engine.writer.in_turn(games._session.engine.writer.checkpoints.run)
                 other.write(1)
                 assert self.hears(feed, 1)
         finally:
