@@ -112,7 +112,7 @@ def other_process(statement):
     subprocess.run([sys.executable, "-c", program, path], check=True)
 
 def is_sound():
-from reactdb.store.tools import doctor
+    from reactdb.store.tools import doctor
     return not [one for _, found in doctor.examine(path) for one in found if one.level == "problem"]
 """
 
