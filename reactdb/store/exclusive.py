@@ -22,12 +22,11 @@ from reactdb.errors import DatabaseBusy, DatabaseClosed, TableNotFound
 from reactdb.store.checksums import is_whole
 from reactdb.store.damage import damaged_document
 from reactdb.store.engine import Engine
-from reactdb.store.file import guards, sqlite
+from reactdb.store.file import locks, sqlite
 from reactdb.store.file.opening import Witness, look, not_opened
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.file.wal_mode import use_wal
-from reactdb.store.publisher import Lender
-from reactdb.store.readers import GET_LIVE, Reader
+from reactdb.store.readers import GET_LIVE
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.write_queue import Ticket, Turns
 from reactdb.store.writer import Writer
@@ -116,7 +115,7 @@ class ExclusiveEngine(Engine):
                 if not sqlite.is_busy(error):
                     raise sqlite.translate(error, "open", self.path) from error
                 if time.monotonic() >= end:
-                    process = guards.who_locks(self.path, is_any=True)
+                    process = locks.who_locks(self.path, is_any=True)
                     where = f"in process {process}" if process else "elsewhere"
                     raise DatabaseBusy(
                         f"open: {self.path} is open {where} too, and exclusive=True needs it alone: close it there, or connect "
@@ -159,7 +158,7 @@ class ExclusiveEngine(Engine):
         return body  # type: ignore[no-any-return]
 
     @contextmanager
-    def snapshot(self, own: Reader | None = None) -> Iterator[Snapshot]:
+    def snapshot(self) -> Iterator[Snapshot]:
         transaction = self.current_transaction()
         if transaction is not None:
             try:
@@ -228,6 +227,9 @@ class ExclusiveEngine(Engine):
             raise DatabaseClosed(self.path)
         return self._lender.connection
 
-    def catch_up(self, lender: Lender | None = None) -> bool:
+    def has_news(self) -> bool:
+        return False
+
+    def catch_up(self) -> bool:
         """There is nobody else to tell of."""
         return False

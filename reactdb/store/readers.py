@@ -2,8 +2,8 @@
 
 They are kept open between reads. More are made when more threads read at once, and closed again.
 
-Thread safety: `idle` is a deque, of which any thread may take. Opening, and closing one that is not idle, is under `_gate`,
-which a fork keeps shut (see `forking`).
+Thread safety: everything here may be called from any thread. To take a reader is under `_gate`, which a fork keeps shut (see
+`file.fork`). To give one back is not: `idle` is a deque, and whoever waits at the gate waits for that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "execute", "version")
+    __slots__ = ("catalogue", "connection", "execute", "polled_version", "version")
 
     def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
         self.connection = connection
@@ -44,13 +44,8 @@ class Reader:
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
         self.version: int | None = None
-
-
-class Shut(deque[Reader]):
-    """Takes back what is given back, and gives nothing."""
-
-    def pop(self) -> Reader:  # type: ignore[override]
-        raise IndexError
+        # The same, when it was last polled for news (see `Engine.has_news`).
+        self.polled_version: int | None = None
 
 
 class Readers:
@@ -68,36 +63,37 @@ class Readers:
         self.reading: dict[Reader, float] = {}
         self.walks: set[Walk] = set()
         self.pages = KnownPages()
-        self._open: set[Reader] = set()
+        # Every reader that is open, and a placeholder for each that is being opened.
+        self._open: set[object] = set()
         self._gate = Lock()
-        self._shut = Shut()
-        self._resting: list[Reader] = []
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, make: Callable[[], Reader]) -> Reader:
-        """Another one, in use."""
+    def take(self, make: Callable[[], Reader]) -> Reader:
+        """An idle one, or another one that `make` opens. The caller appends it to `idle` again, or closes it."""
         with self._gate:
-            # The gate may have been shut for a while. What came back at the very end of it is still there.
-            for waiting in (self._shut, self.idle):
-                try:
-                    return waiting.popleft()
-                except IndexError:
-                    pass
+            if self.idle:
+                return self.idle.pop()
+            place = object()
+            self._open.add(place)
+        try:
+            # Not under the gate: others can read meanwhile.
             reader = make()
             self._open.add(reader)
             return reader
+        finally:
+            self._open.discard(place)
 
     def lend(self, reader: Reader) -> None:
         """Take another one, for whoever reads first."""
-        self.idle.append(self.open(lambda: reader))
+        self._open.add(reader)
+        self.idle.append(reader)
 
     def close(self, reader: Reader) -> None:
         """Close one that is not idle."""
-        with self._gate:
-            self._open.discard(reader)
-            reader.connection.close()
+        self._open.discard(reader)
+        reader.connection.close()
 
     def settle(self) -> None:
         """Let no walk keep a reader any longer."""
@@ -113,41 +109,25 @@ class Readers:
                 return
             self.close(reader)
 
-    # -----------------------------------------------------------------------------------------------------------
-    # fork()
-
-    def pause(self, end: float) -> bool:
-        """Let nobody read, until `resume`. Whether it came to that before `end`, by the monotonic clock."""
+    def rest(self, end: float) -> bool:
+        """Let nobody begin to read until `go_on`, and wait for the reads that are going on, until `end` at most (monotonic).
+        Whether all readers are idle. Where that is False, reading goes on."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
-        before, self.idle = self.idle, self._shut
-        # Who wants one finds none idle, and the gate shut; those in use come back one by one.
-        while True:
-            try:
-                while True:
-                    self._resting.append(before.popleft())
-            except IndexError:
-                pass
-            if len(self._resting) + len(self.idle) >= len(self._open):
-                return True
+        while len(self.idle) < len(self._open):
             if time.monotonic() >= end:
+                self._gate.release()
                 return False
             time.sleep(0.0002)
+        return True
 
-    def resume(self) -> None:
-        """In the parent: after `pause`, whatever it came to."""
-        if self.idle is self._shut:
-            self.idle, self._resting = deque(self._resting), []
-            while self._shut:
-                self.idle.append(self._shut.popleft())
-            self._gate.release()
+    def go_on(self) -> None:
+        """After a `rest` that was True."""
+        self._gate.release()
 
-    def leave(self) -> list[Connection]:
-        """In the child: all connections that were inherited; none is left here. Locks may be held by threads that are gone."""
-        inherited = [reader.connection for reader in self._open]
-        self.idle, self._open, self._resting = deque(), set(), []
-        self._gate, self._shut = Lock(), Shut()
-        return inherited
+    def connections(self) -> list[Connection]:
+        """Of the idle ones."""
+        return [reader.connection for reader in self.idle]
 
 
 def connect_reader(engine: Engine) -> Reader:

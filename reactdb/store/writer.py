@@ -34,8 +34,9 @@ from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
 from reactdb.store.epochs import Epoch, start_epoch
-from reactdb.store.file import guards, sqlite
+from reactdb.store.file import external_writers, identity, sqlite
 from reactdb.store.file.flush import Flushes
+from reactdb.store.file.guard import lost_its_log
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.relearn import relearn
 from reactdb.store.savepoints import Part, flush
@@ -143,12 +144,7 @@ class Writer:
 
     def _leave_open(self) -> None:
         sqlite.leave_open(self.connection)
-        guards.note_lost_log(self.path)
-
-    def abandon(self) -> None:
-        """In a forked child: the connection is the parent's, also in the middle of a transaction."""
-        self.is_abandoned = True
-        sqlite.leave_open(self.connection)
+        identity.refuse(self.path, lost_its_log)
 
     def stop(self, timeout_s: float) -> Ticket | None:
         """Let nobody write, for a fork, until `go_on`; None where somebody is still at it, this thread for instance."""
@@ -390,7 +386,7 @@ class Writer:
             version = 0 if engine.is_exclusive else execute("PRAGMA data_version").fetchone()[0]
             if version != self._seen_version:
                 if self._seen_version is not None:
-                    guards.wal_reset.another_wrote(self.path)
+                    external_writers.wal_reset.another_wrote(self.path)
                 relearn(self, operation)
                 self._seen_version = version
             if self.guard is not None:

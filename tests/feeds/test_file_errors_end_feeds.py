@@ -21,6 +21,7 @@ from reactivex.scheduler import EventLoopScheduler
 import reactdb
 from reactdb import row
 from reactdb.store import follow
+from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from tests.support.hearing import PATIENCE_S, Ear, hub, listen
 
@@ -42,7 +43,7 @@ def db(request: Any, tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that follows the file does not look whether it is still the one that was opened."""
-    monkeypatch.setattr(follow.Watched, "trouble", lambda watched: "")
+    monkeypatch.setattr(follow.Watched, "trouble", lambda watched, engine: "")
 
 
 def move(db: Any) -> None:
@@ -344,7 +345,7 @@ def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
         raise sqlite.sqlite3.OperationalError("disk I/O error")
 
     ear = listen(db.table("games").changes())
-    monkeypatch.setattr(follow.Watched, "has_news", fail)
+    monkeypatch.setattr(Engine, "has_news", fail)
 
     ends_with(reactdb.StorageError, [ear])
 
@@ -361,7 +362,7 @@ def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypat
 
     ear = listen(db.table("games").changes())
     with monkeypatch.context() as patch:
-        patch.setattr(follow.Watched, "has_news", fail)
+        patch.setattr(Engine, "has_news", fail)
         for _ in range(5):
             assert polled.acquire(timeout=PATIENCE_S)
     db.table("games").insert({"id": "new"})
