@@ -16,18 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from reactdb.errors import QueryError
-from reactdb.records import record
 
 Evaluate = Callable[..., Any]
 
 FAMILIES: Final = ("array", "logic", "number", "object", "sequence", "string", "time", "type")
 
 
-@record
-class Operation:
+class Operation(NamedTuple):
     """One entry of the registry.
 
     Attributes:

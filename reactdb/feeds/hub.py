@@ -110,7 +110,7 @@ class FeedHub(Routing):
         """
         if self.engine.publisher.is_routing or self._seeding.is_on:
             raise UsageError(NOT_HERE)
-        if self.is_active and not self.engine.is_alone:
+        if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
         request = subscription.request
@@ -152,7 +152,7 @@ class FeedHub(Routing):
 
     def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
         """Inside of the initial values as of the reader's position; then on from there."""
-        with self.engine.reserve(), Later() as later:
+        with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
                 self._behind[subscription] = None
@@ -161,7 +161,7 @@ class FeedHub(Routing):
 
     def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
         """From now on. False: the seeded view is too far from that."""
-        with self.engine.reserve(), Later() as later:
+        with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
                 if seeded is None:
@@ -250,7 +250,7 @@ class FeedHub(Routing):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
-        with self.engine.reserve(), self._lock:
+        with self._lock:
             if self._is_busy:
                 raise UsageError(NOT_HERE)
             self._is_busy = True

@@ -49,7 +49,8 @@ class Watched:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
         self._looked = float("-inf")
-        # There may be news that `Engine.has_news` does not show: commits between the subscription and the first poll, or a poll failed.
+        # There may be news that `Engine.has_news` does not show: commits between the subscription and the first poll, or those
+        # of a poll that failed.
         self._is_behind = True
         # Since when polls have failed one after the other (monotonic); None while they succeed.
         self._failing_since: float | None = None

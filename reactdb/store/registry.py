@@ -23,51 +23,27 @@ _lock = threading.Lock()
 opened: dict[tuple[FileIdentity | None, bool], tuple[Engine, int]] = {}
 
 
-def engine_for(
-    path: str, read_only: bool, busy_timeout_s: float, allow_network: bool, is_exclusive: bool = False
-) -> Engine:
-    """The engine of a file, with one handle more on it. A database in memory is another one each time, and nobody else's.
-
-    Raises:
-        UsageError: This process has the file open with another setting of `exclusive`.
-    """
+def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network: bool) -> Engine:
+    """The engine of a file, with one handle more on it. A database in memory is another one each time, and nobody else's."""
     if path == ":memory:":
         if read_only:
             raise UsageError("a database in memory that nobody can write to would be empty for ever")
         return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
     path = os.path.realpath(path)
     with _lock:
-        _check_exclusive(path, is_exclusive)
         known = (identity_of(path), read_only)
         if known in opened:
             engine, handles = opened[known]
             if engine.is_usable:
                 opened[known] = (engine, handles + 1)
                 return engine
-        kind = Engine
-        if is_exclusive:
-            # Imported here because few want it.
-            from reactdb.store.exclusive import ExclusiveEngine as kind
-        engine = kind(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
+        engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
         # Only now: the file may have been made.
         identity = identity_of(path)
         assert identity is not None
         opened[identity, read_only] = (engine, 1)
         _join_twins(engine, opened.get((identity, not read_only)))
         return engine
-
-
-def _check_exclusive(path: str, is_exclusive: bool) -> None:
-    for read_only in (False, True):
-        known = (identity_of(path), read_only)
-        if known not in opened:
-            continue
-        engine, _ = opened[known]
-        if engine.is_usable and engine.is_exclusive is not is_exclusive:
-            how = "with" if engine.is_exclusive else "without"
-            raise UsageError(
-                f"{path} is open in this process {how} exclusive=True: connect {how} it here too, or close it there first"
-            )
 
 
 def _join_twins(engine: Engine, known: tuple[Engine, int] | None) -> None:

@@ -25,7 +25,7 @@ class Recorder:
     """See the head of this file. A context manager that ends the subscription.
 
     Attributes:
-        events: Everything that was told so far, copied, so that it compares and prints as plain dicts.
+        events: All events so far, copied, so that they compare and print as plain dicts.
         error: What ended the feed, or None.
         is_completed: It ended without an error.
     """
@@ -54,7 +54,7 @@ class Recorder:
             self._heard.notify_all()
 
     def take(self) -> list[Any]:
-        """What was told since the last `take` or `wait`."""
+        """The events since the last `take` or `wait`."""
         with self._heard:
             found = self.events[self._taken :]
             self._taken = len(self.events)
@@ -88,10 +88,10 @@ class Recorder:
         return len(self.events) - self._taken
 
     def assert_quiet(self) -> None:
-        """Nothing was told since the last `take` or `wait`, and the feed goes on.
+        """Assert that there was no event since the last `take` or `wait`, and that the feed goes on.
 
         Raises:
-            AssertionError: With what was told.
+            AssertionError: It names the events.
         """
         with self._heard:
             left = self.events[self._taken :]

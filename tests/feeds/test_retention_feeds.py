@@ -32,11 +32,11 @@ def another_process(path: Path) -> Iterator[Database]:
         database.close()
 
 
-@pytest.fixture(params=["memory", "file", "exclusive"])
+@pytest.fixture(params=["memory", "file"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """Where the database is, as arguments of `connect`."""
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
-    return {"path": path, "durability": "soft", "exclusive": request.param == "exclusive"}
+    return {"path": path, "durability": "soft"}
 
 
 def seqs(cursor: Any, count: int) -> list[int]:

@@ -79,10 +79,8 @@ MUTANTS = [
     Mutant(
         "a checkpoint does not have the write lock",
         "store/checkpoints.py",
-        (
-            '                connection.execute("BEGIN IMMEDIATE")\n                try:\n                    writer'
-        ),
-        ('                connection.execute("BEGIN")\n                try:\n                    writer'),
+        ('            connection.execute("BEGIN IMMEDIATE")\n            try:\n                writer.check'),
+        ('            connection.execute("BEGIN")\n            try:\n                writer.check'),
         (
             "tests/crash/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
         ),
@@ -407,7 +405,7 @@ MUTANTS = [
     Mutant(
         "nobody looks whether the write-ahead log was cut off",
         "store/file/guard.py",
-        "                if lseek(self._log, 0, SEEK_END) < least:",
+        "                if lseek(self._log, 0, SEEK_END) < state.bytes:",
         "                if False:",
         ("tests/store/test_stray_logs.py::test_nothing_is_acknowledged_behind_a_log_that_was_cut_off",),
     ),
@@ -457,7 +455,7 @@ MUTANTS = [
     Mutant(
         "nobody looks whether locks have an effect",
         "store/file/opening.py",
-        "    guards.make_sure_of_locks(path)",
+        "    locks.make_sure_of_locks(path)",
         "    pass",
         (
             "tests/store/test_guards.py::TestLocksWithoutEffect::test_a_file_whose_locks_have_no_effect_is_refused",

@@ -72,8 +72,12 @@ def test_commits_are_told_after_the_log_was_emptied(db, path):
 def test_the_last_feed_takes_the_thread_with_it_at_once(db, monkeypatch):
     monkeypatch.setattr(follow, "QUICK_S", 3600.0)
     monkeypatch.setattr(follow, "SLOW_S", 3600.0)
+    # One of its own, because another test may have left something to follow.
+    follower = follow.Follower()
+    monkeypatch.setattr(follow, "watch", follower.watch)
+    monkeypatch.setattr(follow, "unwatch", follower.unwatch)
     with db.table("games").changes().cursor():
-        thread = follow.follower._thread
+        thread = follower._thread
         assert thread is not None
         assert thread.is_alive()
     thread.join(PATIENCE_S)

@@ -431,7 +431,7 @@ class TestLostLocks:
         if has_dbapi2:
             (package / "dbapi2.py").write_text("from sqlite3.dbapi2 import *\n")
         script = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from reactdb.store import sqlite;"
+            "import sys; sys.path.insert(0, sys.argv[1]); from reactdb.store.file import sqlite;"
             " from sqlite_utils.utils import sqlite3 as chosen; assert sqlite.sqlite3 is chosen; print(chosen.__name__)"
         )
         done = subprocess.run(

@@ -14,7 +14,7 @@ Rule of this file: nothing here looks past the access path; filters, maps and or
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -79,7 +79,7 @@ class Source:
         self.stop = b"\xff" if access.is_detour else access.range.stop
         self.is_reversed = access.range.reverse
         is_plain = not access.rest and access.aggregate is None
-        self._access = access if is_plain else replace(access, rest=(), aggregate=None)
+        self._access = access if is_plain else access._replace(rest=(), aggregate=None)
         self._positions: dict[bytes, list[bytes]] | None = None
         if access.keys is not None:
             self._positions = {}
@@ -175,9 +175,9 @@ class Source:
         access = self._access
         if access.is_detour and not self._has_index(snapshot):
             # The shortcut was dropped since; the documents are still there.
-            access = replace(access, index=None, detour=None)
+            access = access._replace(index=None, detour=None)
         if wanted is not None:
-            access = replace(access, rest=(Limit(wanted),))
+            access = access._replace(rest=(Limit(wanted),))
         for found in access.places(snapshot):
             if self.index is None:
                 yield (turned(found.key) if self.is_reversed else found.key), found.key, found.body

@@ -9,8 +9,8 @@ no log on the disk to repair it from.
 So after an error nothing relies on the log until all of it has been written once more, byte for byte, and flushed.
 
 A writer that is closed in doubt leaves its connection open, because the last to close copies the log. It is closed by whoever
-opens the file next in this process, when the log can be written again: until then a connection that was exclusive keeps all
-others out, and one that begins anew would rely on a log that it knows nothing of.
+opens the file next in this process, when the log can be written again: a connection that begins anew would rely on a log that
+it knows nothing of.
 """
 
 from __future__ import annotations

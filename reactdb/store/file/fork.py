@@ -86,12 +86,8 @@ class Rest:
         """In the child."""
         connections = self.engine.readers.connections()
         writer = self._writer
-        # The last connection of a file that is closed empties the log into the file. The child's are not the last, but where the
-        # log was taken away, or the connection is alone with its file, SQLite does not know that.
-        is_kept = writer is not None and (
-            self.engine.is_exclusive or (writer.guard is not None and writer.guard.has_lost_its_log)
-        )
-        if writer is not None and not is_kept:
+        # The last connection that is closed empties the log into the file, and SQLite does not look whether it is still that log.
+        if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
             connections.append(writer.connection)
         for connection in connections:
             try:
@@ -175,8 +171,8 @@ def _leave(connection: Connection) -> None:
 def was_in_use(path: str) -> ForkedDatabase:
     """Why this process, a child, cannot open the file."""
     return ForkedDatabase(
-        f"{path} was being used, in a transaction or by another thread, while this process was forked, or was open with "
-        "exclusive=True: it cannot be opened here; fork at another moment, or start processes with the method `spawn`"
+        f"{path} was being used, in a transaction or by another thread, while this process was forked: it cannot be opened "
+        "here; fork at another moment, or start processes with the method `spawn`"
     )
 
 
