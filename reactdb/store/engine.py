@@ -358,15 +358,18 @@ class Engine:
         began = list(self.readers.reading.copy().values())
         return time.monotonic() - min(began) if began else 0.0
 
-    def _connect_reader(self) -> Reader:
-        return connect_reader(self)
-
     def _take_reader(self) -> Reader:
         if self.unusable is not None:
             raise self.unusable()
         if self.is_immutable:
             self._check_unchanged()
-        return self.readers.take(self._connect_reader)
+        readers = self.readers
+        if not readers.is_resting:
+            try:
+                return readers.idle.pop()
+            except IndexError:
+                pass
+        return readers.take(lambda: connect_reader(self))
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers

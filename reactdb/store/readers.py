@@ -2,8 +2,8 @@
 
 They are kept open between reads. More are made when more threads read at once, and closed again.
 
-Thread safety: everything here may be called from any thread. To take a reader is under `_gate`, which a fork keeps shut (see
-`file.fork`). To give one back is not: `idle` is a deque, and whoever waits at the gate waits for that.
+Thread safety: everything here may be called from any thread. `idle` is a deque, from which a reader is taken, and to which it is
+given back, without a lock. A fork (see `file.fork`) sets `is_resting`: then whoever wants a reader waits at the gate.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Readers:
         reading: Those that are inside of a read, and since when (monotonic).
         pages: Pages of the log that may have to read in it again.
         walks: What reads for as long as somebody takes.
+        is_resting: Nobody may take a reader from `idle`.
     """
 
     def __init__(self) -> None:
@@ -63,6 +64,7 @@ class Readers:
         self.reading: dict[Reader, float] = {}
         self.walks: set[Walk] = set()
         self.pages = KnownPages()
+        self.is_resting = False
         # Every reader that is open, and a placeholder for each that is being opened.
         self._open: set[object] = set()
         self._gate = Lock()
@@ -72,11 +74,12 @@ class Readers:
 
     def take(self, make: Callable[[], Reader]) -> Reader:
         """An idle one, or another one that `make` opens. The caller appends it to `idle` again, or closes it."""
+        place = object()
         with self._gate:
-            if self.idle:
+            try:
                 return self.idle.pop()
-            place = object()
-            self._open.add(place)
+            except IndexError:
+                self._open.add(place)
         try:
             # Not under the gate: others can read meanwhile.
             reader = make()
@@ -92,8 +95,10 @@ class Readers:
 
     def close(self, reader: Reader) -> None:
         """Close one that is not idle."""
-        self._open.discard(reader)
-        reader.connection.close()
+        try:
+            reader.connection.close()
+        finally:
+            self._open.discard(reader)
 
     def settle(self) -> None:
         """Let no walk keep a reader any longer."""
@@ -114,28 +119,36 @@ class Readers:
         Whether all readers are idle. Where that is False, reading goes on."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
-        while len(self.idle) < len(self._open):
-            if time.monotonic() >= end:
-                self._gate.release()
-                return False
-            time.sleep(0.0002)
-        return True
+        self.is_resting = True
+        is_idle = False
+        try:
+            while not (is_idle := self.is_idle) and time.monotonic() < end:
+                time.sleep(0.0002)
+        finally:
+            if not is_idle:
+                self.go_on()
+        return is_idle
 
     def go_on(self) -> None:
         """After a `rest` that was True."""
+        self.is_resting = False
         self._gate.release()
 
-    def connections(self) -> list[Connection]:
-        """Of the idle ones."""
-        return [reader.connection for reader in self.idle]
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody uses a reader, or opens one."""
+        return len(self.idle) >= len(self._open)
 
 
 def connect_reader(engine: Engine) -> Reader:
-    """A new one, of nobody's: the caller closes its connection."""
+    """A new reader, for `Readers.take`."""
     connection = engine.connect(engine.read_mode)
     try:
-        # The last that was given back is lent again: who reads alone always has the first, which holds more pages.
-        sqlite.configure(connection, reader=True, cache_kib=0 if len(engine.readers) else sqlite.CACHE_KIB)
+        # The last that was given back is lent again: who reads alone always has the first, which holds more pages. (This one is
+        # counted already.)
+        sqlite.configure(
+            connection, reader=True, cache_kib=0 if len(engine.readers) > 1 else sqlite.CACHE_KIB
+        )
         if engine.read_only:
             schema.show_as_today(connection, schema.identify(connection, engine.path))
         # Closed in between: in memory, this connection would be the first one to a new and empty database.

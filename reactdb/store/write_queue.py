@@ -168,9 +168,12 @@ class Turns:
         ticket.held.acquire()
         try:
             self.take(ticket, timeout_s)
-        except DatabaseBusy:
+        except BaseException as error:
+            # Ctrl-C, too, must not leave the turn to a ticket that looks alive.
             ticket.held.release()
-            return None
+            if isinstance(error, DatabaseBusy):
+                return None
+            raise
         return ticket
 
     def go_on(self, ticket: Ticket) -> None:

@@ -83,9 +83,11 @@ class Rest:
             self._writer.go_on(self._turn)
 
     def close_inherited(self) -> None:
-        """In the child."""
-        connections = self.engine.readers.connections()
-        writer = self._writer
+        """In the child: close what was idle."""
+        readers, writer = self.engine.readers, self._writer
+        if not self.is_complete or not readers.is_idle:
+            return
+        connections = [reader.connection for reader in readers.idle]
         # The last connection that is closed empties the log into the file, and SQLite does not look whether it is still that log.
         if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
             connections.append(writer.connection)
@@ -147,8 +149,7 @@ def _after_in_child() -> None:
     rests, _fork.rests, _fork.has_opening = _fork.rests, [], False
     try:
         for rest in rests:
-            if rest.is_complete:
-                rest.close_inherited()
+            rest.close_inherited()
         for connection in list(sqlite.tracked):
             if connection.is_open:
                 _leave(connection)
