@@ -14,7 +14,6 @@ Rule of this file: a hint is an extra. It changes no answer, and what fails here
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -24,12 +23,11 @@ from typing import Any, NamedTuple
 from reactdb.access import find_table
 from reactdb.errors import shown
 from reactdb.expression import Call, compared_fields, dict_patterns, field_path
+from reactdb.logs import logger
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query, Union
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec, collation
-
-logger = logging.getLogger("reactdb")
 
 # Documents that are looked at where no index says what a field holds: decoding these takes 0.3 ms.
 SAMPLE = 100

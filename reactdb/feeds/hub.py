@@ -13,7 +13,6 @@ Rule of this file: no user code under the lock but predicates and mappings, and 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -32,10 +31,9 @@ from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.teller import Told
 from reactdb.feeds.views.base import AnyDelta, View, present_order
+from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
-
-logger = logging.getLogger("reactdb")
 
 NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
 # Changes that a feed which caught up may have left when it goes live: read with the publish lock held.

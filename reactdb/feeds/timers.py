@@ -6,14 +6,12 @@ Rule of this file: it calls back and knows no feed. A callback must be quick, or
 from __future__ import annotations
 
 import heapq
-import logging
 import threading
 import time
 from collections.abc import Callable
 
+from reactdb.logs import logger
 from reactdb.store.file import fork
-
-logger = logging.getLogger("reactdb")
 
 
 class Timer:

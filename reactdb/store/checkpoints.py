@@ -15,19 +15,18 @@ Thread safety: `figures` from any thread; everything else only by the thread who
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
+from reactdb.logs import logger
 from reactdb.store import schema, wal_room
 from reactdb.store.file.sqlite import PAGE_BYTES, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
 
-logger = logging.getLogger("reactdb")
 
 # Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
 CHECKPOINT_BYTES = 16 * 1024 * 1024

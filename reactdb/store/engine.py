@@ -9,7 +9,6 @@ Thread safety: everything public may be called from any thread.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -25,6 +24,7 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
@@ -48,7 +48,6 @@ from reactdb.store.writer import Durability, Writer
 
 T = TypeVar("T")
 
-logger = logging.getLogger("reactdb")
 
 EMPTY = "it is empty, and read_only=True makes no database"
 

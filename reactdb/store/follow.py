@@ -17,12 +17,12 @@ Rule of this file: it decides when to look. What is found is the publisher's bus
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import weakref
 
 from reactdb.errors import DatabaseBusy, ReactDBError
+from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.file import fork, sqlite
 
@@ -36,8 +36,6 @@ FAILING_S = 0.5
 LOCKED_S = 10.0
 # Seconds between two looks whether the file is still the one that was opened: 9 µs each.
 LOOK_S = 0.25
-
-logger = logging.getLogger("reactdb")
 
 
 class Watched:

@@ -13,7 +13,6 @@ Thread safety: the public methods from any thread; the others only by the thread
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from reactdb.errors import (
     StorageMoved,
     UsageError,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 Durability = Literal["hard", "soft"]
 T = TypeVar("T")
-
-logger = logging.getLogger("reactdb")
 
 
 class Writer:

@@ -575,7 +575,7 @@ MUTANTS = [
     ),
     Mutant(
         "a filter's feed is not asked about what a document was",
-        "feeds/views/source.py",
+        "feeds/views/axes.py",
         "        return (before,) if after is None else (before, after)",
         "        return () if after is None else (after,)",
         (

@@ -16,7 +16,7 @@ import reactdb
 from reactdb.database import Database
 from reactdb.store import follow
 from reactdb.store.engine import Engine
-from tests.support.hearing import PATIENCE_S
+from tests.support.threads import PATIENCE_S
 
 WRITER = """
 import sys, reactdb

@@ -23,7 +23,9 @@ from reactdb.store import checkpoints, schema
 from reactdb.store.engine import Engine
 from reactdb.store.file import wal_check
 from reactdb.store.file.sqlite import sqlite3
-from tests.support.hearing import listen, run_python
+from reactdb.testing import Recorder
+from tests.support.processes import run_python
+from tests.support.threads import PATIENCE_S
 from tests.support.wal import FRAME_BYTES, HEADER_BYTES, first_commit, used_bytes
 
 pytestmark = pytest.mark.skipif(
@@ -372,10 +374,10 @@ def test_a_checkpoint_copies_nothing_of_a_log_that_was_cut_off(db):
 @on_linux
 def test_who_only_follows_is_told_that_the_log_was_cut_off(db):
     with reactdb.connect(db.path, read_only=True) as reader:
-        ear = listen(reader.table("games").changes())
+        ear = Recorder(reader.table("games").changes())
         cut(db)
 
-        ear.wait_for_end()
+        ear.wait_for_end(PATIENCE_S)
     assert [reactdb.StorageMoved] == [type(error) for error in ear.errors]
 
 

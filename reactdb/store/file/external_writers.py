@@ -9,17 +9,13 @@ Rule of this file: it reads, and says what is wrong. The caller holds a transact
 
 from __future__ import annotations
 
-import logging
+import sys
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.damage import unfiled_entry
 from reactdb.store.epochs import Epoch, has_epoch, was_removed
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection
-
-# For a message that belongs in a log, and not on the screen of a program that keeps no log.
-quiet_logger = logging.getLogger("reactdb.sqlite")
-quiet_logger.addHandler(logging.NullHandler())
 
 UNFILED = (
     "SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, l.key, l.seq"
@@ -58,9 +54,14 @@ class WalResetNotice:
         self.is_given = False
 
     def another_wrote(self, path: str) -> None:
-        if self.is_given or not sqlite.has_wal_reset_bug():
+        # A message that belongs in a log, and not on the screen of a program that keeps no log.
+        if self.is_given or "logging" not in sys.modules or not sqlite.has_wal_reset_bug():
             return
         self.is_given = True
+        import logging
+
+        quiet_logger = logging.getLogger("reactdb.sqlite")
+        quiet_logger.addHandler(logging.NullHandler())
         quiet_logger.warning(
             "%s is written by another process too, and SQLite %s has the WAL-reset bug (mended in 3.51.3): reactdb's own "
             "checkpoints avoid it, those of another program that opens the file with such an SQLite can damage it; "

@@ -15,15 +15,13 @@ it knows nothing of.
 
 from __future__ import annotations
 
-import logging
 import os
 
 from reactdb.errors import ReactDBError, StorageError
+from reactdb.logs import logger
 from reactdb.store.file import identity, sqlite
 from reactdb.store.file.guard import FileGuard, lost_its_log
 from reactdb.store.file.sqlite import Connection, SQLiteError
-
-logger = logging.getLogger("reactdb")
 
 CHUNK_BYTES = 1024 * 1024
 

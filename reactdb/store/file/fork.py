@@ -19,7 +19,6 @@ Thread safety: the hooks run in the thread that forks, and remember what they do
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -28,6 +27,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reactdb.errors import ForkedDatabase
+from reactdb.logs import logger
 from reactdb.store.file import identity, sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from reactdb.store.engine import Engine
     from reactdb.store.write_queue import Ticket
 
-logger = logging.getLogger("reactdb")
 
 # Seconds that fork() waits for what other threads are doing with the database.
 WAIT_S = 1.0

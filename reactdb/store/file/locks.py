@@ -9,11 +9,11 @@ Rule of this file: it looks and says what it saw. It never opens the database fi
 
 from __future__ import annotations
 
-import logging
 import os
 import struct
 
 from reactdb.errors import CannotOpen
+from reactdb.logs import logger
 from reactdb.store.file.identity import find_descriptors
 
 try:
@@ -22,7 +22,6 @@ except ImportError:
     # Windows: there a network drive is refused by SQLite, which cannot map its shared memory.
     fcntl = None  # type: ignore[assignment]
 
-logger = logging.getLogger("reactdb")
 
 MOUNTS = "/proc/self/mountinfo"
 
