@@ -333,10 +333,10 @@ class TestFlushes:
             database.table_create("games").insert({"id": 1})
             engine_writer = database._engine._writer
             assert engine_writer is not None
-            another = engine_writer.another_connection
+            connect = engine_writer.engine.connect
 
-            def copier() -> Any:
-                connection = another()
+            def copier(mode: str) -> Any:
+                connection = connect(mode)
                 connection.set_trace_callback(look)
                 return connection
 
@@ -349,8 +349,8 @@ class TestFlushes:
                     except sqlite.SQLiteError as error:
                         seen.append(str(error))
 
-            monkeypatch.setattr(engine_writer, "another_connection", copier)
-            assert engine_writer.in_turn(engine_writer.upkeep.checkpoint)
+            monkeypatch.setattr(engine_writer.engine, "connect", copier)
+            assert engine_writer.in_turn(engine_writer.checkpoints.run)
             other.close()
 
         assert ["database is locked"] == seen

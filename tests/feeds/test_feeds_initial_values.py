@@ -138,7 +138,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
         games.update({"score": 0})
         writer = db._open_engine().writer
         assert writer is not None
-        assert writer.upkeep.checkpoint()
+        assert writer.checkpoints.run()
 
         assert not is_read(db)
         initial = take(cursor, COUNT - 2)
@@ -149,7 +149,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
 
 def test_a_reader_that_never_comes_back_does_not_let_the_log_reach_its_limit(db, monkeypatch):
     monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 65_536)
-    db._open_engine().writer.upkeep.checkpoints.after_commit(10**9)
+    db._open_engine().writer.checkpoints.after_commit(10**9)
     games = db.table("games")
     with games.changes(include_initial=True, on_overflow="spill", changefeed_queue_size=1).cursor() as cursor:
         take(cursor, 2)
@@ -312,7 +312,7 @@ def check_initial_values(kind: Kind, rows: list[Any], steps: list[Any]) -> None:
                 elif verb == "checkpoint":
                     engine = db._open_engine()
                     assert engine.writer is not None
-                    assert engine.writer.upkeep.checkpoint()
+                    assert engine.writer.checkpoints.run()
                 else:
                     for _ in range(given_):
                         try:

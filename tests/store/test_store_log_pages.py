@@ -81,7 +81,7 @@ def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
 
 def test_they_are_there_after_retention_removed_them(db):
     changes = list(db.log())
-    db._open_engine().writer.upkeep.before_removal(db.seq)
+    db._open_engine().before_removal(db.seq)
     for page in {change._page for change in changes}:
         assert page._found is not None
 
