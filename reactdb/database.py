@@ -30,7 +30,7 @@ from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.engine import Engine
-from reactdb.store.log_pages import log_changes
+from reactdb.store.log import log_changes
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction

@@ -18,7 +18,7 @@ from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.log_pages import KnownPages
+from reactdb.store.log import PagesInUse
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
@@ -67,7 +67,7 @@ class Readers:
         self.idle: deque[Reader] = deque()
         self.reading: dict[Reader, float] = {}
         self.walks: set[Walk] = set()
-        self.pages = KnownPages()
+        self.pages = PagesInUse()
         self._open: set[Reader] = set()
         self._gate = Lock()
         self._shut = Shut()

@@ -21,7 +21,7 @@ from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, Ta
 from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log_pages import LOW_WATER, ONE_CHANGE, PAGE_CHANGES, changes_of, read_columns
+from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -236,13 +236,15 @@ class Snapshot:
             CorruptDatabase: Some are missing, or say what cannot be: another program has been at the file.
         """
         top = head_seq(self.connection) if until is None else until
-        columns = read_columns(self.connection, since, top, table, limit, oldest=oldest)
-        return list(changes_of(columns, self.catalogue))
+        table_ids = None if table is None else (table.id,)
+        entries, _ = read(
+            self.connection, self.catalogue, since, top, table_ids=table_ids, limit=limit, oldest=oldest
+        )
+        return list(changes_of(entries, self.catalogue))
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
-        rows = self.connection.execute(ONE_CHANGE, (seq,)).fetchall()
-        return next(changes_of(list(zip(*rows, strict=True)), self.catalogue, is_complete=False), None)
+        return read_one(self.connection, self.catalogue, seq)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its grave."""

@@ -19,11 +19,11 @@ from itertools import repeat
 from typing import Any, Protocol
 
 from reactdb.change import DELETE, INSERT, Change, InHand
-from reactdb.store.bulk import OF_ANY, OF_INSERTS, append_many, heads_of_inserts
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.checksums import is_whole, seal_of, seals_of, seals_of_inserts
 from reactdb.store.damage import damaged_document
 from reactdb.store.file.sqlite import Connection, IntegrityError
+from reactdb.store.log import OF_ANY, OF_INSERTS, append_many, heads_of_inserts
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
 from reactdb.store.snapshot import GET, Snapshot, head_seq
 from reactdb.values import codec

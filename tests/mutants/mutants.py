@@ -226,8 +226,8 @@ MUTANTS = [
     ),
     Mutant(
         "the last of many entries are left out",
-        "store/bulk.py",
-        "    if even < count:",
+        "store/log.py",
+        "    if even < number:",
         "    if False:",
         ("tests/store/test_bulk.py::test_many_are_stored_as_one_by_one",),
     ),
@@ -325,24 +325,17 @@ MUTANTS = [
     ),
     Mutant(
         "the log is read with no look at its checksums",
-        "store/log_pages.py",
+        "store/log.py",
         "    if not are_entries_whole(columns):",
         "    if False:",
         ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
-    ),
-    Mutant(
-        "a lean page of the log is read with no look at its checksums",
-        "store/lean_pages.py",
-        "not remainder and not (high - rest) % MODULUS",
-        "True",
-        ("tests/store/test_store_lean_pages.py::test_a_column_that_changed_on_the_disk_is_told",),
     ),
     Mutant(
         "documents that are decoded together may take some of each other's bytes",
         "values/decoding.py",
         "    if found[1::2].count(_FENCE_NUMBER) != len(bodies) - 1:",
         "    if False:",
-        ("tests/store/test_store_lean_pages.py::test_bytes_that_are_no_document_are_told_among_others",),
+        ("tests/values/test_decoding.py::test_bytes_that_are_no_document_are_told_among_others",),
     ),
     Mutant(
         "who has looked at another file than the one that was opened reads it",
@@ -679,8 +672,8 @@ MUTANTS = [
     ),
     Mutant(
         "a page of documents is as many rows as it may have, however large they are",
-        "store/exports.py",
-        "        if size >= PAGE_BYTES:",
+        "store/log.py",
+        "        if size >= most_bytes:",
         "        if size < 0:",
         ("tests/store/test_pages_in_bulk.py::test_no_row_is_fetched_after_those_that_fill_a_page",),
     ),

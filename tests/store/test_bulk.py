@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, ReactDBError
-from reactdb.store.bulk import ENTRIES
+from reactdb.store.log import APPENDED as ENTRIES
 from reactdb.store.tools import doctor
 from reactdb.values import codec, collation
 

@@ -1,4 +1,5 @@
-"""Pages of the log: a document before is looked up when it is asked for, and is still there whatever happens meanwhile."""
+"""The log as it is read: in pages, each entry verified. A document before is looked up when it is asked for, and is still there
+whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ import pickle
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import reactdb
 from reactdb.change import Change
-from reactdb.store import log_pages
+from reactdb.store import log as store_log
 
 COUNT = 10
 
@@ -22,9 +26,9 @@ def db(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[reactdb.Database]:
     """Ten documents, each inserted and updated, and one deleted; pages of four entries."""
-    monkeypatch.setattr(log_pages, "PAGE_CHANGES", 4)
-    monkeypatch.setattr(log_pages, "PICKED", 2)
-    monkeypatch.setattr(log_pages, "PICK_OLD", log_pages.PICK_OLD.split("(")[0] + "(?, ?)")
+    monkeypatch.setattr(store_log, "PAGE_CHANGES", 4)
+    monkeypatch.setattr(store_log, "PICKED", 2)
+    monkeypatch.setattr(store_log, "PICK_OLD", store_log.PICK_OLD.split("(")[0] + "(?, ?)")
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
     with reactdb.connect(path, durability="soft", exclusive=request.param == "exclusive") as db:
         games = db.table_create("games")
@@ -82,8 +86,8 @@ def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
 def test_they_are_there_after_retention_removed_them(db):
     changes = list(db.log())
     db._open_engine().writer.upkeep.before_removal(db.seq)
-    for page in {change._page for change in changes}:
-        assert page._found is not None
+    assert 0 == len(db._open_engine().readers.pages._pages)
+    assert EXPECTED == before(changes)
 
 
 def test_they_are_there_after_the_database_was_closed(db):
@@ -176,3 +180,130 @@ def test_other_attributes_are_missing_as_of_any_change(db):
     change = next(db.log())
     with pytest.raises(AttributeError, match="colour"):
         _ = change.colour
+
+
+COLUMNS = [name for name in Change.__slots__ if name not in ("_old_bytes", "old", "new")]
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "update", "replace", "delete", "together"]),
+        st.sampled_from(["games", "games", "games", "others"]),
+        st.integers(0, 3),
+        st.sampled_from([None, None, "somebody"]),
+    ),
+    max_size=25,
+)
+
+
+def write(db: reactdb.Database, kind: str, name: str, key: int, origin: str | None) -> None:
+    table, document = db.table(name), {"id": key, "kind": kind, "tags": [key, {"a": None}]}
+    with db.transaction(origin=origin):
+        if kind == "insert":
+            table.insert(document, conflict="replace")
+        elif kind == "update":
+            table.get(key).update({"score": key})
+        elif kind == "replace":
+            table.get(key).replace(document)
+        elif kind == "delete":
+            table.get(key).delete()
+        else:
+            table.insert([{"id": number} for number in range(4)], conflict="replace")
+
+
+def columns_of(changes: Any) -> list[list[Any]]:
+    return [[getattr(change, name) for name in COLUMNS] for change in changes]
+
+
+def documents_of(changes: Any) -> list[Any]:
+    return [(change.old_bytes, change.old_val, change.new_val) for change in changes]
+
+
+@given(steps, st.integers(1, 7))
+def test_the_log_says_the_same_however_it_is_read(given_steps, size):
+    with pytest.MonkeyPatch.context() as patch, reactdb.connect(":memory:", durability="soft") as db:
+        patch.setattr(store_log, "PAGE_CHANGES", size)
+        patch.setattr(store_log, "DECODED", 2)
+        for name in ("games", "others"):
+            db.table_create(name)
+        for step in given_steps:
+            write(db, *step)
+        with db._snapshot() as snapshot:
+            expected = snapshot.changes(0, limit=1_000)
+        assert columns_of(expected) == columns_of(db.log())
+        assert columns_of(expected) == columns_of(list(db.log()))
+        assert documents_of(expected) == documents_of(db.log())
+        assert documents_of(expected) == documents_of(list(db.log()))
+        assert [change.new_val for change in expected] == [change.new_val for change in db.log()]
+        both = [(change.new_val, change.old_val, *columns_of([change])[0]) for change in db.log()]
+        assert [(change.new_val, change.old_val, *columns_of([change])[0]) for change in expected] == both
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.db"
+    with reactdb.connect(path, durability="soft") as db:
+        games = db.table_create("games")
+        games.insert([{"id": number, "score": number} for number in range(10)])
+        games.update({"score": 100})
+        games.get(3).delete()
+    return path
+
+
+@pytest.mark.parametrize("seq", [2, 12, 21])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "step = step + 1",
+        "step = -1",
+        "kind = (kind + 1) % 4",
+        "kind = 9",
+        "prev = ifnull(prev, 0) + 1",
+        "prev = 9223372036854775807",
+        "time = time + 256",
+        "time = -time",
+        "time = 9223372036854775807",
+        "time = x'00'",
+        "key = (SELECT key FROM log l WHERE l.seq = log.seq - 1)",
+        "key = 'text'",
+        "body = x'80'",
+        "body = 7",
+        "origin = 'nobody'",
+        "meta = x'00'",
+        "table_id = table_id + 1",
+        "seal = seal + 1",
+        "seal = seal + 4294967296",
+        "seal = 'text'",
+        "seal = 1.5",
+    ],
+)
+def test_a_column_that_changed_on_the_disk_is_told(path, damage, seq):
+    with sqlite3.connect(path) as other:
+        other.execute(f"UPDATE log SET {damage} WHERE seq = ?", (seq,))
+    other.close()
+    with reactdb.connect(path) as db:
+        with pytest.raises(reactdb.CorruptDatabase):
+            list(db.log())
+        with pytest.raises(reactdb.CorruptDatabase):
+            [(change.old_val, change.new_val) for change in db.log()]
+
+
+def test_an_entry_that_is_missing_is_told(path):
+    with sqlite3.connect(path) as other:
+        other.execute("DELETE FROM log WHERE seq = 5")
+    other.close()
+    with reactdb.connect(path) as db, pytest.raises(reactdb.CorruptDatabase, match="5"):
+        list(db.log())
+
+
+@pytest.mark.parametrize("damage", ["body = x'80'", "body = NULL", "seal = seal + 1", "seal = NULL"])
+def test_a_document_before_that_changed_on_the_disk_is_told(path, damage):
+    with sqlite3.connect(path) as other:
+        other.execute(f"UPDATE log SET {damage} WHERE seq = 3")
+    other.close()
+    with reactdb.connect(path) as db:
+        # Read without the documents before, and with them.
+        change = next(db.log(since=12))
+        with pytest.raises(reactdb.CorruptDatabase):
+            _ = change.old_val
+        with db._snapshot() as snapshot, pytest.raises(reactdb.CorruptDatabase):
+            snapshot.changes(10, 20)
