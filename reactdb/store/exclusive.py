@@ -19,16 +19,14 @@ from contextlib import contextmanager
 from threading import get_ident
 
 from reactdb.errors import DatabaseBusy, DatabaseClosed, TableNotFound
-from reactdb.store.checksums import is_whole
-from reactdb.store.damage import damaged_document
 from reactdb.store.engine import Engine
 from reactdb.store.file import guards, sqlite
 from reactdb.store.file.opening import Witness, look, not_opened
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.file.wal_mode import use_wal
 from reactdb.store.publisher import Lender
-from reactdb.store.readers import GET_LIVE, Reader
-from reactdb.store.snapshot import Snapshot
+from reactdb.store.readers import Reader
+from reactdb.store.snapshot import GET_LIVE, Snapshot, read_document
 from reactdb.store.write_queue import Ticket, Turns
 from reactdb.store.writer import Writer
 
@@ -148,15 +146,10 @@ class ExclusiveEngine(Engine):
             raise TableNotFound(name)
         connection = self._connection()
         try:
-            row = connection.execute(GET_LIVE, (key, table.id)).fetchone()
+            found = read_document(connection, table, key, GET_LIVE)
         except SQLiteError as error:
             raise self.translated(error, "read") from error
-        if row is None:
-            raise TableNotFound(name)
-        body, seal = row
-        if seal is not None and not is_whole(table.id, key, body, seal):
-            raise damaged_document(connection, table, key, body)
-        return body  # type: ignore[no-any-return]
+        return None if found is None else found[1]
 
     @contextmanager
     def snapshot(self, own: Reader | None = None) -> Iterator[Snapshot]:

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from reactdb.store.engine import Engine
     from reactdb.store.walk import Walk
 
-# No row: the table was dropped. Nothing in the row: no such key. A head without its entry has a seal that fits nothing.
-GET_LIVE = (
-    "SELECT l.body, ifnull(l.seal, -h.seq) FROM tables t LEFT JOIN heads h ON h.table_id = t.id AND h.key = ?"
-    " LEFT JOIN log l ON l.seq = h.seq WHERE t.id = ? AND t.dropped IS NULL"
-)
 # Reader connections that are kept open.
 IDLE_READERS = 8
 

@@ -20,12 +20,11 @@ from typing import Any, Protocol
 
 from reactdb.change import DELETE, INSERT, Change, InHand
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
-from reactdb.store.checksums import is_whole, seal_of, seals_of, seals_of_inserts
-from reactdb.store.damage import damaged_document
+from reactdb.store.checksums import seal_of, seals_of, seals_of_inserts
 from reactdb.store.file.sqlite import Connection, IntegrityError
 from reactdb.store.log import OF_ANY, OF_INSERTS, append_many, heads_of_inserts
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
-from reactdb.store.snapshot import GET, Snapshot, head_seq
+from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.values import codec
 
 APPEND = (
@@ -194,13 +193,7 @@ class WriteTransaction:
         if latest is not None:
             seq, body = latest
             return None if body is None else (seq, body)
-        row = self.execute(GET, (table.id, key)).fetchone()
-        if row is None:
-            return None
-        seq, body, seal = row
-        if not is_whole(table.id, key, body, seal):
-            raise damaged_document(self.connection, table, key, body)
-        return seq, body
+        return read_document(self.connection, table, key)
 
     def insert(self, table: TableInfo, key: bytes, body: bytes, meta: bytes | None = None) -> None:
         """Add a document whose key is free.
