@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from sys import maxsize
-from typing import Any
+from typing import Any, NamedTuple
 
 from reactdb.errors import IndexNotFound, QueryError, TableNotFound
 from reactdb.expression import KeyRange, OrderKey, Predicate, index_ranges, may_fail, row, sort_documents
@@ -30,7 +30,6 @@ from reactdb.query import (
     Skip,
     Step,
 )
-from reactdb.records import record, replace
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
 from reactdb.values import codec
@@ -46,8 +45,7 @@ MOST_RANGES = 64
 FEW_FOUND = 1_000
 
 
-@record
-class Range:
+class Range(NamedTuple):
     """Where an access path begins and ends, in key bytes: start <= bytes < stop; and its direction."""
 
     start: bytes = b""
@@ -64,8 +62,7 @@ WHOLE = Range()
 """All of it. One for all: feeds keep theirs."""
 
 
-@record
-class Access:
+class Access(NamedTuple):
     """How documents leave the file, and the steps that are left to do.
 
     Attributes:
@@ -82,7 +79,7 @@ class Access:
     """
 
     table: TableInfo
-    index: IndexInfo | None
+    index: IndexInfo | None  # type: ignore[assignment]  # Nobody asks for the method that tuples have.
     keys: tuple[bytes, ...] | None
     range: Range
     rest: tuple[Step, ...]
@@ -166,7 +163,7 @@ class Access:
 
     def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
         assert self.index is not None
-        scan = replace(self, index=None, detour=None)
+        scan = self._replace(index=None, detour=None)
         limit, _ = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
             # To put all keys of a wide range in order for the sake of ten documents would be slow. Where one document in ten
@@ -176,7 +173,7 @@ class Access:
             yield from first
             if len(first) < few:
                 return
-            scan = replace(scan, range=Range(first[-1].key + b"\x00"))
+            scan = scan._replace(range=Range(first[-1].key + b"\x00"))
         keys = snapshot.candidates(self.index, [(one.start, one.stop) for one in ranges])
         keys = keys[bisect_left(keys, scan.range.start) :]
         if len(keys) > FEW_FOUND and len(keys) * 2 > snapshot.count(self.table):
@@ -256,7 +253,8 @@ def access(query: Query, table: TableInfo) -> Access:
     check_indexed_steps(steps, table)
     first = steps[0] if steps else None
     if isinstance(first, Get):
-        return Access(table, None, None, Range(), steps[1:], last, "get: one key", is_point=True)
+        key = Range(first.key_bytes, first.key_bytes + b"\x00")
+        return Access(table, None, None, key, steps[1:], last, "get: one key", is_point=True)
     if isinstance(first, GetAll):
         index = index_named(first.index, table)
         return Access(

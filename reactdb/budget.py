@@ -105,7 +105,7 @@ class Budget:
             self._crowd.leave(self)
 
     def cancel(self) -> None:
-        """Whoever spends of it from now on is stopped."""
+        """From now on `spend` raises for this budget."""
         self.is_cancelled = True
 
     def spend(self, steps: int) -> None:

@@ -14,23 +14,20 @@ Rule of this file: a hint is an extra. It changes no answer, and what fails here
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from reactdb.access import find_table
 from reactdb.errors import shown
 from reactdb.expression import Call, compared_fields, dict_patterns, field_path
+from reactdb.logs import logger
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query, Union
-from reactdb.records import record
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec, collation
-
-logger = logging.getLogger("reactdb")
 
 # Documents that are looked at where no index says what a field holds: decoding these takes 0.3 ms.
 SAMPLE = 100
@@ -66,8 +63,7 @@ CONDITIONS = {
 }
 
 
-@record
-class Hint:
+class Hint(NamedTuple):
     """`is_of_nothing`: it says why nothing was found, and is of no interest where something was. `is_loggable`: it is sure enough
     to be told to somebody who has not asked."""
 

@@ -12,7 +12,7 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from reactdb.errors import InvalidKey, QueryError
 from reactdb.expression.build import Expression, call_node
@@ -21,14 +21,12 @@ from reactdb.expression.key_range import KeyRange
 from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
-from reactdb.records import record
 from reactdb.values.collation import key_bytes, maxval, minval
 
 FieldPath = tuple[str, ...]
 
 
-@record
-class Conjunct:
+class Conjunct(NamedTuple):
     """The value of `expression` is in one of `ranges`, wherever the condition holds."""
 
     expression: Expression

@@ -8,14 +8,12 @@ Rule of this file: bounds are values, compared by their key bytes; `minval` and 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from reactdb.records import record
 from reactdb.values.collation import key_bytes, maxval, minval
 
 
-@record
-class KeyRange:
+class KeyRange(NamedTuple):
     """Values from `lower` to `upper`, which may be `minval` and `maxval`."""
 
     lower: Any

@@ -13,19 +13,15 @@ Rule of this file: what cannot be kept up to date is refused here, before anybod
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
-from reactdb.feeds.views.aggregate import AggregateView, GroupView
 from reactdb.feeds.views.base import View
-from reactdb.feeds.views.distinct import DistinctView
-from reactdb.feeds.views.point import PointView
-from reactdb.feeds.views.select import AllTablesView, SelectView
+from reactdb.feeds.views.select import AllTablesView, PointView, SelectView
 from reactdb.feeds.views.source import Source, source_of
 from reactdb.feeds.views.union import OrderedUnionView, UnionView
 from reactdb.feeds.views.window import WindowView
@@ -63,8 +59,7 @@ NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
 NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A view, what it is a view of, and the name that equal views share.
 
     Attributes:
@@ -150,6 +145,10 @@ def _check_after_union(step: Step) -> None:
 
 def _derived(view: View, last: Sequence[Step], failures: Failures) -> View:
     """The view over the view: what distinct, group and aggregates make of it."""
+    # Imported here because most queries are watched as they are.
+    from reactdb.feeds.views.aggregate import AggregateView, GroupView
+    from reactdb.feeds.views.distinct import DistinctView
+
     first, following = last[0], (last[1] if len(last) > 1 else None)
     if isinstance(first, Group):
         return GroupView(view, first, None if following is None else _aggregate(following), failures)
@@ -204,7 +203,6 @@ class _Member:
             self.window = (0, 1)
         if self.access.is_point and (self.last or self.is_ordered or self.window is not None):
             raise QueryError(NOT_A_SEQUENCE)
-        self._get_step = query.steps[0] if self.access.is_point else None
 
     def _extreme(self, steps: list[Step]) -> Step | None:
         """min and max alone are an order that one document is wanted of. Of a limit, or of groups, they are worked out by
@@ -257,10 +255,9 @@ class _Member:
 
     def view(self, failures: Failures, include_offsets: bool, prefix: bytes | None) -> View:
         """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
-        if self._get_step is not None:
-            assert isinstance(self._get_step, Get)
-            return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps), failures)
         source = source_of(self.access)
+        if self.access.is_point:
+            return PointView(source, pipeline(self.steps), failures)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = any(isinstance(step, OrderBy) for step in self.steps)

@@ -10,7 +10,6 @@ consumer's own turn.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -28,10 +27,11 @@ from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.request import Request
 from reactdb.feeds.schedulers import for_any_thread
 from reactdb.feeds.subscription import Subscription
-from reactdb.feeds.terms import Chain, Term
+from reactdb.feeds.terms import run_of
 from reactdb.feeds.timers import timers
-
-logger = logging.getLogger("reactdb")
+from reactdb.logs import logger
+from reactdb.query import Step
+from reactdb.steps import Run
 
 _making_turns = threading.Lock()
 # How many forks lie between the process that imported this and this one.
@@ -48,13 +48,13 @@ class Flow:
     __slots__ = ("parts", "request", "terms")
 
     def __init__(
-        self, request: Request | None, parts: Sequence[Flow] = (), terms: tuple[Term, ...] = ()
+        self, request: Request | None, parts: Sequence[Flow] = (), terms: tuple[Step, ...] = ()
     ) -> None:
         self.request = request
         self.parts = tuple(parts)
         self.terms = terms
 
-    def then(self, term: Term) -> Flow:
+    def then(self, term: Step) -> Flow:
         return Flow(self.request, self.parts, (*self.terms, term))
 
     def requests(self) -> Iterable[Request]:
@@ -111,16 +111,16 @@ class BaseConsumer:
         self.members = tuple(self._subscriptions(flow, ()))
         try:
             for member in self.members:
-                if not any(chain.is_finished for chain in member.path):
+                if not any(run.is_finished for run in member.path):
                     member.request.hub.attach(member)
             self._drop_finished()
         except BaseException:
             self.close()
             raise
 
-    def _subscriptions(self, flow: Flow, path: tuple[Chain, ...]) -> Iterable[Subscription]:
+    def _subscriptions(self, flow: Flow, path: tuple[Run, ...]) -> Iterable[Subscription]:
         if flow.terms:
-            path = (Chain(flow.terms), *path)
+            path = (run_of(flow.terms), *path)
         if flow.request is not None:
             yield Subscription(flow.request, self, path)
         for part in flow.parts:
@@ -129,7 +129,7 @@ class BaseConsumer:
     def _drop_finished(self) -> None:
         """A `limit` that has been reached ends the members before it."""
         for one in self.members:
-            if any(chain.is_finished for chain in one.path):
+            if any(run.is_finished for run in one.path):
                 self._take_out(one)
 
     def _take_out(self, member: Subscription) -> None:
@@ -167,9 +167,9 @@ class BaseConsumer:
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
         events = [event]
-        for chain in member.path:
-            events = [after for before in events for after in chain(before)]
-        if any(chain.is_finished for chain in member.path):
+        for run in member.path:
+            events = [after for before in events for after in run.push(before)]
+        if any(run.is_finished for run in member.path):
             self._drop_finished()
         return events
 

@@ -8,18 +8,20 @@ Rule of this file: a wake-up may come in vain. Whoever wakes looks again, and wh
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import ForkedDatabase, UsageError
 from reactdb.feeds.bookmark import Bookmark, first_of
 from reactdb.feeds.consumer import BaseConsumer
 from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.subscription import Subscription
+
+if TYPE_CHECKING:
+    import asyncio
 
 # Events that a coroutine may take without giving others a chance to run.
 EVENTS_WITHOUT_PAUSE = 64
@@ -232,7 +234,9 @@ class AsyncConsumer(AskedConsumer):
         """
         self._taken += 1
         if self._taken % EVENTS_WITHOUT_PAUSE == 0:
-            await asyncio.sleep(0)
+            from asyncio import sleep
+
+            await sleep(0)
         event = self.take()
         if event is NOTHING:
             event = await self._wait()
@@ -241,7 +245,9 @@ class AsyncConsumer(AskedConsumer):
         return event
 
     async def _wait(self) -> Any:
-        loop = asyncio.get_running_loop()
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
         if self._waiting and loop is not self._loop:
             raise UsageError("somebody waits for this cursor in another event loop; take one for each loop")
         self._loop = loop

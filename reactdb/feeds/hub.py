@@ -13,7 +13,6 @@ Rule of this file: no user code under the lock but predicates and mappings, and 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -32,10 +31,9 @@ from reactdb.feeds.seeding import Seeded, Seeding, why_gone
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.teller import Told
 from reactdb.feeds.views.base import AnyDelta, View, present_order
+from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
-
-logger = logging.getLogger("reactdb")
 
 NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
 # Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
@@ -110,7 +108,7 @@ class FeedHub(Routing):
         """
         if self.engine.publisher.is_routing or self._seeding.is_on:
             raise UsageError(NOT_HERE)
-        if self.is_active and not self.engine.is_alone:
+        if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
         request = subscription.request
@@ -152,7 +150,7 @@ class FeedHub(Routing):
 
     def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
         """Inside of the initial values as of the reader's position; then on from there."""
-        with self.engine.reserve(), Later() as later:
+        with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
                 self._behind[subscription] = None
@@ -161,7 +159,7 @@ class FeedHub(Routing):
 
     def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
         """From now on. False: the seeded view is too far from that."""
-        with self.engine.reserve(), Later() as later:
+        with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
                 if seeded is None:
@@ -250,7 +248,7 @@ class FeedHub(Routing):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
-        with self.engine.reserve(), self._lock:
+        with self._lock:
             if self._is_busy:
                 raise UsageError(NOT_HERE)
             self._is_busy = True

@@ -9,11 +9,10 @@ query.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from reactdb.errors import InvalidKey, InvalidOption, is_one_of, shown
 from reactdb.values.collation import type_name
@@ -27,8 +26,7 @@ PREDICATE_ERRORS = ("skip", "raise")
 BOOLEANS = ("include_states", "include_types", "include_initial", "include_offsets", "include_seq")
 
 
-@dataclass(frozen=True, slots=True)
-class FeedOptions:
+class FeedOptions(NamedTuple):
     """See `Selection.changes`.
 
     Attributes:

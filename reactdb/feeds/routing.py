@@ -10,7 +10,6 @@ Rule of this file: no user code but predicates and mappings, and nothing that th
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -25,8 +24,7 @@ from reactdb.feeds.router import Router
 from reactdb.feeds.seeding import index_gone, table_gone
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.teller import Teller
-
-logger = logging.getLogger("reactdb")
+from reactdb.logs import logger
 
 
 class Routing:

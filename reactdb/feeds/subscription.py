@@ -12,7 +12,6 @@ Rule of this file: it gives events to whoever asks. When to ask, and what become
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
@@ -32,16 +31,15 @@ from reactdb.feeds.queue import FeedQueue, Queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.union_queue import squash_queue
 from reactdb.feeds.views.base import AnyDelta, Delta, Order, present_order
+from reactdb.logs import logger
 
 if TYPE_CHECKING:
     from reactdb.feeds.fan import Fan
     from reactdb.feeds.node import Node
-    from reactdb.feeds.terms import Chain
+    from reactdb.steps import Run
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
-
-logger = logging.getLogger("reactdb")
 
 
 def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
@@ -62,7 +60,7 @@ class Subscription(Direct):
 
     __slots__ = ("_initial", "node", "path")
 
-    def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
+    def __init__(self, request: Request, consumer: Consumer, path: tuple[Run, ...] = ()) -> None:
         super().__init__(request, consumer)
         self.path = path
         self.node: Node | None = None

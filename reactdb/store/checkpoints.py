@@ -15,19 +15,18 @@ Thread safety: `figures` from any thread; everything else only by the thread who
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
+from reactdb.logs import logger
 from reactdb.store import schema, wal_room
-from reactdb.store.file.sqlite import PAGE_BYTES, Connection, SQLiteError
+from reactdb.store.file.sqlite import PAGE_BYTES, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
 
-logger = logging.getLogger("reactdb")
 
 # Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -223,26 +222,20 @@ class Checkpoints:
         """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
         writer = self._writer
         connection = writer.connection
-        copier: Connection | None = writer.another_connection()
+        copier = writer.another_connection()
         try:
             trouble = "" if writer.guard is None else writer.guard.examine()
             if trouble:
                 # It would copy another file's.
                 return str(writer.moved(trouble))
-            if copier is None:
-                # Nobody else can commit, and it is this connection's turn.
+            connection.execute("BEGIN IMMEDIATE")
+            try:
                 writer.check_log()
-                busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            else:
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    writer.check_log()
-                    busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                finally:
-                    connection.execute("ROLLBACK")
+                busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            finally:
+                connection.execute("ROLLBACK")
         finally:
-            if copier is not None:
-                copier.close()
+            copier.close()
         self._frames = pages
         # The next commit, whoever's that is, may begin the log anew.
         writer.log_named = None
@@ -285,10 +278,6 @@ class Checkpoints:
         except BaseException:
             self._writer.roll_back()
             raise
-        finally:
-            # Also where it failed: then, too, the log may have been begun anew, and be shorter than after the last commit.
-            if self._writer.guard is not None:
-                self._writer.guard.note_commit(0)
 
     def _reader(self) -> str:
         """Who is in the way: a read of this process only if it was there before the checkpoint began. Others come and go."""

@@ -9,10 +9,9 @@ Thread safety: everything public may be called from any thread.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeVar
@@ -26,6 +25,7 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
@@ -47,7 +47,6 @@ from reactdb.store.writer import Durability, Writer
 
 T = TypeVar("T")
 
-logger = logging.getLogger("reactdb")
 
 EMPTY = "it is empty, and read_only=True makes no database"
 
@@ -63,16 +62,11 @@ class Engine:
         readers: The connections that read.
         guard: Notices that the file was moved; None in memory.
         unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
-        is_exclusive: One connection for all; nobody else has the file. See `exclusive`.
-        is_alone: No other process can write.
         is_immutable: It is read as a file that nobody writes, because nothing can be made beside it. See `immutable`.
         turns: Who may write next.
         epochs: The stretches of its history, for tokens.
         twin: The other engine of the file in this process, where one writes and one only reads; None: there is none.
     """
-
-    is_exclusive = False
-    turns_class: type[Turns] = Turns
 
     def __init__(
         self, path: str, *, read_only: bool, busy_timeout_s: float, allow_network: bool = False
@@ -82,10 +76,9 @@ class Engine:
         self.read_only = read_only
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
-        self.is_alone = self.is_memory or self.is_exclusive
         self.is_immutable = False
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
-        self.turns = self.turns_class()
+        self.turns = Turns()
         self.readers = Readers()
         self.epochs = Epochs()
         self.twin: Engine | None = None
@@ -105,7 +98,7 @@ class Engine:
 
     def _open(self) -> None:
         connection, witness = self._first_connection()
-        is_wal = witness is not None or self.is_alone
+        is_wal = witness is not None or self.is_memory
         try:
             # Where nobody could look before, it is done now.
             # (One that nobody writes has neither a log nor locks.)
@@ -126,11 +119,11 @@ class Engine:
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
             if not self.is_memory and not self.is_immutable:
-                self.guard = FileGuard(self.path, is_alone=self.is_alone)
+                self.guard = FileGuard(self.path)
             if self.read_only:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
-                self._writer = self._writer_of(connection)
+                self._writer = Writer(self, connection)
                 self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
                 self._writer.upkeep.before_removal = self._before_removal
                 self._writer.upkeep.lowest_needed = self._lowest_needed
@@ -165,9 +158,6 @@ class Engine:
             if witness is not None:
                 witness.connection.close()
             raise
-
-    def _writer_of(self, connection: Connection) -> Writer:
-        return Writer(self, connection)
 
     def connect(self, mode: str) -> Connection:
         """Another connection to the file (or memory). The caller configures and closes it."""
@@ -345,7 +335,7 @@ class Engine:
         if writer is None or transaction is None:
             with self.snapshot() as snapshot:
                 yield snapshot
-        elif self.is_alone:
+        elif self.is_memory:
             # There nobody else can read while somebody writes; but what is not committed yet can be taken back in thought.
             with self.snapshot() as snapshot:
                 # Tables and indexes as committed: a table that the transaction makes may never be.
@@ -363,10 +353,6 @@ class Engine:
         """
         with self.snapshot() as now:
             yield as_of(now, seq)
-
-    def reserve(self) -> AbstractContextManager[Any]:
-        """Entered before the publish lock by whoever may read while it has that. Only where reads wait does it do anything."""
-        return nullcontext()
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
@@ -466,7 +452,7 @@ class Engine:
     ) -> Compacted:
         """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
         writer = self._writable()
-        if not self.is_alone:
+        if not self.is_memory:
             # What others have written is told first, or the feeds would still have to read all of it.
             try:
                 self.catch_up()

@@ -14,7 +14,6 @@ Rule of this file: every entry is verified before it is given to anybody, and a 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -26,6 +25,7 @@ from weakref import WeakSet
 
 from reactdb.change import INSERT, Change
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
+from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from reactdb.store.engine import Engine
     from reactdb.store.snapshot import Snapshot
 
-logger = logging.getLogger("reactdb")
 
 # Entries of a page: about 0.3 MB of ordinary documents. The garbage collector looks at each of them, so more cost more.
 PAGE_CHANGES = 500

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from typing import NamedTuple
 
 from reactdb.errors import InvalidOption
-from reactdb.records import record
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
@@ -30,8 +30,7 @@ CHUNK_CHANGES = 5_000
 MOST_HELD_CHANGES = 1_000_000
 
 
-@record
-class Retention:
+class Retention(NamedTuple):
     """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal."""
 
     changes: int | None = None

@@ -8,12 +8,12 @@ Thread safety: `compact` from any thread; everything else only by the thread who
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from reactdb.errors import DiskFull, OutcomeUnknown, ReactDBError, UsageError
+from reactdb.logs import logger
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.file.sqlite import SQLiteError
@@ -23,7 +23,6 @@ from reactdb.store.snapshot import low_water
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
 
-logger = logging.getLogger("reactdb")
 
 # A compaction that finds no room goes on in steps of as few changes as this: some 100 kB of log.
 FEWEST_CHANGES = 50

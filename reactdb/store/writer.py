@@ -13,7 +13,6 @@ Thread safety: the public methods from any thread; the others only by the thread
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from reactdb.errors import (
     StorageMoved,
     UsageError,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.distrust import Distrust
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 Durability = Literal["hard", "soft"]
 T = TypeVar("T")
-
-logger = logging.getLogger("reactdb")
 
 
 class Writer:
@@ -123,13 +121,8 @@ class Writer:
                 self._turns.release(ticket)
 
     def _close_in_turn(self) -> None:
-        guard = self.guard
-        # With exclusive=True this is known only to who has the turn.
-        if self._engine.is_exclusive and guard is not None and guard.look_before()[1]:
-            self._leave_open()
-            return
-        if guard is not None:
-            guard.close()
+        if self.guard is not None:
+            self.guard.close()
         self.flushes.close(self.connection)
 
     def close_unused(self) -> None:
@@ -387,7 +380,7 @@ class Writer:
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
             self.waiting.begin_immediate(left_s)
-            version = 0 if engine.is_exclusive else execute("PRAGMA data_version").fetchone()[0]
+            (version,) = execute("PRAGMA data_version").fetchone()
             if version != self._seen_version:
                 if self._seen_version is not None:
                     guards.wal_reset.another_wrote(self.path)
@@ -531,9 +524,9 @@ class Writer:
         """SQLite's error as one of ours."""
         return self._engine.translated(error, operation)
 
-    def another_connection(self) -> Connection | None:
-        """To the same file; the caller closes it. None where there can be only this one."""
-        return None if self._engine.is_exclusive else self._engine.connect("rw")
+    def another_connection(self) -> Connection:
+        """To the same file; the caller closes it."""
+        return self._engine.connect("rw")
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read of this process began that is still going on."""
@@ -556,5 +549,4 @@ class Writer:
         wal_bytes, trouble = self.guard.look()
         if trouble:
             raise MovedAtCommit(f"{self.moved(trouble)}; the write that has noticed it may be there, or not")
-        self.guard.note_commit(wal_bytes)
         return wal_bytes

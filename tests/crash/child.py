@@ -78,9 +78,7 @@ def checkpoint_at(wal_bytes: int) -> None:
 
 
 def _connect(config: dict[str, Any]) -> Database:
-    return reactdb.connect(
-        config["path"], busy_timeout=60, retention=config["retention"], exclusive=config["exclusive"]
-    )
+    return reactdb.connect(config["path"], busy_timeout=60, retention=config["retention"])
 
 
 def _lanes(config: dict[str, Any], db: Database, say: Say) -> list[Lane]:

@@ -249,14 +249,11 @@ class TestFlushes:
         with reactdb.connect(path, read_only=True) as after:
             assert 2 == after.table("games").count().run()
 
-    @pytest.mark.parametrize("is_exclusive", [False, True])
-    def test_what_was_closed_in_doubt_is_made_sure_of_by_whoever_opens_it_next(
-        self, path, monkeypatch, is_exclusive
-    ):
+    def test_what_was_closed_in_doubt_is_made_sure_of_by_whoever_opens_it_next(self, path, monkeypatch):
         def fail(file: int) -> None:
             raise OSError(5, "Input/output error")
 
-        database = reactdb.connect(path, durability="soft", exclusive=is_exclusive)
+        database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
         engine_writer = database._engine._writer
         assert engine_writer is not None
@@ -270,7 +267,7 @@ class TestFlushes:
         real = flush.write_again
         monkeypatch.setattr(flush, "write_again", lambda file: (written.append(file), real(file)))
 
-        with reactdb.connect(path, busy_timeout=0, exclusive=is_exclusive) as again:
+        with reactdb.connect(path, busy_timeout=0) as again:
             assert 1 == again.table("games").count().run()
         reactdb.connect(path).close()
         assert 1 == len(written)
@@ -280,7 +277,7 @@ class TestFlushes:
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(flush, "write_again", fail)
-        database = reactdb.connect(path, durability="soft", exclusive=True)
+        database = reactdb.connect(path, durability="soft")
         engine_writer = database._engine._writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())

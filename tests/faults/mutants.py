@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.store import checkpoints, engine, exclusive, upkeep, writer
+from reactdb.store import checkpoints, engine, upkeep, writer
 from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.transaction import WriterMemory
 
@@ -88,11 +88,6 @@ def hide_checkpoints() -> None:
     checkpoints.Checkpoints._has_failed = lambda self, reason: None  # type: ignore[method-assign]
 
 
-def read_out_of_turn() -> None:
-    """Reads do not wait for the transaction that is going on with the only connection."""
-    exclusive.ExclusiveTurns.is_mine = True  # type: ignore[assignment, method-assign]
-
-
 # What each is, and a scenario that must find it.
 MUTANTS = {
     "swallow": (swallow, "sweep insert"),
@@ -101,5 +96,4 @@ MUTANTS = {
     "tell-before": (tell_before, "sweep insert"),
     "leave-ghosts": (leave_ghosts, "sweep insert"),
     "hide-checkpoints": (hide_checkpoints, "sweep checkpoint"),
-    "read-out-of-turn": (read_out_of_turn, "in turn"),
 }

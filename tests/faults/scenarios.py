@@ -283,22 +283,14 @@ def long_reader_of_this_process(folder: Path, faults: Faults) -> None:
 
 
 def writers_that_share_a_commit(folder: Path, faults: Faults) -> None:
-    """Threads whose writes go into one commit, while calls fail: each hears of its own write what is so, and feeds of all."""
-    many_threads(folder, faults, is_exclusive=False)
-
-
-def readers_and_writers_in_turn(folder: Path, faults: Faults) -> None:
-    """The same where reads and writes take turns with one connection: a read that succeeds has what was acknowledged before."""
-    many_threads(folder, faults, is_exclusive=True)
-
-
-def many_threads(folder: Path, faults: Faults, *, is_exclusive: bool) -> None:
+    """Threads whose writes go into one commit, while calls fail: each hears of its own write what is so, and feeds of all. A read
+    that succeeds has what was acknowledged before."""
     path = folder / "a.db"
     told: dict[int, str] = {}
     wrong: list[str] = []
     seen: set[int] = set()
     enough = threading.Event()
-    with reactdb.connect(path, exclusive=is_exclusive) as db:
+    with reactdb.connect(path) as db:
         games = db.table_create("games")
         heard: list[Any] = []
         games.changes(include_seq=True).subscribe(heard.append)
@@ -715,7 +707,6 @@ SCENARIOS: list[Callable[[Path, Faults], None]] = [
     long_reader_of_another_program,
     long_reader_of_this_process,
     writers_that_share_a_commit,
-    readers_and_writers_in_turn,
     files_that_cannot_be_opened,
     no_shared_memory,
     no_locks,

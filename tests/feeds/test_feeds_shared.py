@@ -24,16 +24,11 @@ from reactdb.feeds.chain import Chain, Link
 from reactdb.feeds.cursors import PullConsumer
 from reactdb.feeds.fan import Fan
 from reactdb.feeds.hub import hub_of
+from tests.support.feeds import listen
 
 
 def first(feed: Any) -> None:
     feed.subscribe(lambda event: None, lambda error: None)
-
-
-def listen(feed: Any) -> list[Any]:
-    heard: list[Any] = []
-    feed.subscribe(heard.append, heard.append)
-    return heard
 
 
 def ids(heard: list[Any]) -> list[Any]:

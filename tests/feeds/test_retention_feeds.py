@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,29 +12,18 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import row
-from reactdb.database import Database
 from reactdb.store import upkeep
-from reactdb.store.engine import Engine
 from reactdb.store.retention import Retention
+from tests.support.processes import another_process
 
 SPILL: dict[str, Any] = {"on_overflow": "spill", "changefeed_queue_size": 10, "include_seq": True}
 
 
-@contextmanager
-def another_process(path: Path) -> Iterator[Database]:
-    """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-@pytest.fixture(params=["memory", "file", "exclusive"])
+@pytest.fixture(params=["memory", "file"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """Where the database is, as arguments of `connect`."""
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
-    return {"path": path, "durability": "soft", "exclusive": request.param == "exclusive"}
+    return {"path": path, "durability": "soft"}
 
 
 def seqs(cursor: Any, count: int) -> list[int]:

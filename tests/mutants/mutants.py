@@ -79,10 +79,8 @@ MUTANTS = [
     Mutant(
         "a checkpoint does not have the write lock",
         "store/checkpoints.py",
-        (
-            '                connection.execute("BEGIN IMMEDIATE")\n                try:\n                    writer'
-        ),
-        ('                connection.execute("BEGIN")\n                try:\n                    writer'),
+        ('            connection.execute("BEGIN IMMEDIATE")\n            try:\n                writer.check'),
+        ('            connection.execute("BEGIN")\n            try:\n                writer.check'),
         (
             "tests/crash/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
         ),
@@ -396,7 +394,7 @@ MUTANTS = [
     Mutant(
         "nobody looks whether the write-ahead log was cut off",
         "store/file/identity.py",
-        "                if lseek(self._log, 0, SEEK_END) < least:",
+        "                if lseek(self._log, 0, SEEK_END) < state.bytes:",
         "                if False:",
         ("tests/store/test_stray_logs.py::test_nothing_is_acknowledged_behind_a_log_that_was_cut_off",),
     ),
@@ -566,7 +564,7 @@ MUTANTS = [
     ),
     Mutant(
         "a filter's feed is not asked about what a document was",
-        "feeds/views/source.py",
+        "feeds/views/axes.py",
         "        return (before,) if after is None else (before, after)",
         "        return () if after is None else (after,)",
         (

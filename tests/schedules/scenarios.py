@@ -15,9 +15,11 @@ from contextlib import closing, contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import reactdb
 from reactdb import row
+from reactdb.store import follow
 from tests.schedules.explorer import Scenario, Threads
 from tests.schedules.workers import Workers
 
@@ -81,8 +83,13 @@ def memory() -> Generator[reactdb.Database, None, None]:
 
 @contextmanager
 def file() -> Generator[reactdb.Database, None, None]:
-    """Where reads wait their turn, too, in the queue of writers."""
-    with TemporaryDirectory(dir=ROOM) as folder, reactdb.connect(f"{folder}/one.db", exclusive=True) as db:
+    """Each thread reads with a connection of its own. No other process writes, so none is followed: polling would be most of what
+    is scheduled."""
+    with (
+        TemporaryDirectory(dir=ROOM) as folder,
+        patch.multiple(follow, watch=lambda engine: None, unwatch=lambda engine: None),
+        reactdb.connect(f"{folder}/one.db") as db,
+    ):
         yield db
 
 

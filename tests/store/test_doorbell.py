@@ -18,7 +18,7 @@ from reactdb.store import doorbell, follow
 from reactdb.store.doorbell import Doorbell
 from reactdb.store.engine import Engine
 from reactdb.store.readers import connect_reader
-from tests.support.hearing import PATIENCE_S
+from tests.support.threads import PATIENCE_S
 
 WRITER = """
 import sys, reactdb

@@ -21,7 +21,7 @@ from reactdb.store import log as store_log
 COUNT = 10
 
 
-@pytest.fixture(params=["file", "memory", "exclusive"])
+@pytest.fixture(params=["file", "memory"])
 def db(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[reactdb.Database]:
@@ -30,7 +30,7 @@ def db(
     monkeypatch.setattr(store_log, "PICKED", 2)
     monkeypatch.setattr(store_log, "PICK_OLD", store_log.PICK_OLD.split("(")[0] + "(?, ?)")
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
-    with reactdb.connect(path, durability="soft", exclusive=request.param == "exclusive") as db:
+    with reactdb.connect(path, durability="soft") as db:
         games = db.table_create("games")
         games.insert([{"id": number, "score": number} for number in range(COUNT)])
         for number in range(COUNT):
@@ -49,7 +49,7 @@ EXPECTED = [
 
 
 def keep_out_where_nobody_else_can_be(db: reactdb.Database) -> None:
-    if db._open_engine().is_alone:
+    if db._open_engine().is_memory:
         pytest.skip("nobody else has it")
 
 

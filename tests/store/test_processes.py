@@ -111,7 +111,7 @@ def other_process(statement):
     subprocess.run([sys.executable, "-c", program, path], check=True)
 
 def is_sound():
-    from reactdb.store import doctor
+    from reactdb.store.tools import doctor
     return not [one for _, found in doctor.examine(path) for one in found if one.level == "problem"]
 """
 
@@ -273,8 +273,8 @@ db.close()
             FORK
             + """
 import time
-from reactdb.store import forking
-forking.WAIT_S = 0.2
+from reactdb.store.file import fork
+fork.WAIT_S = 0.2
 entered, leave = threading.Event(), threading.Event()
 def hold():
     with db.transaction():

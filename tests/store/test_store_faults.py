@@ -7,8 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +19,15 @@ from reactdb.database import Database
 from reactdb.errors import DiskFull
 from reactdb.feeds.position import read_position
 from reactdb.store import schema, upkeep
-from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from reactdb.store.write_queue import Ticket, Turns
+from tests.support.processes import another_process
+from tests.support.threads import wait_until
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "a.db"
-
-
-@contextmanager
-def another_process(path: Path) -> Iterator[Database]:
-    """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 def in_thread(target: Callable[[], Any]) -> Any:
@@ -58,14 +48,6 @@ def in_thread(target: Callable[[], Any]) -> Any:
     if errors:
         raise errors[0]
     return found[0]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Give way to other threads until something is so."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        os.sched_yield()
 
 
 class Listener:

@@ -45,9 +45,8 @@ def insert(db: reactdb.Database, count: int, **options: Any) -> None:
         db.table("games").insert({"text": "x" * 4_000}, **options)
 
 
-@pytest.mark.parametrize("is_exclusive", [False, True])
-def test_a_log_that_begins_anew_keeps_its_room_and_is_still_emptied_whenever_it_is_full(path, is_exclusive):
-    with reactdb.connect(path, durability="soft", exclusive=is_exclusive) as db:
+def test_a_log_that_begins_anew_keeps_its_room_and_is_still_emptied_whenever_it_is_full(path):
+    with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
         generations, most, least_used = [wal_room.generation(str(path))], 0, 1 << 40
         for n in range(400):

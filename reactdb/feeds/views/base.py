@@ -11,8 +11,7 @@ told of changes that do not concern it, and then reports nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from reactdb.change import Change
 from reactdb.store.catalogue import TableInfo
@@ -168,26 +167,24 @@ class Unroutable(Exception):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True)
 class Everywhere:
     """Every change of every table."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class WholeTable:
+
+class WholeTable(NamedTuple):
     table_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class OneKey:
+class OneKey(NamedTuple):
     """Changes of one primary key."""
 
     table_id: int
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class OneValue:
+class OneValue(NamedTuple):
     """Changes of documents that have, or had, this value on an axis."""
 
     table_id: int
@@ -195,8 +192,7 @@ class OneValue:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRange:
+class ValueRange(NamedTuple):
     """Changes of documents with start <= value < stop on an axis; None is the primary key."""
 
     table_id: int

@@ -19,7 +19,7 @@ class Limits:
     Attributes:
         message_bytes: Of one request, and of all requests of a connection that wait for their turn. RethinkDB's own bound.
             Decoded, JSON takes up to twenty times as much.
-        connections: At a time. Whoever comes after that is told so and sent away.
+        connections: How many at a time. A further client gets an error and is disconnected.
         handshake_s: Seconds from connecting to the end of the handshake, however slowly its bytes come.
         message_s: Seconds from the first byte of a request to its last. A connection without any may stay silent for ever: a feed
             does.

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb.errors import ClientError
 from reactdb.dialects.rethinkdb.jobs import jobs_of
 from reactdb.dialects.rethinkdb.session import HEADER, Frame, Session, failure
+from reactdb.logs import logger
 from reactdb.servers.rethinkdb.handshake import (
     UNSUPPORTED,
     Credentials,
@@ -44,7 +44,6 @@ from reactdb.servers.rethinkdb.limits import Limits
 
 T = TypeVar("T")
 
-logger = logging.getLogger("reactdb")
 
 DEFAULT_PORT: Final = 28015
 HIGH_WATER_BYTES: Final = 1024 * 1024
