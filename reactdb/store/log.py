@@ -3,7 +3,7 @@
     read           a page of entries, column by column, each one compared with its checksum
     changes_of     the same entries as `Change` values
     log_changes    what `db.log()` gives: all pages between two seqs
-    append_many    many entries of one commit, many to a statement
+    append         entries of one commit, many to a statement
 
 A change points with `prev` at the entry that holds the document before it. To read that document together with its change costs
 half as much again. So `log_changes` begins without, looks the documents of a page up when somebody asks for the first one
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from itertools import chain, count, islice, repeat
-from operator import add, le, sub
+from operator import le, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
@@ -424,61 +424,38 @@ class PagesInUse:
 # ---------------------------------------------------------------------------------------------------------------
 # Entries in
 #
-# What an entry costs is less what is stored than its statement: to begin one, to bind its values and to end it. So one statement
-# takes many entries, and what they have in common is bound once for all; their seqs follow each other.
+# What an entry costs is less what is stored than its statement: to begin one and to end it. So one statement takes many entries.
 
 # Entries to a statement: with 32 each costs a fifth less than alone; more gain nothing.
 APPENDED = 32
-# The columns in which entries differ: inserts of keys that were never there, and any others.
-OF_INSERTS = ("table_id", "key", "body", "seal")
-OF_ANY = ("table_id", "kind", "prev", "key", "body", "meta", "seal")
+# The columns that are bound, in the order of the rows: only those that are not empty in all rows, because each one costs.
+OF_INSERTS = ("seq", "table_id", "kind", "step", "time", "key", "body", "seal")
+PLAIN = ("seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal")
+LABELLED = (*PLAIN, "origin", "meta")
 ADD_HEADS = (
     "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY "
 )
 
 
 @cache
-def append_statement(names: tuple[str, ...], entries: int) -> str:
-    """It binds seq and step of the first entry, time, origin, and then the entries' own columns."""
-    kind = () if "kind" in names else ("kind",)
-    rows = []
-    for number in range(entries):
-        own = [f"?{5 + number * len(names) + column}" for column in range(len(names))]
-        rows.append(f"(?1 + {number}, ?2 + {number}, ?3, ?4, {', '.join([str(INSERT)] * len(kind) + own)})")
-    return f"INSERT INTO log (seq, step, time, origin, {', '.join(kind + names)}) VALUES {', '.join(rows)}"
+def append_statement(names: tuple[str, ...], count: int) -> str:
+    row = f"({', '.join('?' * len(names))})"
+    return f"INSERT INTO log ({', '.join(names)}) VALUES {', '.join([row] * count)}"
 
 
-def append_many(
-    connection: Connection,
-    names: tuple[str, ...],
-    number: int,
-    seq: int,
-    step: int,
-    time: int,
-    origin: str | None,
-    columns: Sequence[Iterable[Any]],
+def append(
+    connection: Connection, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]], count: int
 ) -> None:
-    """Append entries, the first with the given seq and step.
-
-    Args:
-        names: What the columns are: `OF_INSERTS` or `OF_ANY`.
-        number: How many entries.
-        columns: The values of the columns.
-    """
-    rows = zip(*columns, strict=False)
-    even = number - number % APPENDED
-    seqs, steps = range(seq, seq + number), range(step, step + number)
+    """Append so many entries, given as rows of these columns."""
+    rest = iter(rows)
+    even = count - count % APPENDED
     if even:
-        # The same iterator stands for each column: in turn they take their values from it.
-        values = chain.from_iterable(islice(rows, even))
-        own = repeat(values, len(columns) * APPENDED)
-        firsts = seqs[:even:APPENDED], steps[:even:APPENDED]
-        connection.executemany(
-            append_statement(names, APPENDED), zip(*firsts, repeat(time), repeat(origin), *own, strict=False)
-        )
-    if even < number:
-        common = zip(seqs[even:], steps[even:], repeat(time), repeat(origin), strict=False)
-        connection.executemany(append_statement(names, 1), map(add, common, rows))
+        # The same iterator stands for each place of a statement: in turn they take their values from it.
+        values = chain.from_iterable(islice(rest, even))
+        places = repeat(values, len(names) * APPENDED)
+        connection.executemany(append_statement(names, APPENDED), zip(*places, strict=False))
+    if even < count:
+        connection.executemany(append_statement(names, 1), rest)
 
 
 def heads_of_inserts(keys: Sequence[bytes]) -> str:
