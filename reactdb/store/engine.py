@@ -42,7 +42,7 @@ from reactdb.store.retention import Compacted, Retention
 from reactdb.store.savepoints import flush
 from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
-from reactdb.store.write_queue import Turns
+from reactdb.store.write_queue import WriteQueue
 from reactdb.store.writer import Durability, Writer
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Engine:
         guard: Notices that the file was moved; None in memory.
         unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
         is_immutable: It is read as a file that nobody writes, because nothing can be made beside it. See `immutable`.
-        turns: Who may write next.
+        write_queue: Which thread writes next.
         epochs: The stretches of its history, for tokens.
         twin: The other engine of the file in this process, where one writes and one only reads; None: there is none.
     """
@@ -78,7 +78,7 @@ class Engine:
         self.is_memory = path == ":memory:"
         self.is_immutable = False
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
-        self.turns = Turns()
+        self.write_queue = WriteQueue()
         self.readers = Readers()
         self.epochs = Epochs()
         self.twin: Engine | None = None
@@ -124,9 +124,6 @@ class Engine:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
                 self._writer = Writer(self, connection)
-                self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
-                self._writer.upkeep.before_removal = self._before_removal
-                self._writer.upkeep.lowest_needed = self._lowest_needed
                 if witness is not None and self.guard is not None and self.guard.identity == witness.identity:
                     # It has read already what a reader reads first: a fifth of what opening a file and a first get cost.
                     sqlite.configure(witness.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
@@ -450,7 +447,7 @@ class Engine:
     def compact(
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
     ) -> Compacted:
-        """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
+        """Remove the history that `retention` does not keep. See `Compaction.compact`."""
         writer = self._writable()
         if not self.is_memory:
             # What others have written is told first, or the feeds would still have to read all of it.
@@ -459,15 +456,17 @@ class Engine:
             except ReactDBError:
                 # Then they have to: compaction stops there, and says itself what is wrong.
                 logger.debug("telling what others wrote to %s failed", self.path, exc_info=True)
-        return writer.upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
+        return writer.compaction.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
 
-    def _before_removal(self, until: int) -> None:
+    def before_removal(self, until: int) -> None:
+        """History up to a seq is about to be removed: pages of the log that need it read it now."""
         for engine in (self, self.twin):
             if engine is not None:
                 engine.readers.pages.complete(until)
 
-    def _lowest_needed(self, oldest: int) -> int | None:
-        """Of all feeds of this process. See `CommitListener.lowest_needed`."""
+    def lowest_needed(self, oldest: int) -> int | None:
+        """The lowest position, from `oldest` on, from which a feed of this process has still to read the log; None: none has. See
+        `CommitListener.lowest_needed`."""
         listeners = [engine.listener for engine in (self, self.twin) if engine is not None]
         needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
         return min((position for position in needed if position is not None), default=None)
@@ -475,24 +474,24 @@ class Engine:
     @property
     def wal_limit_bytes(self) -> int:
         """Size of the write-ahead log beyond which writes are refused, while checkpoints fail."""
-        return self._writable().upkeep.checkpoints.limit_bytes
+        return self._writable().checkpoints.limit_bytes
 
     @wal_limit_bytes.setter
     def wal_limit_bytes(self, limit_bytes: int) -> None:
-        self._writable().upkeep.checkpoints.limit_bytes = limit_bytes
+        self._writable().checkpoints.limit_bytes = limit_bytes
 
     def checkpoint_figures(self) -> dict[str, Any]:
         """How checkpoints fare. See `Checkpoints.figures`."""
-        return HEALTHY if self._writer is None else self._writer.upkeep.checkpoints.figures()
+        return HEALTHY if self._writer is None else self._writer.checkpoints.figures()
 
     @property
     def retention(self) -> Retention | None:
         """What history is kept without being asked; None: all."""
-        return None if self._writer is None else self._writer.upkeep.retention
+        return None if self._writer is None else self._writer.compaction.retention
 
     @retention.setter
     def retention(self, retention: Retention | None) -> None:
-        self._writable().upkeep.retention = retention
+        self._writable().compaction.retention = retention
 
     def _writable(self) -> Writer:
         self.check_usable()

@@ -121,7 +121,7 @@ class Watched:
         if writer is None:
             return False
         before, self._own_seq = self._own_seq, writer.last_seq
-        return before != self._own_seq or engine.turns.waiting > 0
+        return before != self._own_seq or len(engine.write_queue) > 0
 
     def failed(self, engine: Engine, error: Exception) -> None:
         """A poll failed: there may be news all the same, so the next one looks. Feeds that cannot be told anything for long end:

@@ -171,7 +171,7 @@ class Keeper:
             oldest = self._db.compact(message["keep"], vacuum=kind == "vacuum")["oldest"]
         elif kind == "checkpoint":
             writer = self._db._engine._writable()
-            writer.in_turn(writer.upkeep.checkpoint)
+            writer.in_turn(writer.checkpoints.run)
         else:
             euros = [account["euros"] for account in self._db.table(ACCOUNTS).run()]
             if euros and sum(euros) != ACCOUNT_COUNT * EUROS:

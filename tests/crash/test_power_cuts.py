@@ -48,6 +48,10 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "a.db")
 
 
+# One of them shows that the judge judges; the others take ten seconds together.
+LATER = pytest.mark.slow
+
+
 class TestImages:
     @pytest.mark.slow
     def test_every_image_of_every_scenario_is_as_promised(self, shop, capsys):
@@ -61,11 +65,19 @@ class TestImages:
         ("mutant", "scenario", "seed", "complaint"),
         [
             ("synchronous=OFF", "writes", 1, "no prefix of the commits"),
-            ("soft judged as hard", "writes", 1, "no prefix of the commits"),
-            ("log apart from heads", "writes", 1, "doctor, heads"),
-            ("a feed is told early", "writes", 1, "no prefix of the commits"),
-            ("a failed flush is forgotten", "a flush fails, mixed", 6, "no prefix of the commits"),
-            ("an answer is not flushed", "writes, mixed", 1, "no prefix of the commits"),
+            pytest.param("soft judged as hard", "writes", 1, "no prefix of the commits", marks=LATER),
+            pytest.param("log apart from heads", "writes", 1, "doctor, heads", marks=LATER),
+            pytest.param("a feed is told early", "writes", 1, "no prefix of the commits", marks=LATER),
+            pytest.param(
+                "a failed flush is forgotten",
+                "a flush fails, mixed",
+                6,
+                "no prefix of the commits",
+                marks=LATER,
+            ),
+            pytest.param(
+                "an answer is not flushed", "writes, mixed", 1, "no prefix of the commits", marks=LATER
+            ),
         ],
     )
     def test_a_store_that_is_wrong_is_found_out(self, shop, mutant, scenario, seed, complaint):
@@ -321,10 +333,10 @@ class TestFlushes:
             database.table_create("games").insert({"id": 1})
             engine_writer = database._engine._writer
             assert engine_writer is not None
-            another = engine_writer.another_connection
+            connect = engine_writer.engine.connect
 
-            def copier() -> Any:
-                connection = another()
+            def copier(mode: str) -> Any:
+                connection = connect(mode)
                 connection.set_trace_callback(look)
                 return connection
 
@@ -337,8 +349,8 @@ class TestFlushes:
                     except sqlite.SQLiteError as error:
                         seen.append(str(error))
 
-            monkeypatch.setattr(engine_writer, "another_connection", copier)
-            assert engine_writer.in_turn(engine_writer.upkeep.checkpoint)
+            monkeypatch.setattr(engine_writer.engine, "connect", copier)
+            assert engine_writer.in_turn(engine_writer.checkpoints.run)
             other.close()
 
         assert ["database is locked"] == seen

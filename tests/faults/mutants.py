@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.store import checkpoints, engine, upkeep, writer
+from reactdb.store import checkpoints, engine, writer
 from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.transaction import WriterMemory
 
@@ -71,8 +71,8 @@ def tell_before() -> None:
 
     def early(self: Any, connection: Any, transactions: Any, operation: str) -> int:
         last = transactions[-1]
-        self._engine.publisher.publish(transactions, last.first + last.count - 1)
-        self._engine.publisher.drain()
+        self.engine.publisher.publish(transactions, last.first + last.count - 1)
+        self.engine.publisher.drain()
         return commit(self, connection, transactions, operation)
 
     writer.Writer._commit_and_publish = early  # type: ignore[method-assign]
@@ -80,7 +80,7 @@ def tell_before() -> None:
 
 def leave_ghosts() -> None:
     """What a failed COMMIT left in the write-ahead log stays there, to be found after a crash."""
-    upkeep.Upkeep.after_failure = lambda self, error: None  # type: ignore[method-assign]
+    checkpoints.Checkpoints.after_failure = lambda self, error: None  # type: ignore[method-assign]
 
 
 def hide_checkpoints() -> None:

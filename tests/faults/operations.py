@@ -130,7 +130,7 @@ def insert_some(db: Database) -> None:
 def checkpoint(db: Database, path: Path) -> None:
     writer = db._engine._writer
     assert writer is not None
-    is_done = writer.in_turn(writer.upkeep.checkpoint)
+    is_done = writer.in_turn(writer.checkpoints.run)
     left = os.stat(f"{path}-wal").st_size
     figures = db._engine.checkpoint_figures()
     if (

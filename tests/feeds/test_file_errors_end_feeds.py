@@ -80,7 +80,7 @@ def a_compaction(db: Any) -> None:
 
 def a_checkpoint(db: Any) -> None:
     writer = db._engine.writer
-    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert not writer.in_turn(writer.checkpoints.run)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:

@@ -79,8 +79,8 @@ MUTANTS = [
     Mutant(
         "a checkpoint does not have the write lock",
         "store/checkpoints.py",
-        ('            connection.execute("BEGIN IMMEDIATE")\n            try:\n                writer.check'),
-        ('            connection.execute("BEGIN")\n            try:\n                writer.check'),
+        ('            connection.execute("BEGIN IMMEDIATE")\n            try:\n                trouble'),
+        ('            connection.execute("BEGIN")\n            try:\n                trouble'),
         (
             "tests/crash/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
         ),
@@ -155,7 +155,7 @@ MUTANTS = [
     Mutant(
         "what is buffered is forgotten when the transaction ends",
         "store/writer.py",
-        "                    flush(transaction, self, ticket.operation)\n",
+        "                    flush(transaction, self, waiter.operation)\n",
         "",
         ("tests/store/test_write_buffer.py::test_no_more_than_so_many_wait",),
     ),
@@ -464,7 +464,7 @@ MUTANTS = [
         ("        first.is_committing = True\n        try:\n"),
         (
             "        first.is_committing = True\n"
-            "        self._engine.publisher.publish(\n"
+            "        self.engine.publisher.publish(\n"
             "            transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
             "        )\n"
             "        try:\n"
@@ -627,7 +627,7 @@ MUTANTS = [
     Mutant(
         "after a commit that may be there or not, the epoch goes on",
         "store/writer.py",
-        "                self.has_own_epoch = False\n",
+        "            self.has_own_epoch = False\n",
         "",
         (
             "tests/crash/test_power_cuts.py::TestFlushes::test_after_a_commit_that_may_be_there_or_not_another_epoch_begins",
@@ -698,10 +698,10 @@ MUTANTS = [
         (
             "        with self._mutex:\n"
             "            # To queue and to look who is first is one step: in between, the work could be done, "
-            "and the ticket be gone.\n"
-            "            self._queue.append(ticket)\n"
+            "and the waiter be gone.\n"
+            "            self._queue.append(waiter)\n"
         ),
-        "        self._queue.append(ticket)\n        with self._mutex:\n",
+        "        self._queue.append(waiter)\n        with self._mutex:\n",
         SCHEDULES,
     ),
     Mutant(

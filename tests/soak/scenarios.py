@@ -80,7 +80,7 @@ def finish(stage: Stage, db: reactdb.Database, recovery_s: float) -> tuple[str, 
         stage.end(actor, 60)
     writer = db._engine.writer
     assert writer is not None
-    writer.in_turn(writer.upkeep.checkpoint)
+    writer.in_turn(writer.checkpoints.run)
     wal_bytes = stage.wal_now()
     if not problems:
         if free_s > recovery_s:

@@ -85,7 +85,7 @@ def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
 
 def test_they_are_there_after_retention_removed_them(db):
     changes = list(db.log())
-    db._open_engine().writer.upkeep.before_removal(db.seq)
+    db._open_engine().before_removal(db.seq)
     assert 0 == len(db._open_engine().readers.pages._pages)
     assert EXPECTED == before(changes)
 

@@ -694,5 +694,5 @@ def test_after_writers_are_killed_the_feeds_have_everything_and_the_log_shrinks(
             assert {f"{life}-{n}" for n in range(1, last + 1)} <= found
             assert f"{life}-{last + 2}" not in found
         writer = db._engine.writer
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         assert os.stat(f"{path}-wal").st_size < 64 * 1024

@@ -144,7 +144,7 @@ def test_who_asks_for_a_checkpoint_gets_the_room_back(path):
         writer = db._engine.writer
         assert writer is not None
 
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         assert wal_bytes(path) < 4 * FRAME_BYTES
         insert(db, 150)
         assert FULL_BYTES == wal_bytes(path)
@@ -157,7 +157,7 @@ def test_a_full_disk_gets_the_room_back(path):
         writer = db._engine.writer
         assert writer is not None
 
-        writer.in_turn(lambda: writer.upkeep.after_failure(reactdb.DiskFull("insert: no room")))
+        writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.DiskFull("insert: no room")))
         assert wal_bytes(path) < 4 * FRAME_BYTES
 
 
@@ -174,7 +174,7 @@ def test_room_that_is_kept_does_not_count_towards_the_limit(path, monkeypatch):
         insert(db, 5)
         writer = db._engine.writer
         assert writer is not None
-        assert not writer.in_turn(writer.upkeep.checkpoint)
+        assert not writer.in_turn(writer.checkpoints.run)
 
         insert(db, 5)
         assert not db.stats()["checkpoint"]["is_refusing_writes"]

@@ -62,8 +62,8 @@ def plain(db: Any) -> Any:
 
 def when_due(db: Any, patch: pytest.MonkeyPatch) -> None:
     before = stray_salts(db.path)
-    db._engine.writer.upkeep.checkpoints.due_bytes = 1
-    db._engine.writer.upkeep.checkpoints._room_bytes = 1
+    db._engine.writer.checkpoints.due_bytes = 1
+    db._engine.writer.checkpoints._room_bytes = 1
     patch.setattr(checkpoints, "SMALL_BYTES", 0)
     db.table("games").insert({"id": "due"})
     assert before != stray_salts(db.path)
@@ -71,7 +71,7 @@ def when_due(db: Any, patch: pytest.MonkeyPatch) -> None:
 
 def when_asked_for(db: Any, patch: pytest.MonkeyPatch) -> None:
     writer = db._engine.writer
-    assert writer.in_turn(writer.upkeep.checkpoint)
+    assert writer.in_turn(writer.checkpoints.run)
 
 
 def when_nothing_could_be_written_over(db: Any, patch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def when_nothing_could_be_written_over(db: Any, patch: pytest.MonkeyPatch) -> No
     writer = db._engine.writer
     with patch.context() as inner:
         inner.setattr(schema, "name_log", fail)
-        writer.in_turn(writer.upkeep.checkpoint)
+        writer.in_turn(writer.checkpoints.run)
 
 
 def by_vacuum(db: Any, patch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def by_another_process(db: Any, patch: pytest.MonkeyPatch) -> None:
     other = another_engine(db)
     writer = other._engine.writer
     assert writer is not None
-    assert writer.in_turn(writer.upkeep.checkpoint)
+    assert writer.in_turn(writer.checkpoints.run)
     other.close()
 
 
@@ -128,7 +128,7 @@ def by_a_write_in_the_middle_of_another_process_s_checkpoint(db: Any, patch: pyt
 
     with patch.context() as inner:
         inner.setattr(checkpoints.Checkpoints, "_begin_log_anew", too_late)
-        writer.in_turn(writer.upkeep.checkpoint)
+        writer.in_turn(writer.checkpoints.run)
     other.close()
 
 
@@ -137,8 +137,8 @@ def after_a_reader_was_in_the_way(db: Any, patch: pytest.MonkeyPatch) -> None:
     with db._engine.snapshot() as snapshot:
         snapshot.connection.execute("SELECT count(*) FROM log").fetchone()
         db.table("games").insert({"id": "meanwhile"})
-        assert not writer.in_turn(writer.upkeep.checkpoint)
-    assert writer.in_turn(writer.upkeep.checkpoint)
+        assert not writer.in_turn(writer.checkpoints.run)
+    assert writer.in_turn(writer.checkpoints.run)
 
 
 ALONE = [
@@ -286,7 +286,7 @@ def test_a_document_or_a_key_that_looks_like_the_row_names_no_database(path):
         games = db.table_create("games")
         writer = db._open_engine().writer
         assert writer is not None
-        writer.in_turn(writer.upkeep.checkpoint)
+        writer.in_turn(writer.checkpoints.run)
         games.insert([{"id": row.decode() + str(n), "data": row * 20} for n in range(50)])
         shutil.copy(path, path.with_name("b.db"))
         shutil.copy(f"{path}-wal", path.with_name("b.db-wal"))
@@ -311,7 +311,7 @@ path, size = sys.argv[1], sys.argv[2]
 db = reactdb.connect(path, durability=sys.argv[3])
 games = db.table_create("games")
 writer = db._engine.writer
-assert writer.in_turn(writer.upkeep.checkpoint)
+assert writer.in_turn(writer.checkpoints.run)
 acknowledged = []
 for n in range(20):
     games.insert({"id": n, "text": "x" * 2000})
@@ -365,7 +365,7 @@ def test_a_checkpoint_copies_nothing_of_a_log_that_was_cut_off(db):
     before = Path(db.path).read_bytes()
     writer = db._engine.writer
 
-    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert not writer.in_turn(writer.checkpoints.run)
     assert before == Path(db.path).read_bytes()
     with pytest.raises(reactdb.StorageMoved, match="was cut off"):
         db.table("games").insert({"id": "new"})
@@ -392,7 +392,7 @@ def test_a_log_that_was_written_over_with_another_one_is_not_copied_into_the_fil
     before = Path(db.path).read_bytes()
     writer = db._engine.writer
 
-    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert not writer.in_turn(writer.checkpoints.run)
     with pytest.raises(reactdb.StorageMoved, match="has the content of another"):
         db.table("games").insert({"id": "new"})
     db.close()

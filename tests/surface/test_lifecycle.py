@@ -329,8 +329,8 @@ class TestClosing:
         holder, held = started(hold)
         entered.wait(PATIENCE_S)
         waiting = [started(lambda n=n: games.insert({"id": n})) for n in range(5)]
-        turns = db._engine._writer._turns
-        wait_until(lambda: turns.waiting == 6)
+        queue = db._engine._writer.queue
+        wait_until(lambda: len(queue) == 6)
         closer, closed = started(db.close)
         wait_until(lambda: db.is_closed)
         leave.set()

@@ -26,7 +26,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
-    from reactdb.store.write_queue import Ticket
+    from reactdb.store.write_queue import Waiter
 
 
 # Seconds that fork() waits for what other threads are doing with the database.
@@ -62,7 +62,7 @@ class Pause:
         # Kept here: another thread may close the engine meanwhile.
         self._writer = engine.writer
         self.is_complete = False
-        self._turn: Ticket | None = None
+        self._turn: Waiter | None = None
         self._followers: list[Follower] = []
 
     def begin(self, end: float) -> None:

@@ -211,7 +211,7 @@ def test_a_write_that_another_thread_carries_out_has_the_limits_of_its_own_query
     """The one who commits for others has another time, and another array limit."""
     with reactdb.connect(tmp_path / "shared.db") as db:
         db.table_create("games").insert({"id": 1, "a": [1] * 100})
-        turns = db._open_engine()._writer._turns
+        queue = db._open_engine()._writer.queue
         answers: dict[str, Any] = {}
 
         def write(name: str, session: Session, query: Any) -> threading.Thread:
@@ -221,13 +221,13 @@ def test_a_write_that_another_thread_carries_out_has_the_limits_of_its_own_query
 
         with db.transaction():
             threads = [write("first", Session(db), table.insert({"id": 2}))]
-            wait_until(lambda: turns.waiting == 2)
+            wait_until(lambda: len(queue) == 2)
             slow = Session(db, clock=Ticking(), query_timeout_s=5)
             heavy = table.get(1).update(lambda d: {"x": products(d["a"])})
             threads.append(write("slow", slow, heavy))
-            wait_until(lambda: turns.waiting == 3)
+            wait_until(lambda: len(queue) == 3)
             threads.append(write("last", Session(db), table.insert({"id": 3})))
-            wait_until(lambda: turns.waiting == 4)
+            wait_until(lambda: len(queue) == 4)
         for thread in threads:
             thread.join()
 
