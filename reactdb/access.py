@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from sys import maxsize
-from typing import Any, NamedTuple
+from typing import Any
 
 from reactdb.errors import IndexNotFound, QueryError, TableNotFound
 from reactdb.expression import KeyRange, OrderKey, Predicate, index_ranges, may_fail, row, sort_documents
@@ -33,6 +33,7 @@ from reactdb.query import (
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
 from reactdb.values import codec
+from reactdb.values.value import Value
 
 # Index entries that are read at a time while a limit still needs documents that pass its filters.
 PAGE_PLACES = 512
@@ -45,12 +46,15 @@ MOST_RANGES = 64
 FEW_FOUND = 1_000
 
 
-class Range(NamedTuple):
+class Range(Value):
     """Where an access path begins and ends, in key bytes: start <= bytes < stop; and its direction."""
 
-    start: bytes = b""
-    stop: bytes = b"\xff"
-    reverse: bool = False
+    __slots__ = ("reverse", "start", "stop")
+
+    def __init__(self, start: bytes = b"", stop: bytes = b"\xff", reverse: bool = False) -> None:
+        self.start = start
+        self.stop = stop
+        self.reverse = reverse
 
     @property
     def is_point(self) -> bool:
@@ -62,7 +66,7 @@ WHOLE = Range()
 """The whole key space. One shared object, because each feed keeps its range."""
 
 
-class Access(NamedTuple):
+class Access(Value):
     """How documents are read, and which steps remain to be done.
 
     Attributes:
@@ -78,16 +82,42 @@ class Access(NamedTuple):
         ties: The order among documents with equal values in the index.
     """
 
-    table: TableInfo
-    index: IndexInfo | None  # type: ignore[assignment]  # The method `index` of tuples is not used.
-    keys: tuple[bytes, ...] | None
-    range: Range
-    rest: tuple[Step, ...]
-    aggregate: Aggregate | None
-    reason: str
-    is_point: bool = False
-    detour: tuple[Range, ...] | None = None
-    ties: tuple[OrderKey, ...] = ()
+    __slots__ = (
+        "aggregate",
+        "detour",
+        "index",
+        "is_point",
+        "keys",
+        "range",
+        "reason",
+        "rest",
+        "table",
+        "ties",
+    )
+
+    def __init__(
+        self,
+        table: TableInfo,
+        index: IndexInfo | None,
+        keys: tuple[bytes, ...] | None,
+        range: Range,
+        rest: tuple[Step, ...],
+        aggregate: Aggregate | None,
+        reason: str,
+        is_point: bool = False,
+        detour: tuple[Range, ...] | None = None,
+        ties: tuple[OrderKey, ...] = (),
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.keys = keys
+        self.range = range
+        self.rest = rest
+        self.aggregate = aggregate
+        self.reason = reason
+        self.is_point = is_point
+        self.detour = detour
+        self.ties = ties
 
     @property
     def is_detour(self) -> bool:
@@ -163,7 +193,7 @@ class Access(NamedTuple):
 
     def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
         assert self.index is not None
-        scan = self._replace(index=None, detour=None)
+        scan = self.changed(index=None, detour=None)
         limit, _ = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
             # Sorting all keys of a wide range for ten documents would be slow. Where one document in ten passes, a short scan
@@ -173,7 +203,7 @@ class Access(NamedTuple):
             yield from first
             if len(first) < few:
                 return
-            scan = scan._replace(range=Range(first[-1].key + b"\x00"))
+            scan = scan.changed(range=Range(first[-1].key + b"\x00"))
         keys = snapshot.candidates(self.index, [(one.start, one.stop) for one in ranges])
         keys = keys[bisect_left(keys, scan.range.start) :]
         if len(keys) > FEW_FOUND and len(keys) * 2 > snapshot.count(self.table):

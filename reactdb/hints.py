@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from reactdb.access import find_table
 from reactdb.errors import shown
@@ -28,6 +28,7 @@ from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query, Union
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec, collation
+from reactdb.values.value import Value
 
 # Documents that are examined where no index shows the types of a field: decoding these takes 0.3 ms.
 SAMPLE = 100
@@ -63,13 +64,16 @@ CONDITIONS = {
 }
 
 
-class Hint(NamedTuple):
+class Hint(Value):
     """A sentence. `is_of_nothing`: it explains an empty result, and is left out where the result is not empty. `is_loggable`: it
     is certain enough to be logged without being asked for."""
 
-    text: str
-    is_of_nothing: bool = False
-    is_loggable: bool = True
+    __slots__ = ("is_loggable", "is_of_nothing", "text")
+
+    def __init__(self, text: str, is_of_nothing: bool = False, is_loggable: bool = True) -> None:
+        self.text = text
+        self.is_of_nothing = is_of_nothing
+        self.is_loggable = is_loggable
 
 
 def hints(query: Query, snapshot: Snapshot, sample: int = LARGE_SAMPLE) -> list[Hint]:

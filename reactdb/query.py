@@ -11,10 +11,11 @@ both dispatch on the step's class, so a step that is added here is refused there
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from reactdb.errors import QueryError
 from reactdb.expression import Expression, OrderKey, Predicate
+from reactdb.values.value import Value
 
 Bound = Literal["open", "closed"]
 
@@ -22,26 +23,10 @@ Bound = Literal["open", "closed"]
 ALL_TABLES = "*"
 
 
-class Step:
-    """One step of a query. See the subclasses.
+class Step(Value):
+    """One step of a query. See the subclasses."""
 
-    A step is a value: equal to another of its class with equal fields. Nobody changes one, because queries share them.
-    """
-
-    __slots__: ClassVar[tuple[str, ...]] = ()
-
-    def _fields(self) -> tuple[Any, ...]:
-        return tuple([getattr(self, name) for name in self.__slots__])
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._fields() == other._fields()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._fields()))
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"{type(self).__name__}({fields})"
+    __slots__ = ()
 
 
 class Get(Step):

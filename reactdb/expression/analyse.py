@@ -12,7 +12,7 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from reactdb.errors import InvalidKey, QueryError
 from reactdb.expression.build import Expression, call_node
@@ -22,15 +22,19 @@ from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
 from reactdb.values.collation import key_bytes, maxval, minval
+from reactdb.values.value import Value
 
 FieldPath = tuple[str, ...]
 
 
-class Conjunct(NamedTuple):
+class Conjunct(Value):
     """The value of `expression` is in one of `ranges`, wherever the condition holds."""
 
-    expression: Expression
-    ranges: tuple[KeyRange, ...]
+    __slots__ = ("expression", "ranges")
+
+    def __init__(self, expression: Expression, ranges: tuple[KeyRange, ...]) -> None:
+        self.expression = expression
+        self.ranges = ranges
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -8,18 +8,22 @@ Rule of this file: bounds are values, compared by their key bytes; `minval` and 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from reactdb.values.collation import key_bytes, maxval, minval
+from reactdb.values.value import Value
 
 
-class KeyRange(NamedTuple):
+class KeyRange(Value):
     """Values from `lower` to `upper`, which may be `minval` and `maxval`."""
 
-    lower: Any
-    upper: Any
-    lower_closed: bool = True
-    upper_closed: bool = True
+    __slots__ = ("lower", "lower_closed", "upper", "upper_closed")
+
+    def __init__(self, lower: Any, upper: Any, lower_closed: bool = True, upper_closed: bool = True) -> None:
+        self.lower = lower
+        self.upper = upper
+        self.lower_closed = lower_closed
+        self.upper_closed = upper_closed
 
     @property
     def start(self) -> bytes:

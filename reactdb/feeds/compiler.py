@@ -13,7 +13,7 @@ Rule of this file: what cannot be kept up to date is refused here, before anybod
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
@@ -59,7 +59,7 @@ NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
 NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 
-class Plan(NamedTuple):
+class Plan:
     """A view, what it is a view of, and the name that equal views share.
 
     Attributes:
@@ -68,10 +68,13 @@ class Plan(NamedTuple):
         failures: The documents that the view could not compute.
     """
 
-    view: View
-    key: Hashable
-    is_ordered: bool
-    failures: Failures
+    __slots__ = ("failures", "is_ordered", "key", "view")
+
+    def __init__(self, view: View, key: Hashable, is_ordered: bool, failures: Failures) -> None:
+        self.view = view
+        self.key = key
+        self.is_ordered = is_ordered
+        self.failures = failures
 
 
 def compile_query(

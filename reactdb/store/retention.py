@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError
 from reactdb.logs import logger
@@ -26,6 +26,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.transaction import remove_dropped
+from reactdb.values.value import Value
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
@@ -45,11 +46,14 @@ RETAIN_EVERY = 500
 MOST_HELD_CHANGES = 1_000_000
 
 
-class Retention(NamedTuple):
+class Retention(Value):
     """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal."""
 
-    changes: int | None = None
-    age_ms: int | None = None
+    __slots__ = ("age_ms", "changes")
+
+    def __init__(self, changes: int | None = None, age_ms: int | None = None) -> None:
+        self.changes = changes
+        self.age_ms = age_ms
 
     @classmethod
     def of(cls, value: object, name: str = "retention") -> Retention | None:

@@ -48,6 +48,10 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "a.db")
 
 
+# One of them shows that the judge judges; the others take ten seconds together.
+LATER = pytest.mark.slow
+
+
 class TestImages:
     @pytest.mark.slow
     def test_every_image_of_every_scenario_is_as_promised(self, shop, capsys):
@@ -61,11 +65,19 @@ class TestImages:
         ("mutant", "scenario", "seed", "complaint"),
         [
             ("synchronous=OFF", "writes", 1, "no prefix of the commits"),
-            ("soft judged as hard", "writes", 1, "no prefix of the commits"),
-            ("log apart from heads", "writes", 1, "doctor, heads"),
-            ("a feed is told early", "writes", 1, "no prefix of the commits"),
-            ("a failed flush is forgotten", "a flush fails, mixed", 6, "no prefix of the commits"),
-            ("an answer is not flushed", "writes, mixed", 1, "no prefix of the commits"),
+            pytest.param("soft judged as hard", "writes", 1, "no prefix of the commits", marks=LATER),
+            pytest.param("log apart from heads", "writes", 1, "doctor, heads", marks=LATER),
+            pytest.param("a feed is told early", "writes", 1, "no prefix of the commits", marks=LATER),
+            pytest.param(
+                "a failed flush is forgotten",
+                "a flush fails, mixed",
+                6,
+                "no prefix of the commits",
+                marks=LATER,
+            ),
+            pytest.param(
+                "an answer is not flushed", "writes, mixed", 1, "no prefix of the commits", marks=LATER
+            ),
         ],
     )
     def test_a_store_that_is_wrong_is_found_out(self, shop, mutant, scenario, seed, complaint):

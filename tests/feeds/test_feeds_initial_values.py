@@ -238,6 +238,7 @@ def test_what_comes_before_a_document_that_a_mapping_fails_for_is_told(db):
     assert not is_read(db)
 
 
+@pytest.mark.examples
 def test_many_threads_may_settle_close_and_read_at_once(db):
     """Checkpoints, readers and those who give up, all over each other: nothing is lost, and nobody reads for ever."""
     games, engine = db.table("games"), db._open_engine()
@@ -250,7 +251,7 @@ def test_many_threads_may_settle_close_and_read_at_once(db):
     settler = threading.Thread(target=settle)
     settler.start()
     try:
-        for number in range(200):
+        for number in range(examples(200)):
             with games.changes(include_initial=True).cursor() as cursor:
                 some = number % COUNT
                 assert list(range(some)) == ids(take(cursor, some))

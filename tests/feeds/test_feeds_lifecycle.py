@@ -642,7 +642,7 @@ OPENINGS = {
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
-@pytest.mark.parametrize("where", [":memory:", "file"])
+@pytest.mark.parametrize("where", [pytest.param(":memory:", marks=pytest.mark.slow), "file"])
 def test_the_interpreter_ends_with_feeds_open(tmp_path, opening, where):
     """At once, without complaint, and without anybody closing anything."""
     target = tmp_path / "a.db" if where == "file" else where

@@ -7,7 +7,7 @@ together is the router's work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from reactdb.change import Change
 from reactdb.errors import MissingValue, QueryError
@@ -26,6 +26,7 @@ from reactdb.feeds.views.base import OneValue, Route, Unroutable, ValueRange
 from reactdb.query import Filter, HasFields, Step
 from reactdb.store.catalogue import IndexInfo
 from reactdb.values import collation
+from reactdb.values.value import Value
 
 # Every array's key bytes are below these.
 LAST_ARRAY = collation.key_bytes([collation.maxval])
@@ -68,14 +69,14 @@ def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
     return None
 
 
-class FieldAxis(NamedTuple):
+class FieldAxis(Value):
     """The value of a field, or of a field in a field."""
 
-    path: tuple[str, ...]
+    __slots__ = ("path",)
+    looks_inside = True
 
-    @property
-    def looks_inside(self) -> bool:
-        return True
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self.path = path
 
     def values(self, change: Change) -> Sequence[bytes]:
         old, new, path = change.old or change.old_val, change.new or change.new_val, self.path

@@ -67,7 +67,7 @@ class Source:
         self.stop = b"\xff" if access.is_detour else access.range.stop
         self.is_reversed = access.range.reverse
         is_plain = not access.rest and access.aggregate is None
-        self._access = access if is_plain else access._replace(rest=(), aggregate=None)
+        self._access = access if is_plain else access.changed(rest=(), aggregate=None)
         self._positions: dict[bytes, list[bytes]] | None = None
         if access.keys is not None:
             self._positions = {}
@@ -164,9 +164,9 @@ class Source:
         access = self._access
         if access.is_detour and not self._has_index(snapshot):
             # The shortcut was dropped since; the documents are still there.
-            access = access._replace(index=None, detour=None)
+            access = access.changed(index=None, detour=None)
         if wanted is not None:
-            access = access._replace(rest=(Limit(wanted),))
+            access = access.changed(rest=(Limit(wanted),))
         for found in access.places(snapshot):
             if self.index is None:
                 sort_key = found.key
