@@ -92,7 +92,7 @@ class Publisher:
             log: a commit of this process is published by the thread that made it. Taken before `lock`.
     """
 
-    # The catalogue that was published last: dropped tables and indexes are the difference to it. The engine's is no measure, because
+    # The catalogue that was published last: dropped tables and indexes are the difference to it, and not to the engine's, because
     # any reader may have learned of another process's changes in between.
     _catalogue: Catalogue
 
@@ -207,8 +207,8 @@ class Publisher:
         return None if is_filed else unfiled_end(snapshot.connection)
 
     def note(self, error: ReactDBError) -> None:
-        """Something is wrong with the file, and no feed may go on as if it were not. The thread that notices may hold any lock, so
-        the feeds are ended by the thread that follows the file (see `follow`), within moments, or by the one that closes it."""
+        """Something is wrong with the file, and no feed may go on as if it were not. The thread that notices may hold any lock,
+        so the thread that follows the file (see `follow`) ends the feeds within moments, or the one that closes it does."""
         if self._trouble is None:
             self._trouble = error
 
