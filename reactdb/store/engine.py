@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -33,12 +32,12 @@ from reactdb.store.checksums import is_whole
 from reactdb.store.damage import damaged_document
 from reactdb.store.epochs import Epochs
 from reactdb.store.file import fork, sqlite
-from reactdb.store.file.identity import FileGuard
+from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Witness, look, not_opened, prepare
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.file.wal_mode import use_wal
-from reactdb.store.publisher import CommitListener, Lender, Publisher
+from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.savepoints import flush
@@ -244,11 +243,10 @@ class Engine:
         return self._writer
 
     def abandon(self) -> None:
-        """In a forked child: connections are the parent's. What `forking` has not closed must not be closed, ever."""
-        for connection in self.readers.leave():
-            sqlite.leave_open(connection)
+        """In a child of fork(): it is the parent's. `fork` has closed its connections, or leaves them open for ever."""
+        self.readers = Readers()
         if self._writer is not None:
-            self._writer.abandon()
+            self._writer.is_abandoned = True
         self._writer = None
         self._is_closed = True
         self.unusable = lambda: ForkedDatabase(
@@ -296,15 +294,12 @@ class Engine:
             return snapshot.get(known, key)
 
     @contextmanager
-    def snapshot(self, own: Reader | None = None) -> Iterator[Snapshot]:
+    def snapshot(self) -> Iterator[Snapshot]:
         """Reads of one state: a read transaction, or inside a write transaction of this thread what it sees.
 
         Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
-
-        Args:
-            own: A reader that the caller has for itself: what is committed, whatever this thread is inside of.
         """
-        transaction = self.current_transaction() if own is None else None
+        transaction = self.current_transaction()
         if transaction is not None:
             assert self._writer is not None
             flush(transaction, self._writer)
@@ -313,7 +308,7 @@ class Engine:
             except SQLiteError as error:
                 raise self.translated(error, "read") from error
             return
-        reader = self._take_reader() if own is None else own
+        reader = self._take_reader()
         connection = reader.connection
         self.readers.reading[reader] = time.monotonic()
         try:
@@ -326,8 +321,7 @@ class Engine:
             del self.readers.reading[reader]
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if own is None:
-                self._give_back(reader)
+            self._give_back(reader)
 
     @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:
@@ -365,10 +359,13 @@ class Engine:
             raise self.unusable()
         if self.is_immutable:
             self._check_unchanged()
-        try:
-            return self.readers.idle.pop()
-        except IndexError:
-            return self.readers.open(partial(connect_reader, self))
+        readers = self.readers
+        if not readers.is_resting:
+            try:
+                return readers.idle.pop()
+            except IndexError:
+                pass
+        return readers.take(lambda: connect_reader(self))
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers
@@ -526,6 +523,20 @@ class Engine:
     def begin_listening(self, seq: int) -> None:
         self.publisher.begin_listening(seq)
 
-    def catch_up(self, lender: Lender | None = None) -> bool:
-        """Tell the listener what other processes have committed. Whether there was anything. `lender`: reads it."""
-        return self.unusable is None and self.publisher.catch_up(lender)
+    def has_news(self) -> bool:
+        """Whether anybody may have committed since this was last asked: 5 µs, a quarter of what `catch_up` costs.
+
+        `data_version` of a connection tells whether other connections have committed since it was last asked. Which reader is
+        asked does not matter, because each remembers what it saw: all that was committed by then, the poll after that has told.
+        """
+        reader = self._take_reader()
+        try:
+            (version,) = reader.execute("PRAGMA data_version").fetchone()
+            before, reader.polled_version = reader.polled_version, version
+            return bool(version != before)
+        finally:
+            self._give_back(reader)
+
+    def catch_up(self) -> bool:
+        """Tell the listener what other processes have committed. Whether there was anything."""
+        return self.unusable is None and self.publisher.catch_up()

@@ -202,9 +202,12 @@ class WriteQueue:
         waiter.held.acquire()
         try:
             self.acquire(waiter, timeout_s)
-        except DatabaseBusy:
+        except BaseException as error:
+            # Ctrl-C, too, must not leave the head of the queue to a waiter that nobody releases.
             waiter.held.release()
-            return None
+            if isinstance(error, DatabaseBusy):
+                return None
+            raise
         return waiter
 
     def go_on(self, waiter: Waiter) -> None:

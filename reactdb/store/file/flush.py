@@ -19,8 +19,8 @@ import os
 
 from reactdb.errors import ReactDBError, StorageError
 from reactdb.logs import logger
-from reactdb.store.file import guards, sqlite
-from reactdb.store.file.identity import FileGuard
+from reactdb.store.file import identity, sqlite
+from reactdb.store.file.guard import FileGuard, lost_its_log
 from reactdb.store.file.sqlite import Connection, SQLiteError
 
 CHUNK_BYTES = 1024 * 1024
@@ -104,7 +104,7 @@ class Flushes:
         if self._guard.examine():
             # What is at the path now is another file, and it stays open for good.
             if self._guard.has_lost_its_log:
-                guards.note_lost_log(self._path)
+                identity.refuse(self._path, lost_its_log)
             return
         try:
             self.settle(connection, "open")

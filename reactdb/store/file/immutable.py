@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable
 
 from reactdb.errors import CannotOpen
-from reactdb.store.file import files, guards, sqlite
-from reactdb.store.file.identity import FileGuard
+from reactdb.store.file import files, locks, sqlite
+from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.opening import not_opened
 from reactdb.store.file.sqlite import Connection
 
@@ -88,7 +88,7 @@ def why_not_immutable(path: str) -> str:
     """Why a file cannot be read alone, as one that nobody writes; empty where it can. Called while this process has a connection
     to it."""
     folder = os.path.dirname(os.path.abspath(path))
-    process = guards.who_locks(path, is_any=True)
+    process = locks.who_locks(path, is_any=True)
     if process is not None:
         return f"process {process} has it open, and what it keeps beside it may not be read"
     if files.size(path + "-wal"):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from reactdb.errors import DatabaseBusy, ReactDBError, StorageError
 from reactdb.store import schema
-from reactdb.store.file import files, flush, fork, guards, sqlite
-from reactdb.store.file.identity import Identity, identity_of
+from reactdb.store.file import files, flush, locks, sqlite
+from reactdb.store.file.identity import FileIdentity, check_fit, identity_of
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
 
@@ -22,7 +22,7 @@ class Witness(NamedTuple):
     told."""
 
     connection: Connection
-    identity: Identity | None
+    identity: FileIdentity | None
 
 
 def prepare(
@@ -32,15 +32,14 @@ def prepare(
     nobody could, or it is not in WAL mode. `connect` makes a connection in one of SQLite's modes."""
     files.check_path(path, read_only=read_only)
     if not allow_network:
-        guards.refuse_network(path)
+        locks.refuse_network(path)
     try:
         flush.close_left(path)
     except StorageError:
         # Whoever only reads relies on no flush.
         if not read_only:
             raise
-    guards.refuse_unfit(path)
-    fork.check_path(path)
+    check_fit(path)
     named = check_log_is_own(path)
     if read_only:
         return None
@@ -81,7 +80,7 @@ def look(connection: Connection, path: str, named: str | None = None) -> int:
     version = schema.identify(connection, path)
     if version:
         check_log_belongs(connection, path, named)
-    guards.make_sure_of_locks(path)
+    locks.make_sure_of_locks(path)
     connection.execute("ROLLBACK")
     return version
 
@@ -89,7 +88,7 @@ def look(connection: Connection, path: str, named: str | None = None) -> int:
 def not_opened(error: Exception, path: str) -> ReactDBError:
     """The error of a connection that could not read the file, while it is still open."""
     translated = sqlite.translate(error, "open", path)
-    process = guards.who_locks(path) if isinstance(translated, DatabaseBusy) else None
+    process = locks.who_locks(path) if isinstance(translated, DatabaseBusy) else None
     if process is None:
         return translated
     return DatabaseBusy(

@@ -76,7 +76,7 @@ PLAIN = frozenset(b"/._-~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs
 
 
 class Tracked(sqlite3.Connection):
-    """A connection that can be found by `forking`.
+    """A connection that `fork` can find.
 
     Attributes:
         path: Of its file; None in memory.

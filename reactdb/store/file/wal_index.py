@@ -15,7 +15,7 @@ import struct
 from os import pread
 from typing import NamedTuple
 
-from reactdb.store.file import guards
+from reactdb.store.file.identity import find_descriptors, is_of
 
 # The header, which is there twice; frames copied.
 STATE = struct.Struct("=48s48sI")
@@ -67,7 +67,7 @@ class WalIndex:
         state = self._read()
         if state is None:
             # It was not looked for yet; or somebody was writing there just now.
-            (found,) = guards.find_descriptors(self._path)
+            (found,) = find_descriptors(self._path)
             if found is not None:
                 self.descriptor = found
                 state = self._read()
@@ -75,7 +75,7 @@ class WalIndex:
 
     def read_anew(self) -> LogState | None:
         """The same, where it would be bad news: after making sure that it is the index of this file."""
-        if not guards.is_of(self.descriptor, self._path):
+        if not is_of(self.descriptor, self._path):
             self.descriptor = -1
         return self.read()
 
