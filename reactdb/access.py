@@ -283,8 +283,7 @@ def access(query: Query, table: TableInfo) -> Access:
     check_indexed_steps(steps, table)
     first = steps[0] if steps else None
     if isinstance(first, Get):
-        key = Range(first.key_bytes, first.key_bytes + b"\x00")
-        return Access(table, None, None, key, steps[1:], last, "get: one key", is_point=True)
+        return Access(table, None, None, Range(), steps[1:], last, "get: one key", is_point=True)
     if isinstance(first, GetAll):
         index = index_named(first.index, table)
         return Access(

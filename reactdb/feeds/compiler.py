@@ -22,7 +22,7 @@ from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
 from reactdb.feeds.views.base import View
 from reactdb.feeds.views.select import AllTablesView, PointView, SelectView
-from reactdb.feeds.views.source import Source, source_of
+from reactdb.feeds.views.source import KeySource, Source, source_of
 from reactdb.feeds.views.union import OrderedUnionView, UnionView
 from reactdb.feeds.views.window import WindowView
 from reactdb.query import (
@@ -206,6 +206,8 @@ class _Member:
             self.window = (0, 1)
         if self.access.is_point and (self.last or self.is_ordered or self.window is not None):
             raise QueryError(NOT_A_SEQUENCE)
+        first = query.steps[0] if query.steps else None
+        self._key = first.key_bytes if isinstance(first, Get) else None
 
     def _extreme(self, steps: list[Step]) -> Step | None:
         """min and max alone are an order that one document is wanted of. Of a limit, or of groups, they are worked out by
@@ -258,9 +260,9 @@ class _Member:
 
     def view(self, failures: Failures, include_offsets: bool, prefix: bytes | None) -> View:
         """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
+        if self._key is not None:
+            return PointView(KeySource(self.table, self._key), pipeline(self.steps), failures)
         source = source_of(self.access)
-        if self.access.is_point:
-            return PointView(source, pipeline(self.steps), failures)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = any(isinstance(step, OrderBy) for step in self.steps)

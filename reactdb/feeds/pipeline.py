@@ -67,10 +67,10 @@ class Pipeline:
 
     __slots__ = (
         "_prefix",
-        "_works",
+        "_run",
         "boxed",
-        "drop_null",
         "is_identity",
+        "keeps_null",
         "only_tests",
         "only_values",
         "steps",
@@ -83,59 +83,48 @@ class Pipeline:
         `keeps_null`; elsewhere a null result is no result."""
         self.steps = tuple(steps)
         self.boxed = boxed = prefix is not None
-        self._prefix = prefix or b""
-        # Made when the first document comes: most of very many filters never meet one.
-        self._works: tuple[Work, ...] | None = None
+        self._prefix = prefix
         has_map = any(isinstance(step, Map) for step in steps)
         self.only_tests = not boxed and all(isinstance(step, (Filter, HasFields)) for step in steps)
         self.is_identity = not boxed and not self.steps
         self.only_values = not boxed and not has_map
         # A document is never null.
-        self.drop_null = not keeps_null and not boxed and has_map
+        self.keeps_null = keeps_null or boxed or not has_map
+        # Made when the first document comes: most of very many filters never meet one.
+        self._run: Work | None = None
 
     def __call__(self, document: Any, sort_key: bytes) -> Sorted | None:
-        works = self._works
-        if works is None:
-            works = self._works = tuple(_work(step) for step in self.steps)
-        value = document
-        for work in works:
-            found = work(value, sort_key)
-            if found is None:
-                return None
-            value, sort_key = found
-        if self.drop_null and value is None:
-            return None
-        return (Boxed(value, self._prefix + sort_key) if self.boxed else value), sort_key
+        return (self._run or self._made())(document, sort_key)
 
-    def quietly(self, document: Any, sort_key: bytes) -> Sorted | None:
-        """The same, where a document that cannot be computed is not in the result. For what was written before: its failure was
-        noted then.
+    def _made(self) -> Work:
+        works = [_work(step) for step in self.steps]
+        if not self.keeps_null:
+            works.append(_without_null)
+        if self._prefix is not None:
+            works.append(_boxing(self._prefix))
+        self._run = works[0] if len(works) == 1 else _one_after_the_other(works)
+        return self._run
 
-        Raises:
-            MemoryError: That says nothing of the document.
-        """
-        try:
-            return self(document, sort_key)
-        except MemoryError:
-            raise
-        except Exception:
-            return None
-
-    def noting(
-        self, document: Any, sort_key: bytes, failures: Failures, key: bytes, change: Hashable
+    def attempt(
+        self, document: Any, sort_key: bytes, failures: Failures | None, key: bytes, change: Hashable
     ) -> Sorted | None:
-        """The same for what is written now: the failure of a document that cannot be computed is noted.
+        """The same, where a document that cannot be computed is not in the result.
+
+        Args:
+            failures: Where that is noted for what is written now. None for what was written before: its failure was noted then.
+            key, change: The primary key of the document, and the name of the change that wrote it.
 
         Raises:
             MemoryError: That says nothing of the document.
             What a step raised, where failures are to be raised.
         """
         try:
-            return self(document, sort_key)
+            return (self._run or self._made())(document, sort_key)
         except MemoryError:
             raise
         except Exception as error:
-            failures.note(error, key, change, lambda: self.failing_step(document, sort_key))
+            if failures is not None:
+                failures.note(error, key, change, lambda: self.failing_step(document, sort_key))
             return None
 
     def failing_step(self, document: Any, sort_key: bytes) -> str:
@@ -182,6 +171,29 @@ def _work(step: Step) -> Work:
     assert isinstance(operator, Convert)
     function = operator.function
     return lambda value, sort_key: (function(value), sort_key)
+
+
+def _one_after_the_other(works: Sequence[Work]) -> Work:
+    def run(value: Any, sort_key: bytes) -> Sorted | None:
+        for work in works:
+            found = work(value, sort_key)
+            if found is None:
+                return None
+            value, sort_key = found
+        return value, sort_key
+
+    return run
+
+
+def _without_null(value: Any, sort_key: bytes) -> Sorted | None:
+    return None if value is None else (value, sort_key)
+
+
+def _boxing(prefix: bytes) -> Work:
+    def box(value: Any, sort_key: bytes) -> Sorted:
+        return Boxed(value, prefix + sort_key), sort_key
+
+    return box
 
 
 def _ordering(keys: Sequence[OrderKey]) -> Work:

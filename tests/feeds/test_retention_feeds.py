@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import row
-from reactdb.store import retention
+from reactdb.store import retention as store_retention
 from reactdb.store.retention import Retention
 from tests.support.processes import another_process
 
@@ -134,7 +134,7 @@ def test_a_feed_that_is_closed_or_forgotten_holds_nothing_back(place):
 
 
 def test_a_feed_further_behind_than_the_limit_is_told_that_history_is_lost(place, monkeypatch):
-    monkeypatch.setattr(retention, "MOST_HELD_CHANGES", 300)
+    monkeypatch.setattr(store_retention, "MOST_HELD_CHANGES", 300)
     with reactdb.connect(**place, retention=100) as db:
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as late:
@@ -209,7 +209,7 @@ def test_every_open_feed_that_spills_is_told_every_change(
 ):
     """Law: with spill, a feed is told every change after it began, in order and once, whatever is removed meanwhile."""
     with pytest.MonkeyPatch.context() as patch, reactdb.connect(":memory:", retention=retention) as db:
-        patch.setattr(retention, "RETAIN_EVERY", 5)
+        patch.setattr(store_retention, "RETAIN_EVERY", 5)
         games = db.table_create("games")
         cursors: list[tuple[Any, list[int], int]] = []
         options = SPILL | {"changefeed_queue_size": queue}

@@ -14,62 +14,29 @@ from typing import Any
 
 from reactdb.change import Change
 from reactdb.feeds.failures import Failures
-from reactdb.feeds.pipeline import Pipeline, same_value
+from reactdb.feeds.pipeline import Pipeline, Sorted, same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
-from reactdb.feeds.views.source import Source, SourceView
+from reactdb.feeds.views.source import KeySource, Source, SourceView
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.walk import Page, Place
 from reactdb.values import codec
 
 
-class SelectView(SourceView):
-    """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come.
+class PairingView(SourceView):
+    """What SelectView and PointView have in common: the results before and after a change are paired.
 
     Attributes:
         is_verbatim: Every change that it hears of by its routes is told as it is.
     """
 
-    __slots__ = ("is_ordered", "is_verbatim")
+    __slots__ = ("is_verbatim",)
 
-    kind = "range"
     is_stateful = False
     documents_held = 0
 
-    def __init__(
-        self, source: Source, pipeline: Pipeline, failures: Failures, *, is_ordered: bool = False
-    ) -> None:
-        """`is_ordered`: initial values are put in the order that the pipeline's order_by gives."""
-        super().__init__(source, pipeline, failures)
-        self.is_ordered = is_ordered
-        self.is_verbatim = pipeline.is_identity and (source.is_everything or source.is_point)
-
     def seed(self, snapshot: Snapshot) -> None:
         pass
-
-    @property
-    def order(self) -> str | None:
-        """Names the order of the documents that the result is made of, one after the other; None where it is another's."""
-        return None if self.is_ordered else self.source.order
-
-    def values(self, page: Page) -> Iterator[tuple[Place, Any]]:
-        """The part of the result that these documents are, each value with its document's place."""
-        documents = zip(page.places, codec.decode_many_frozen(page.bodies), strict=True)
-        if self.pipeline.is_identity:
-            return documents
-        found = ((place, self.pipeline(document, b"")) for place, document in documents)
-        return ((place, result[0]) for place, result in found if result is not None)
-
-    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        return self._result(list(self.source.read(snapshot)))
-
-    def _result(self, rows: list[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
-        found = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)
-        results: Iterable[tuple[Any, bytes]] = (result for result in found if result is not None)
-        if self.is_ordered:
-            results = sorted(results, key=itemgetter(1))
-        for value, _ in results:
-            yield Initial(value)
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         source, pipeline = self.source, self.pipeline
@@ -89,9 +56,7 @@ class SelectView(SourceView):
             return (change,)
         return self._paired(change, old, new)
 
-    def _paired(
-        self, change: Change, old: Sequence[tuple[Any, bytes]], new: Sequence[tuple[Any, bytes]]
-    ) -> list[AnyDelta]:
+    def _paired(self, change: Change, old: Sequence[Sorted], new: Sequence[Sorted]) -> list[AnyDelta]:
         deltas: list[AnyDelta] = []
         for copy in range(max(len(old), len(new))):
             old_val = old[copy][0] if copy < len(old) else None
@@ -104,20 +69,65 @@ class SelectView(SourceView):
         return deltas
 
 
-class PointView(SelectView):
+class SelectView(PairingView):
+    """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come."""
+
+    __slots__ = ("is_ordered",)
+
+    source: Source
+    kind = "range"
+
+    def __init__(
+        self, source: Source, pipeline: Pipeline, failures: Failures, *, is_ordered: bool = False
+    ) -> None:
+        """`is_ordered`: initial values are put in the order that the pipeline's order_by gives."""
+        super().__init__(source, pipeline, failures)
+        self.is_ordered = is_ordered
+        self.is_verbatim = source.is_everything and pipeline.is_identity
+
+    @property
+    def order(self) -> str | None:
+        """Names the order of the documents that the result is made of, one after the other; None where it is another's."""
+        return None if self.is_ordered else self.source.order
+
+    def values(self, page: Page) -> Iterator[tuple[Place, Any]]:
+        """The part of the result that these documents are, each value with its document's place."""
+        documents = zip(page.places, codec.decode_many_frozen(page.bodies), strict=True)
+        if self.pipeline.is_identity:
+            return documents
+        found = ((place, self.pipeline(document, b"")) for place, document in documents)
+        return ((place, result[0]) for place, result in found if result is not None)
+
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return self._result(list(self.source.read(snapshot)))
+
+    def _result(self, rows: list[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
+        found = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)
+        results: Iterable[Sorted] = (result for result in found if result is not None)
+        if self.is_ordered:
+            results = sorted(results, key=itemgetter(1))
+        for value, _ in results:
+            yield Initial(value)
+
+
+class PointView(PairingView):
     """`get(key)`: its result is one value, or None."""
 
     __slots__ = ()
 
+    source: KeySource
     kind = "point"
 
-    @property
-    def order(self) -> str | None:
-        # A single value has no place in an order, from which a feed could go on.
-        return None
+    def __init__(self, source: KeySource, pipeline: Pipeline, failures: Failures) -> None:
+        super().__init__(source, pipeline, failures)
+        self.is_verbatim = pipeline.is_identity
 
-    def _result(self, rows: list[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
-        yield next(super()._result(rows), Initial(None))
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return self._result(snapshot.get(self.source.table, self.source.key))
+
+    def _result(self, body: bytes | None) -> Iterator[Initial]:
+        found = None if body is None else self.pipeline(codec.decode_frozen(body), b"")
+        yield Initial(None if found is None else found[0])
 
 
 class AllTablesView:

@@ -79,11 +79,6 @@ class Source:
         )
 
     @property
-    def is_point(self) -> bool:
-        """It is one key, of which there is one document or none."""
-        return self._access.is_point
-
-    @property
     def keys(self) -> list[bytes] | None:
         """The different keys of a get_all; None for anything else."""
         return None if self._positions is None else list(self._positions)
@@ -227,8 +222,6 @@ class Source:
         if self.is_empty:
             return []
         table_id = self.table.id
-        if self.is_point:
-            return [OneKey(table_id, self.start)]
         if self.index is None and self._positions is not None:
             return [OneKey(table_id, key) for key in self._positions]
         if self.index is not None and self._positions is not None:
@@ -264,12 +257,36 @@ class Source:
         return self._access.reason
 
 
+class KeySource:
+    """The document of one key. There may be a feed for each of very many keys, so this holds no more than it needs."""
+
+    __slots__ = ("key", "table")
+
+    index = None
+    needs_document = False
+
+    def __init__(self, table: TableInfo, key: bytes) -> None:
+        self.table = table
+        self.key = key
+
+    def sort_keys(self, key: bytes, document: Any) -> Sequence[bytes]:
+        return (key,) if key == self.key else NO_KEYS
+
+    def routes(self, steps: Sequence[Step], *, is_strict: bool = False) -> list[Route]:
+        return [OneKey(self.table.id, self.key)]
+
+    def describe(self) -> str:
+        return "get: one key"
+
+
 class SourceView:
     """What views of one source have in common: filters and maps over its documents."""
 
     __slots__ = ("failures", "pipeline", "source")
 
-    def __init__(self, source: Source, pipeline: Pipeline, failures: Failures) -> None:
+    source: Source | KeySource
+
+    def __init__(self, source: Source | KeySource, pipeline: Pipeline, failures: Failures) -> None:
         self.source = source
         self.pipeline = pipeline
         self.failures = failures
@@ -293,14 +310,11 @@ class SourceView:
         have none; only what the change writes is noted as a failure."""
         if (change.new_bytes if is_new else change.old_bytes) is None:
             return ()
-        pipeline = self.pipeline
-        document = change.new_val if is_new else change.old_val
+        document, failures = (change.new_val, self.failures) if is_new else (change.old_val, None)
+        key, attempt = change.key_bytes, self.pipeline.attempt
         found = []
-        for sort_key in self.source.sort_keys(change.key_bytes, document):
-            if is_new:
-                result = pipeline.noting(document, sort_key, self.failures, change.key_bytes, change.seq)
-            else:
-                result = pipeline.quietly(document, sort_key)
+        for sort_key in self.source.sort_keys(key, document):
+            result = attempt(document, sort_key, failures, key, change.seq)
             if result is not None:
                 found.append(result)
         return found

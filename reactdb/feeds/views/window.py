@@ -70,6 +70,7 @@ class WindowView(SourceView):
     `bound` None: every result. There are at least `stop` of them unless there are no more.
     """
 
+    source: Source
     is_stateful = True
 
     def __init__(
@@ -188,11 +189,7 @@ class WindowView(SourceView):
             else:
                 document = codec.decode_frozen(body)
                 # What fails later is noted when it is written, and not each time that more is read.
-                result = (
-                    pipeline.noting(document, sort_key, self.failures, key, key)
-                    if is_seed
-                    else pipeline.quietly(document, sort_key)
-                )
+                result = pipeline.attempt(document, sort_key, self.failures if is_seed else None, key, key)
                 if result is None:
                     continue
                 value, sort_key = result
