@@ -40,7 +40,6 @@ from reactdb.store.file.wal_mode import use_wal
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Compacted, Retention
-from reactdb.store.savepoints import flush
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import WriteQueue
@@ -302,7 +301,7 @@ class Engine:
         transaction = self.current_transaction()
         if transaction is not None:
             assert self._writer is not None
-            flush(transaction, self._writer)
+            self._writer.flush(transaction)
             try:
                 yield transaction.snapshot()
             except SQLiteError as error:

@@ -44,9 +44,8 @@ from reactdb.store.file.flush import Flushes
 from reactdb.store.file.guard import lost_its_log
 from reactdb.store.file.sqlite import Connection, SQLiteError, is_busy
 from reactdb.store.retention import Compaction
-from reactdb.store.savepoints import Part, flush
 from reactdb.store.snapshot import head_seq
-from reactdb.store.transaction import WriterMemory, WriteTransaction
+from reactdb.store.transaction import Savepoint, WriterMemory, WriteTransaction
 from reactdb.store.write_queue import Waiter, write_group
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ class Writer:
         if self.inside is not None:
             outer = self.current
             if outer is not None:
-                with Part(outer, self, operation):
+                with Savepoint(outer, self, operation):
                     return work(outer)
         self.check_writable()
         if busy_timeout_s is None:
@@ -171,7 +170,7 @@ class Writer:
         """Several writes as one commit; an exception takes all of them back. Inside another transaction: a part of that one."""
         outer = self.current
         if outer is not None:
-            with Part(outer, self, "transaction"):
+            with Savepoint(outer, self, "transaction"):
                 yield outer
             return
         self.check_writable()
@@ -187,7 +186,7 @@ class Writer:
                     self.inside = (get_ident(), transaction, waiter.held)
                     yield transaction
                     self.inside = None
-                    flush(transaction, self, waiter.operation)
+                    self.flush(transaction, waiter.operation)
                     self._commit([transaction], waiter.operation)
                 except BaseException:
                     self.inside = None
@@ -363,6 +362,27 @@ class Writer:
             [] if collect or engine.publisher.is_heard else None,
             origin,
         )
+
+    def flush(self, transaction: WriteTransaction, operation: str = "transaction") -> None:
+        """Give SQLite what a transaction has buffered.
+
+        Raises:
+            DiskFull, StorageError: From the file. Part of it may be written: the transaction can only be taken back as a whole.
+            What has ruined the transaction before.
+        """
+        if transaction.ruin is not None:
+            raise transaction.ruin
+        if self.is_abandoned:
+            return
+        try:
+            transaction.flush()
+        except BaseException as error:
+            translated = self.note_failure(error, operation)
+            if translated is error:
+                # Ctrl-C: it is written again, the next time.
+                raise
+            transaction.ruin = translated
+            raise translated from error
 
     def _reload(self, operation: str) -> None:
         """Read what the writer knows of the file again, because another process has written since, or nobody knows. Called inside
