@@ -155,9 +155,9 @@ class Publisher:
                     self.published = last
 
     def catch_up(self) -> bool:
-        """Tell what other processes have committed. Whether there was anything."""
+        """Publish what other processes have committed. Whether there was anything."""
         if self.is_routing:
-            # From a predicate, which has no business here: this thread holds `committing` already.
+            # Called by a predicate of a feed: this thread holds `committing` already.
             return False
         with self.committing, self.lock:
             listener = self.listener
