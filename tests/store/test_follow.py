@@ -114,7 +114,7 @@ class TestNews:
             yield other
 
     def test_a_commit_is_news_once(self, db, other):
-        engine = db._engine
+        engine = db.session.engine
         engine.has_news()
         assert not engine.has_news()
         other.table("games").insert({"id": 1})
@@ -122,7 +122,7 @@ class TestNews:
         assert [True, False] == [engine.has_news(), engine.has_news()]
 
     def test_it_is_news_for_each_reader(self, db, other):
-        engine = db._engine
+        engine = db.session.engine
         with engine.snapshot():
             engine.has_news()
             with engine.snapshot():
@@ -134,7 +134,7 @@ class TestNews:
         assert engine.has_news()
 
     def test_a_database_that_was_closed_cannot_be_asked(self, db):
-        engine = db._engine
+        engine = db.session.engine
         db.close()
 
         with pytest.raises(reactdb.DatabaseClosed):
