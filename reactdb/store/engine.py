@@ -34,9 +34,8 @@ from reactdb.store.epochs import Epochs
 from reactdb.store.file import fork, sqlite
 from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
-from reactdb.store.file.opening import Witness, look, not_opened, prepare
+from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.file.wal_mode import use_wal
 from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Retention
@@ -97,8 +96,8 @@ class Engine:
     # Opening and closing
 
     def _open(self) -> None:
-        connection, witness = self._first_connection()
-        is_wal = witness is not None or self.is_memory
+        connection, probe = self._first_connection()
+        is_wal = probe is not None or self.is_memory
         try:
             # What could not be looked at before is looked at now. (A file that nobody writes has neither a log nor locks.)
             is_looked_at = is_wal or self.is_immutable
@@ -123,11 +122,11 @@ class Engine:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
                 self._writer = Writer(self, connection)
-                if witness is not None and self.guard is not None and self.guard.identity == witness.identity:
+                if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
                     # It has read what a reader reads first, which is a fifth of the cost of opening a file and a first get.
-                    sqlite.configure(witness.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
-                    self.readers.lend(Reader(witness.connection, self.catalogue))
-                    witness = None
+                    sqlite.configure(probe.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
+                    self.readers.lend(Reader(probe.connection, self.catalogue))
+                    probe = None
         except sqlite.READ_ERRORS as error:
             translated = not_opened(error, self.path)
             connection.close()
@@ -136,23 +135,23 @@ class Engine:
             connection.close()
             raise
         finally:
-            if witness is not None:
-                witness.connection.close()
+            if probe is not None:
+                probe.connection.close()
 
-    def _first_connection(self) -> tuple[Connection, Witness | None]:
+    def _first_connection(self) -> tuple[Connection, Probe | None]:
         """A connection to a file that nothing is wrong with, and the connection that has made sure of that."""
-        witness = None
+        probe = None
         if not self.is_memory:
-            witness = prepare(self.connect, self.path, self.read_only, self._allow_network)
+            probe = prepare(self.connect, self.path, self.read_only, self._allow_network)
         try:
             if self.read_only:
                 connection, self.guard = connect_to_read(self.connect, self.path)
                 self.is_immutable = self.guard is not None
                 return connection, None
-            return self.connect("rwc"), witness
+            return self.connect("rwc"), probe
         except BaseException:
-            if witness is not None:
-                witness.connection.close()
+            if probe is not None:
+                probe.connection.close()
             raise
 
     def connect(self, mode: str) -> Connection:

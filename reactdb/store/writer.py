@@ -556,7 +556,7 @@ class Writer:
             self._known_version = None
 
     # -----------------------------------------------------------------------------------------------------------
-    # Closing, and fork()
+    # Closing
 
     def close(self) -> None:
         """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout` closes it
@@ -594,13 +594,6 @@ class Writer:
         if self.guard is not None:
             self.guard.close()
         self.connection.close()
-
-    def stop(self, timeout_s: float) -> Waiter | None:
-        """Let nobody write, for a fork, until `go_on`; None where somebody is still at it, this thread for instance."""
-        return None if self.current is not None else self.queue.stop(timeout_s)
-
-    def go_on(self, waiter: Waiter) -> None:
-        self.queue.go_on(waiter)
 
 
 class DamageLatch:

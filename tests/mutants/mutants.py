@@ -345,7 +345,7 @@ MUTANTS = [
     Mutant(
         "who has looked at another file than the one that was opened reads it",
         "store/engine.py",
-        " and self.guard.identity == witness.identity:",
+        " and self.guard.identity == probe.identity:",
         ":",
         (
             "tests/store/test_storage_moved.py::test_who_looked_at_another_file_before_it_was_opened_does_not_read",

@@ -68,9 +68,12 @@ class Rest:
         readers = self.engine.readers
         readers.settle()
         readers.pages.complete()
-        if self._writer is not None:
-            self._turn = self._writer.stop(max(0.0, end - time.monotonic()))
+        writer = self._writer
+        if writer is not None:
+            if writer.current is None:
+                self._turn = writer.queue.stop(max(0.0, end - time.monotonic()))
             if self._turn is None:
+                # Somebody writes, this thread perhaps.
                 return
         self.is_complete = readers.rest(end)
 
@@ -79,7 +82,7 @@ class Rest:
         if self.is_complete:
             self.engine.readers.go_on()
         if self._turn is not None and self._writer is not None:
-            self._writer.go_on(self._turn)
+            self._writer.queue.go_on(self._turn)
 
     def close_inherited(self) -> None:
         """In the child: close what was idle."""

@@ -1,8 +1,12 @@
 """FileGuard: is the file still the file that was opened, and is its write-ahead log whole?
 
 SQLite goes on writing, and acknowledging, into a file that has been unlinked, renamed or replaced, and into a write-ahead log
-that somebody has deleted or cut off. Two `stat` calls a commit find out the former before anybody is told that the write is safe;
-two short reads before a commit find out the latter before anything is written behind what is missing.
+that somebody has deleted or cut off. Two `stat` calls after each commit notice that a name stands for another file now, before
+anybody is told that the write is safe. Two short reads before each commit notice a log that was cut off, before anything is
+written behind the gap.
+
+Two calls, and not one: either name can be taken away alone, and what is written after that is lost. An `fstat` of a descriptor
+does not see a rename, and saves only a quarter of a `stat`, most of which is spent in Python (3.0 and 2.2 µs).
 
 Rule of this file: it looks and says what it saw. It opens the log, on which SQLite has no locks, and never the database file
 (see `identity`).
@@ -33,18 +37,18 @@ class FileGuard:
     __slots__ = ("_index", "_log", "_path", "_wal", "_wal_path", "identity")
 
     def __init__(self, path: str, *, has_log: bool = True) -> None:
-        """Not `has_log`: it is read as a file without a write-ahead log, so that there is no index of one either."""
+        """Without `has_log` the file is read alone: it has neither a log nor an index of one."""
         self._path = path
         self._wal_path = path + "-wal"
         self.identity = identity_of(path)
-        # It is there from the first read in WAL mode on, as long as a connection is open.
+        # A log exists from the first read in WAL mode on, as long as a connection is open.
         self._wal: FileIdentity | None = identity_of(self._wal_path)
         self._index = WalIndex(path) if has_log else None
-        # The log, opened to ask for its size: a fifth of what `stat` costs.
+        # A descriptor of the log, to ask for its size: that costs a fifth of a `stat`. Negative until the first time.
         self._log = -1
 
     def close(self) -> None:
-        """Before the last connection is closed, which removes the log: some systems remove nothing that is open."""
+        """Called before the last connection is closed, which removes the log: some systems cannot remove an open file."""
         log, self._log = self._log, -1
         if log >= 0:
             with suppress(OSError):
@@ -54,12 +58,12 @@ class FileGuard:
         self.close()
 
     def look(self) -> tuple[int, str]:
-        """(size of the write-ahead log in bytes, what is wrong). The second is empty where nothing is."""
+        """Called after each commit: (size of the write-ahead log in bytes, what is wrong). The second is empty if nothing is."""
         try:
             file, wal = stat(self._path), stat(self._wal_path)
         except OSError as error:
             if self._wal is None and error.filename == self._wal_path:
-                # It has not been there yet.
+                # There has been no log yet.
                 return 0, ""
             return 0, f"{error.filename} is gone"
         if (file.st_dev, file.st_ino) != self.identity:
@@ -71,13 +75,13 @@ class FileGuard:
         return wal.st_size, ""
 
     def look_before(self) -> tuple[bytes | None, str]:
-        """Called by who has the write lock and has written nothing yet: (which log it is that is written to, what is wrong).
+        """Called with the write lock held, before anything is written: (which log the commit goes to, what is wrong).
 
-        The first is None where the log may be begun anew by the next commit, and says nothing where that cannot be known.
+        The first is the salts of the log: None if the next commit may begin the log anew, empty if that cannot be known.
         """
         index = self._index
         if index is not None:
-            # Nearly always. (Two calls of the system and nothing else, because every commit pays for it.)
+            # The ordinary case, in two system calls and nothing else, because every commit pays for them.
             try:
                 version, frames, salts, copied = QUICK.unpack(pread(index.descriptor, STATE_BYTES, 0))
                 if version == VERSION and (
@@ -89,7 +93,7 @@ class FileGuard:
         return self._look_closely()
 
     def _look_closely(self) -> tuple[bytes | None, str]:
-        """`look_before`, where something is not as it nearly always is, or is not known yet."""
+        """`look_before`, if something is out of the ordinary or not known yet."""
         state = None if self._index is None else self._index.read()
         if state is None:
             return b"", ""
@@ -101,12 +105,12 @@ class FileGuard:
                 if lseek(self._log, 0, SEEK_END) < state.bytes:
                     return generation, self._what_is_missing()
             except OSError:
-                # It is gone, which the look after the commit says; or this process has too many files open, and nothing is known.
+                # The log is gone, which `look` says after the commit; or too many files are open, and nothing is known.
                 pass
         return generation, ""
 
     def _what_is_missing(self) -> str:
-        """The log is shorter than its index said. Is that the index of this file's log?"""
+        """The log is shorter than its index said: says so, after making sure that the index is of this file's log."""
         state = None if self._index is None else self._index.read_anew()
         size = os.stat(self._wal_path).st_size
         if state is None or size >= state.bytes:
@@ -114,8 +118,8 @@ class FileGuard:
         return f"{self._wal_path} was cut off at {size} bytes, and had {state.bytes} bytes of commits"
 
     def examine(self) -> str:
-        """As `look`, and besides whether the log is as long as its index says, and the one that the index describes. Any thread:
-        where others write just now, the log says nothing, and is looked at again another time."""
+        """As the second of `look`, and besides: is the log as long as its index says, and is it the log that the index describes?
+        From any thread. While others write nothing is known, and another time will tell."""
         trouble = self.look()[1]
         before = None if self._index is None or trouble else self._index.read()
         if before is None or not before.frames:
@@ -138,8 +142,8 @@ class FileGuard:
 
     @property
     def has_lost_its_log(self) -> bool:
-        """The file is the same, but its write-ahead log is not. SQLite does not look at that when it closes the last
-        connection: it would write what is in the old log over what others have written since."""
+        """The file is the same, but its write-ahead log is not. SQLite does not check that when it closes the last connection: it
+        would write what is in the old log over what others have written since."""
         return self.identity is not None and identity_of(self._path) == self.identity and self.examine() != ""
 
 

@@ -1,8 +1,8 @@
 """Locks: can locks on this file be trusted, and who has one?
 
-SQLite is right only where locks are. On a network file system they may hold on one machine and not on the next, or not at all,
-and then every write is acknowledged and the file is ruined. So a file on one is refused by the name of the file system, and
-everywhere the kernel is asked whether the lock that SQLite has just taken is there.
+SQLite relies on locks. On a network file system they may hold on one machine and not on the next, or not at all; then every
+write is acknowledged and the file is ruined. So a file on a network file system is refused by the name of that system, and
+on every other the kernel is asked whether a lock that it has just granted is there.
 
 Rule of this file: it looks and says what it saw. It never opens the database file (see `identity`).
 """
@@ -98,7 +98,7 @@ NETWORK_FUSE = frozenset(
 SHARED_FIRST = 0x40000000 + 2
 SHARED_SIZE = 510
 SHM_IN_USE = 128
-# Behind them, in a page that never holds data, a byte that SQLite does not use.
+# A byte behind them that SQLite does not use, in a page that never holds data.
 SPARE = SHARED_FIRST + SHARED_SIZE
 # struct flock: type, whence, start, length, process.
 FLOCK = struct.Struct("@hhqqi4x")
@@ -130,7 +130,7 @@ def file_system(path: str) -> str:
             continue
     else:
         return ""
-    # What has a device of its own is on this machine. That is most of them, and saves reading the table.
+    # A file system with a device of its own is on this machine. Most are, and need no look at the table.
     if not hasattr(os, "major") or os.major(device):
         return ""
     try:
@@ -171,15 +171,15 @@ def unescape(folder: bytes) -> bytes:
 
 
 def make_sure_of_locks(path: str) -> None:
-    """See that locks on the file hold, and that this process has those that SQLite believes it has. Called while a connection of
-    this process is reading the file.
+    """Make sure that locks on the file hold, and that this process has the locks that SQLite believes it has. Called while a
+    connection of this process is reading the file.
 
-    A lock is taken, and the kernel asked for it as an open file description asks: to those the process's own locks are somebody
-    else's. That opens nothing and waits for nobody. Where it cannot be asked (not Linux, an old kernel) nothing is said.
+    This takes a lock, and asks the kernel about it in the way of an open file description, for which the locks of the process
+    are somebody else's. It opens nothing and waits for nobody. Where the kernel cannot be asked so (elsewhere than on Linux),
+    nothing is checked.
 
-    SQLite may believe in locks that are gone: those of the parent, in a child of fork(), and those of a process that has opened
-    and closed the file by itself. It takes no others as long as a connection of that time is left. So they are taken here,
-    which changes nothing where they are there.
+    SQLite may believe in locks that are gone, because this program opened and closed the file by itself. It takes no others as
+    long as a connection of that time is open. So they are taken here, which changes nothing if they are there.
 
     Raises:
         CannotOpen: A lock that was granted is not there.
@@ -203,7 +203,7 @@ def make_sure_of_locks(path: str) -> None:
         # SQLite's own attempts come to the same, and say so.
         logger.debug("the locks on %s cannot be tested: %s", path, error)
         return
-    # It names the lock that is in the way: a read lock. The question come back as it was is no answer.
+    # The answer names the lock that is in the way, a read lock. A question that came back unchanged is no answer.
     if FLOCK.unpack(answer)[0] != fcntl.F_RDLCK:
         raise CannotOpen(
             path,
@@ -213,8 +213,8 @@ def make_sure_of_locks(path: str) -> None:
 
 
 def who_locks(path: str, *, is_any: bool = False) -> int | None:
-    """The process that keeps this one from reading the file (with `is_any`: from having it alone), by its lock; None where there
-    is none, or that cannot be known. Called while this process has a connection to it."""
+    """The process whose lock keeps this one from reading the file (with `is_any`: from having the file to itself). None where
+    there is none, or it cannot be known. Called while this process has a connection to the file."""
     (descriptor,) = find_descriptors(path)
     if fcntl is None or descriptor is None:
         return None
@@ -224,5 +224,5 @@ def who_locks(path: str, *, is_any: bool = False) -> int | None:
         found, _, _, _, process = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
     except OSError:
         return None
-    # Of a process of another machine, or outside of this container, there is no number.
+    # A process on another machine, or outside of this container, has no number here.
     return process if found != fcntl.F_UNLCK and process > 0 else None
