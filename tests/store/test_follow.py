@@ -14,6 +14,7 @@ import pytest
 
 import reactdb
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store import follow
 from reactdb.store.engine import Engine
 from tests.support.threads import PATIENCE_S
@@ -110,7 +111,7 @@ class TestNews:
 
     @pytest.fixture
     def other(self, path: Path, db: Any) -> Iterator[Any]:
-        with Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft") as other:
+        with Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")) as other:
             yield other
 
     def test_a_commit_is_news_once(self, db, other):
