@@ -14,6 +14,7 @@ import pytest
 
 import reactdb
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store import follow
 from reactdb.store.engine import Engine
 from tests.support.threads import PATIENCE_S
@@ -110,11 +111,11 @@ class TestNews:
 
     @pytest.fixture
     def other(self, path: Path, db: Any) -> Iterator[Any]:
-        with Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft") as other:
+        with Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")) as other:
             yield other
 
     def test_a_commit_is_news_once(self, db, other):
-        engine = db._engine
+        engine = db.session.engine
         engine.has_news()
         assert not engine.has_news()
         other.table("games").insert({"id": 1})
@@ -122,7 +123,7 @@ class TestNews:
         assert [True, False] == [engine.has_news(), engine.has_news()]
 
     def test_it_is_news_for_each_reader(self, db, other):
-        engine = db._engine
+        engine = db.session.engine
         with engine.snapshot():
             engine.has_news()
             with engine.snapshot():
@@ -134,7 +135,7 @@ class TestNews:
         assert engine.has_news()
 
     def test_a_database_that_was_closed_cannot_be_asked(self, db):
-        engine = db._engine
+        engine = db.session.engine
         db.close()
 
         with pytest.raises(reactdb.DatabaseClosed):
