@@ -26,11 +26,6 @@ SUFFIXES = ("", "-wal", "-shm", "-journal")
 SHIM = Path(__file__).parent.parent / "support" / "nolocks.c"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
-
-
 def files_of(path: Path) -> list[str]:
     return sorted(one.name for one in path.parent.iterdir())
 
