@@ -244,7 +244,6 @@ SHARED_NAMES: dict[str, list[str]] = {
     "Place": ["dialects/rethinkdb/netting.py", "feeds/ordered_queue.py"],
     "Position": ["cli/importing.py", "spark/parts.py", "spark/positions.py"],
     "Row": ["expression/tree.py", "store/snapshot.py"],
-    "Session": ["dialects/rethinkdb/session.py", "session.py"],
     "Screen": ["cli/top.py", "demo/screen.py"],
     "Session": ["dialects/rethinkdb/session.py", "session.py"],
     "Source": ["feeds/views/source.py", "spark/rows.py"],
