@@ -36,7 +36,7 @@ SPARE_WITHOUT_INDEX = 512
 MAX_SPARE = 1 << 20
 
 
-class Item:
+class WindowItem:
     """One element of the order. Its document is decoded when its value is first asked for.
 
     Attributes:
@@ -60,7 +60,7 @@ class Item:
 
 
 # A sort key and the element that has it.
-Ranking = tuple[bytes, Item]
+Ranking = tuple[bytes, WindowItem]
 
 
 class WindowView(SourceView):
@@ -89,7 +89,7 @@ class WindowView(SourceView):
         self.is_sorted_here = any(isinstance(step, (OrderBy, Ranked)) for step in pipeline.steps)
         self._has_copies = source.keys is not None or (source.index is not None and source.index.multi)
         self.sort_keys: list[bytes] = []
-        self.held: list[Item] = []
+        self.held: list[WindowItem] = []
         self.bound: bytes | None = None
         self._spare = self._least_spare
         self._refilled_in = -1
@@ -141,7 +141,7 @@ class WindowView(SourceView):
         held = len(self.held) if self.stop is None else min(len(self.held), self.stop)
         return max(0, held - self.start)
 
-    def _window(self) -> list[Item]:
+    def _window(self) -> list[WindowItem]:
         return self.held[self.start : self.stop]
 
     @property
@@ -201,7 +201,7 @@ class WindowView(SourceView):
             if self._has_copies:
                 copy = copies.get(key, 0)
                 copies[key] = copy + 1
-            yield sort_key, Item((key, copy), value, shown)
+            yield sort_key, WindowItem((key, copy), value, shown)
 
     # -----------------------------------------------------------------------------------------------------------
     # Advancing
@@ -218,7 +218,7 @@ class WindowView(SourceView):
         else:
             old_key, new_key = known
             old = () if old_key is None else (old_key,)
-            item = Item((change.key_bytes, 0), None, change.new_bytes)
+            item = WindowItem((change.key_bytes, 0), None, change.new_bytes)
             new = () if new_key is None else ((new_key, item),)
         bound = self.bound
         if bound is None:
@@ -240,11 +240,16 @@ class WindowView(SourceView):
         key = change.key_bytes
         if self.pipeline.is_identity and not self.source.needs_document:
             sort_keys = self.source.sort_keys(key, None)
-            return [(sort_key, Item((key, copy), None, body)) for copy, sort_key in enumerate(sort_keys)]
+            return [
+                (sort_key, WindowItem((key, copy), None, body)) for copy, sort_key in enumerate(sort_keys)
+            ]
         # What was made of the document may be null, and then that is what shows, and not the document.
         shown = body if self.pipeline.only_values else None
         results = self.results(change, is_new=is_new)
-        return [(sort_key, Item((key, copy), value, shown)) for copy, (value, sort_key) in enumerate(results)]
+        return [
+            (sort_key, WindowItem((key, copy), value, shown))
+            for copy, (value, sort_key) in enumerate(results)
+        ]
 
     def _move(
         self, change: Change, old_key: bytes | None, new: Ranking | None, reader: StateReader
@@ -279,7 +284,7 @@ class WindowView(SourceView):
         last = self.stop - 1
         return last if rank is None or rank > last else rank if rank > self.start else self.start
 
-    def _at(self, rank: int | None) -> Item | None:
+    def _at(self, rank: int | None) -> WindowItem | None:
         return self.held[rank] if rank is not None and rank < len(self.held) else None
 
     def _remove(self, rank: int) -> None:
@@ -323,8 +328,8 @@ class WindowView(SourceView):
         change: Change,
         old_rank: int | None,
         new_rank: int | None,
-        leaving: Item | None,
-        entering: Item | None,
+        leaving: WindowItem | None,
+        entering: WindowItem | None,
     ) -> Delta | None:
         old_offset = None if leaving is None or old_rank is None else old_rank - self.start
         new_offset = None if entering is None or new_rank is None else new_rank - self.start
