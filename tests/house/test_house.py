@@ -238,7 +238,6 @@ SHARED_NAMES: dict[str, list[str]] = {
     "Node": ["expression/pattern_reader.py", "expression/tree.py", "feeds/node.py"],
     "OldDocuments": ["change.py", "store/log.py"],
     "Page": ["spark/changes.py", "store/walk.py"],
-    "Part": ["spark/staging.py", "store/savepoints.py"],
     "Place": ["dialects/rethinkdb/netting.py", "feeds/ordered_queue.py"],
     "Position": ["cli/importing.py", "spark/parts.py", "spark/positions.py"],
     "Row": ["expression/tree.py", "store/snapshot.py"],
