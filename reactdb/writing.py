@@ -451,8 +451,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
     if codec.is_flat(given) and write.table.primary_key not in given:
         # Plain fields are the commonest patch, and nothing of what was there before has to be checked.
         transaction = write.transaction
-        count = transaction.count
-        before = None if transaction.changes is None or count else document.copy()
+        before = None if transaction.changes is None or transaction.count else document.copy()
         document.update(given)
         body = codec.encode_again(document)
         write.put(key, old, body, UPDATE)
