@@ -288,7 +288,7 @@ def _carry_out(
     else:
         for page in found:
             _insert(write, page, options)
-    return write.tally.counts
+    return write.counts
 
 
 def _insert(write: Write, page: Page, options: WriteOptions) -> None:
