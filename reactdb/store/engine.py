@@ -28,8 +28,6 @@ from reactdb.errors import (
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
-from reactdb.store.checksums import is_whole
-from reactdb.store.damage import damaged_document
 from reactdb.store.epochs import Epochs
 from reactdb.store.file import fork, sqlite
 from reactdb.store.file.guard import FileGuard
@@ -37,9 +35,9 @@ from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.publisher import CommitListener, Publisher
-from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
+from reactdb.store.readers import IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Retention
-from reactdb.store.snapshot import Snapshot, as_of, head_seq
+from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import WriteQueue
 from reactdb.store.writer import Writer
@@ -270,20 +268,18 @@ class Engine:
             return None if head is None else head[1]
         table = self.catalogue.live.get(name)
         if table is not None:
-            table_id = table.id
             reader = self._take_reader()
             try:
-                row = reader.execute(GET_LIVE, (key, table_id)).fetchone()
-                if row is not None:
-                    body, seal = row
-                    if seal is not None and not is_whole(table_id, key, body, seal):
-                        raise damaged_document(reader.connection, table, key, body)
-                    return body  # type: ignore[no-any-return]
+                found = read_document(reader.connection, table, key, GET_LIVE)
+                return None if found is None else found[1]
+            except TableNotFound:
+                # Dropped by another process, which may have made another one of this name.
+                pass
             except SQLiteError as error:
                 raise self.translated(error, "read") from error
             finally:
                 self._give_back(reader)
-        # Another process may have made it meanwhile, or made it again.
+        # Another process may have made it meanwhile.
         with self.snapshot() as snapshot:
             known = snapshot.table(name)
             if known is None:

@@ -298,7 +298,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("at", [1, 2])
 def test_an_error_of_the_file_fails_the_whole_transaction(
     db: reactdb.Database, at: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
