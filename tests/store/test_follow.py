@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb.database import Database
-from reactdb.session import Session
 from reactdb.store import follow
 from reactdb.store.engine import Engine
+from tests.support import processes as support
 from tests.support.threads import PATIENCE_S
 
 WRITER = """
@@ -111,7 +110,7 @@ class TestNews:
 
     @pytest.fixture
     def other(self, path: Path, db: Any) -> Iterator[Any]:
-        with Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")) as other:
+        with support.another_process(path) as other:
             yield other
 
     def test_a_commit_is_news_once(self, db, other):
