@@ -24,7 +24,7 @@ from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError
 from reactdb.store.log import LABELLED, OF_INSERTS, PLAIN, append, heads_of_inserts
-from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
+from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.values import codec
 
@@ -548,7 +548,7 @@ class WriteTransaction:
 
     def _catalogue_changed(self) -> None:
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
-        seal_catalogue(self.connection)
+        write_catalogue_checksum(self.connection)
         self.catalogue = load(self.connection)
         self.is_catalogue_changed = True
 
