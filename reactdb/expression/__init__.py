@@ -13,14 +13,14 @@ one tree in `tree`, whose operations are in `registry` and the `operations_*` mo
 
 Rule of this folder: it knows values, not tables. It imports `errors`, `codec` and `collation` only.
 
-The names are imported when they are first used, and the operations when one of them is first asked for: who inserts and gets
-needs few of them.
+The names are imported when they are first used, and the operations when one of them is first looked up: a program that inserts
+and gets needs few of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# At once: `evaluate` is the name of a module here, too, which whoever imported that first would get.
+# At once: `evaluate` is also the name of a module here, which an import of that module would put under this name.
 from reactdb.expression.api import compile_predicate, compile_value, evaluate
 
 if TYPE_CHECKING:
@@ -56,7 +56,14 @@ if TYPE_CHECKING:
     from reactdb.expression.registry import OPERATIONS, Operation
     from reactdb.expression.stored import from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
-    from reactdb.expression.update import as_function, as_patch, as_update, flat_patch, merge_document
+    from reactdb.expression.update import (
+        as_function,
+        as_patch,
+        as_update,
+        checked_patch,
+        is_user_code,
+        merge_document,
+    )
     from reactdb.values.collation import maxval, minval
 
 _HOMES = {
@@ -133,7 +140,8 @@ _HOMES = {
         "as_function",
         "as_patch",
         "as_update",
-        "flat_patch",
+        "checked_patch",
+        "is_user_code",
         "merge_document",
     ),
 }
@@ -168,6 +176,7 @@ __all__ = [
     "branch",
     "call",
     "call_node",
+    "checked_patch",
     "compared_fields",
     "compile_predicate",
     "compile_value",
@@ -177,13 +186,13 @@ __all__ = [
     "evaluate",
     "expr",
     "field_path",
-    "flat_patch",
     "from_data",
     "function_node",
     "has_fields_predicate",
     "implied_ranges",
     "index_ranges",
     "is_deterministic",
+    "is_user_code",
     "literal",
     "maxval",
     "may_fail",

@@ -1,9 +1,11 @@
-"""Updates: what `update`, `replace` and `map` are given, as functions of a document.
+"""Updates: makes functions of a document out of the arguments of `update`, `replace` and `map`.
 
-A patch is merged: objects field by field, whatever else is exchanged, and `literal(value)` puts a value in whole or,
-without one, takes the field away.
+A patch is merged: objects field by field; any other value replaces the old one. `literal(value)` replaces an object as a whole,
+and `literal()` removes the field.
 
-Rule of this file: no document that comes in is changed; what comes out may share what was left alone.
+A key that begins with `$` is refused: in another system it would be an operator, here it would be stored as a field.
+
+Rule of this file: the document that comes in is never changed; the result may share parts of it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.errors import QueryError
+from reactdb.errors import QueryError, shown
 from reactdb.expression.build import Expression, expr
 from reactdb.expression.checks import kind
 from reactdb.expression.compile import value_function, value_once
@@ -35,12 +37,12 @@ def merge_document(old: Document, patch: Any) -> Document:
 
 
 def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], Any]:
-    """What `update` was given, as a function from the old document to the patch for it.
+    """The argument of `update` as a function from the old document to the patch for it.
 
     Args:
         value: An expression, a dict that may hold expressions, or a Python function of the document. What the function
             returns may hold expressions again.
-        is_for_one: It will be asked about one document.
+        is_for_one: It will be called for one document only.
 
     Raises:
         QueryError: It makes no sense for any document.
@@ -52,16 +54,16 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
     elif callable(value) and not isinstance(value, Expression):
         return _evaluating(value)
     node = expr(value).node
-    # At the top there is nothing that a literal could be put into.
+    # A literal as the whole patch has no field to be put into.
     is_literal = isinstance(node, Call) and node.operation == "literal"
     return (value_once if is_for_one else value_function)(node, literals_allowed=not is_literal)
 
 
 def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Document | None:
-    """The commonest patches: plain values, as they are; expressions beside plain values, as a function that asks each. None for
-    any other.
+    """The commonest patches: a dict of plain values as it is; a dict with expressions among its values as a function that
+    computes each. None for any other patch.
 
-    An expression that is given again and again is compiled once, by itself: the dict around it is new each time.
+    An expression that is used again and again is compiled once, by itself, because the dict around it is new each time.
     """
     functions = {}
     for name, one in value.items():
@@ -87,7 +89,7 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
 
 
 _TEXT = frozenset({str})
-# Values that are what they are. What no document may hold among them is refused when the document is encoded.
+# Values that need no conversion. A value that no document may hold is refused when the document is encoded.
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
 
@@ -105,7 +107,7 @@ def _not_callable(value: Any) -> Any:
 
 
 def as_update(value: Any) -> Callable[[Document], Document]:
-    """What `update` was given, as a function from the old document to the new one."""
+    """The argument of `update` as a function from the old document to the new one."""
     patch = as_patch(value)
 
     def update(document: Document) -> Document:
@@ -115,7 +117,7 @@ def as_update(value: Any) -> Callable[[Document], Document]:
 
 
 def as_function(value: Any) -> Callable[[Document], Any]:
-    """What `map` or `replace` was given, as a function of a document.
+    """The argument of `map` or `replace` as a function of a document.
 
     Args:
         value: An expression, a Python function of the document, or a value that may hold expressions.
@@ -126,3 +128,113 @@ def as_function(value: Any) -> Callable[[Document], Any]:
         function: Callable[[Document], Any] = value
         return function
     return expr(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Patches, checked
+
+
+def checked_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Document], Any]:
+    """What `update` was given: a dict without expressions as it is, anything else as `as_patch` makes it.
+
+    Raises:
+        QueryError: It makes no sense for any document, or has another system's operators.
+    """
+    if type(patch) is dict:
+        flat = flat_patch(patch)
+        if flat is not None:
+            if "$" in "".join(patch):
+                check_no_operators(patch)
+            return flat
+    if isinstance(patch, dict):
+        check_no_operators(patch)
+        if not has_expression(patch):
+            return patch
+    if is_user_code(patch):
+        return as_patch(without_operators(patch), is_for_one=is_for_one)
+    return as_patch(patch, is_for_one=is_for_one)
+
+
+def without_operators(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, where the patches that it gives are looked at."""
+
+    def patch(document: Any) -> Any:
+        given = function(document)
+        if isinstance(given, dict):
+            check_no_operators(given)
+        return given
+
+    return patch
+
+
+# MongoDB's operators of updates, and how a field's new value is said here.
+OPERATORS = {
+    "$set": "{value}",
+    "$inc": "{field} + {value}",
+    "$mul": "{field} * {value}",
+    "$min": "r.branch({field} > {value}, {value}, {field})",
+    "$max": "r.branch({field} < {value}, {value}, {field})",
+    "$unset": "literal()",
+    "$push": "{field}.append({value})",
+    "$addToSet": "{field}.set_insert({value})",
+    "$pull": "{field}.difference([{value}])",
+    "$currentDate": "r.now()",
+}
+
+
+def check_no_operators(patch: dict[Any, Any]) -> None:
+    """Raise QueryError where a key of a patch begins with `$`: it would be stored in every document, as a field of that name.
+
+    Not for what is inside of a list, an expression or `literal`: nothing is merged there. Documents may have such fields.
+    """
+    # Each with the name that leads to it and the one that this is in: a path for each would take the square of their depth.
+    pending: list[tuple[Any, dict[Any, Any]]] = [(None, patch)]
+    known = {id(patch)}
+    while pending:
+        way, part = pending.pop()
+        for name, value in dict.items(part):
+            if isinstance(name, str) and name.startswith("$"):
+                path: list[Any] = []
+                while way is not None:
+                    way, step = way
+                    path.append(step)
+                raise QueryError(operator_refused(tuple(reversed(path)), name, value))
+            # Each once: a dict may be inside itself, which is refused later.
+            if isinstance(value, dict) and id(value) not in known:
+                known.add(id(value))
+                pending.append(((way, name), value))
+
+
+def operator_refused(path: tuple[Any, ...], name: str, value: Any) -> str:
+    if not path and isinstance(value, dict) and value:
+        field, value = next(iter(dict.items(value)))
+        path = (field,)
+    instead = "an expression of row says how a value is computed"
+    if name in OPERATORS and path:
+        steps = [shown(step, 30) for step in path]
+        field = "row" + "".join(f"[{step}]" for step in steps)
+        spelling = OPERATORS[name].format(field=field, value=shown(value, 40))
+        instead = f"write {''.join(f'{{{step}: ' for step in steps)}{spelling}{'}' * len(steps)}"
+    return (
+        f"a patch is merged as it is, and {shown(name)} would be the name of a field: {instead}; "
+        "to store a field of that name, give the patch as r.expr({...}), or use replace"
+    )
+
+
+def is_user_code(function: Any) -> bool:
+    """Whether it is a Python function of the user's, which may do anything, and not an expression."""
+    return callable(function) and not isinstance(function, Expression)
+
+
+def has_expression(value: Any) -> bool:
+    """Whether an expression is somewhere in a dict or list. A patch without one need not be compiled."""
+    pending, known = [value], set()
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Expression):
+            return True
+        # Each once: a dict may be inside itself, which is refused later.
+        if isinstance(one, (dict, list, tuple)) and id(one) not in known:
+            known.add(id(one))
+            pending.extend(dict.values(one) if isinstance(one, dict) else one)
+    return False

@@ -13,7 +13,7 @@ import threading
 import time
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from reactdb.errors import FeedAborted, HistoryDiverged, HistoryLost, InvalidOpt
 from reactdb.testing import Recorder
 from tests.support.feeds import KINDS, NEEDS_INDEX, changed, hub, new_ids
 from tests.support.processes import ROOT, run_python
-from tests.support.threads import PATIENCE_S, wait_until
+from tests.support.threads import PATIENCE_S, started, wait_until
 
 
 def our_threads() -> list[threading.Thread]:
@@ -45,11 +45,6 @@ def other_process(path: Any, *lines: str) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "test.db"
-
-
-@pytest.fixture
 def file_db(path: Path) -> Iterator[Any]:
     with reactdb.connect(path, durability="soft") as database:
         yield database
@@ -64,20 +59,6 @@ def rooms(db: Any) -> Any:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Closing wakes whoever waits
-
-
-def in_thread(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, results
 
 
 def wait_until_it_waits(cursor: Any) -> None:
@@ -96,19 +77,19 @@ def wait_until_it_waits(cursor: Any) -> None:
 
 def test_closing_a_cursor_wakes_the_loop_that_waits_for_it(games):
     cursor = games.changes().cursor()
-    reader, results = in_thread(lambda: list(cursor))
+    reader, results = started(lambda: list(cursor))
     wait_until_it_waits(cursor)
 
     cursor.close()
     reader.join(PATIENCE_S)
 
     assert [[]] == results
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_closing_a_cursor_wakes_all_the_threads_that_share_it(games):
     cursor = games.changes().cursor()
-    readers = [in_thread(lambda: list(cursor)) for _ in range(5)]
+    readers = [started(lambda: list(cursor)) for _ in range(5)]
     wait_until_it_waits(cursor)
 
     cursor.close()
@@ -121,7 +102,7 @@ def test_closing_a_cursor_wakes_all_the_threads_that_share_it(games):
 def test_closing_the_database_wakes_a_loop_and_completes_it(tmp_path):
     db = reactdb.connect(tmp_path / "a.db")
     cursor = db.table_create("games").changes().cursor()
-    reader, results = in_thread(lambda: list(cursor))
+    reader, results = started(lambda: list(cursor))
     wait_until_it_waits(cursor)
 
     db.close()
@@ -132,7 +113,7 @@ def test_closing_the_database_wakes_a_loop_and_completes_it(tmp_path):
 
 def test_dropping_the_table_wakes_a_loop_with_the_reason(db, games):
     cursor = games.changes().cursor()
-    reader, results = in_thread(lambda: list(cursor))
+    reader, results = started(lambda: list(cursor))
     wait_until_it_waits(cursor)
 
     db.table_drop("games")
@@ -263,13 +244,13 @@ def test_a_disposed_feed_leaves_no_registration(rooms, kind):
     feed = KINDS[kind](rooms).changes()
     subscriptions = [feed.subscribe() for _ in range(3)]
     with feed.cursor():
-        assert 4 == len(hub(rooms._database).subscriptions())
+        assert 4 == len(hub(rooms).subscriptions())
     for subscription in subscriptions:
-        assert not hub(rooms._database).is_clean
+        assert not hub(rooms).is_clean
         subscription.dispose()
         subscription.dispose()
 
-    assert hub(rooms._database).is_clean
+    assert hub(rooms).is_clean
 
 
 @pytest.mark.soak
@@ -336,7 +317,7 @@ def test_cursors_come_and_go_one_after_the_other(games):
     for number in range(1_000):
         games.get(number).changes().cursor().close()
 
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_feeds_that_come_and_go_quickly_on_a_file_do_not_trip_over_the_thread_that_follows_it(file_db):
@@ -361,7 +342,7 @@ def test_many_cancelled_coroutines_leave_nothing(games):
         for _ in range(5):
             tasks = [asyncio.ensure_future(read()) for _ in range(50)]
             await asyncio.sleep(0)
-            assert 50 == len(hub(games._database).subscriptions())
+            assert 50 == len(hub(games).subscriptions())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -370,11 +351,11 @@ def test_many_cancelled_coroutines_leave_nothing(games):
             await asyncio.sleep(0)
             gc.collect()
             # On a file, the thread that follows other processes may have the lock just then, and sweeps when it gives it back.
-            wait_until(lambda: len(hub(games._database).subscriptions()) == 0)
+            wait_until(lambda: len(hub(games).subscriptions()) == 0)
 
     asyncio.run(main())
 
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_feeds_come_and_go_while_others_write(games):
@@ -386,7 +367,7 @@ def test_feeds_come_and_go_while_others_write(games):
             with games.filter({"n": 1}).changes().cursor(), games.changes(squash=True).cursor():
                 games.changes(include_initial=True).limit(1).subscribe().dispose()
 
-    threads = [in_thread(come_and_go) for _ in range(3)]
+    threads = [started(come_and_go) for _ in range(3)]
     for number in range(200):
         games.insert({"id": number, "n": number % 2})
     is_over.set()
@@ -394,7 +375,7 @@ def test_feeds_come_and_go_while_others_write(games):
         thread.join(PATIENCE_S)
 
     assert [[None]] * 3 == [results for _, results in threads]
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -407,13 +388,13 @@ def test_a_forgotten_cursor_is_collected(games, begin):
     cursor = begin(games.changes())
     memory = weakref.ref(cursor), weakref.ref(cursor._consumer)
     games.insert({"id": 1})
-    assert 1 == len(hub(games._database).subscriptions())
+    assert 1 == len(hub(games).subscriptions())
 
     del cursor
     gc.collect()
 
     assert (None, None) == (memory[0](), memory[1]())
-    assert 0 == len(hub(games._database).subscriptions())
+    assert 0 == len(hub(games).subscriptions())
 
 
 def test_a_loop_that_was_left_lets_go_at_once(games):
@@ -423,13 +404,13 @@ def test_a_loop_that_was_left_lets_go_at_once(games):
         break
     gc.collect()
 
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_a_feed_that_nobody_listens_to_costs_nothing(games):
     feed = games.changes()
     memory = weakref.ref(feed)
-    assert 0 == len(hub(games._database).subscriptions())
+    assert 0 == len(hub(games).subscriptions())
 
     del feed
     gc.collect()
@@ -466,7 +447,7 @@ def test_a_disposed_subscriber_is_collected(games):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_feed_gets_what_is_pending_and_then_the_error(rooms, kind):
     """The real server lets the error replace what is pending."""
-    db = rooms._database
+    db = reactdb.Database(rooms._session)
     cursor = KINDS[kind](rooms).changes().cursor()
     heard = Recorder(KINDS[kind](rooms).changes())
 
@@ -551,7 +532,7 @@ def test_a_dropped_index_ends_the_feeds_that_need_it_and_is_named(rooms, kind):
     assert 1 == len(heard.events)
     assert [FeedAborted] == [type(error) for error in heard.errors]
     assert "Changefeed aborted (index `score` unavailable)" == str(heard.errors[0])
-    assert hub(rooms._database).is_clean
+    assert hub(rooms).is_clean
 
 
 def test_a_dropped_index_ends_no_feed_that_does_without_it(rooms):
@@ -817,7 +798,7 @@ def test_writes_of_another_process_arrive_in_log_order(file_db, path):
 def test_writes_here_and_there_at_once_are_all_heard_in_log_order(file_db, path):
     games = file_db.table_create("games")
     heard = Recorder(games.changes(include_seq=True))
-    writer, results = in_thread(
+    writer, results = started(
         lambda: other_process(path, "for n in range(40): db.table('games').insert({'id': f'there-{n}'})")
     )
     number = 0
@@ -972,7 +953,7 @@ def test_the_token_of_a_feed_outlives_its_subscription(games):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_resumes_from_every_position(rooms, kind):
     """What is told from there on is what an uninterrupted feed would have told."""
-    db, start = rooms._database, rooms._database.seq
+    db, start = reactdb.Database(rooms._session), reactdb.Database(rooms._session).seq
     heard = Recorder(KINDS[kind](rooms).changes(include_seq=True))
     for number in range(4):
         rooms.insert({"id": number, "room": 5 + number % 2, "score": number})

@@ -12,17 +12,9 @@ from reactivex.scheduler import VirtualTimeScheduler
 import reactdb
 from reactdb import desc, row
 from tests.support.feed_kinds import little_room, prepare
+from tests.support.feeds import heard
 
 Event = dict[str, Any]
-
-
-def heard(cursor: reactdb.Cursor) -> list[Event]:
-    found: list[Event] = []
-    while True:
-        try:
-            found.append(cursor.next(timeout=0))
-        except (TimeoutError, StopIteration):
-            return found
 
 
 def put(table: Any, *documents: Any) -> None:
@@ -152,7 +144,7 @@ def test_initial_values_of_a_union_are_of_one_moment() -> None:
         told: list[Event] = []
         selection.changes().subscribe(lambda event: None)
         thread = threading.Thread(target=games.insert, args=({"id": 1, "a": 1},))
-        with db._engine.publish_lock:
+        with db.session.engine.publish_lock:
             thread.start()
             while db.seq == 0:
                 pass

@@ -37,7 +37,7 @@ def ids(heard: list[Any]) -> list[Any]:
 
 def shared(db: Any) -> list[Any]:
     """All fans and chains."""
-    nodes = hub_of(db._open_engine())._nodes.values()
+    nodes = hub_of(db.session.engine)._nodes.values()
     return [one for node in nodes for one in (node._shared or {}).values()]
 
 
@@ -186,9 +186,7 @@ def test_a_document_that_cannot_be_decoded_ends_those_who_were_to_hear_it(games,
     def broken(delta: Any) -> Any:
         raise reactdb.CorruptDatabase("broken")
 
-    nodes = [
-        node for node in hub_of(games._database._open_engine())._nodes.values() if node.view.kind == "point"
-    ]
+    nodes = [node for node in hub_of(games._session.engine)._nodes.values() if node.view.kind == "point"]
     monkeypatch.setattr(next(iter(nodes[0]._shared.values())), "_render", broken)
     games.insert({"id": 2})
 
@@ -425,7 +423,7 @@ def test_what_nobody_has_room_for_is_not_kept(games):
 
 def test_a_long_queue_can_be_let_go_of(games):
     cursors = [games.changes().cursor() for _ in range(2)]
-    one = next(iter(shared(games._database)))
+    one = next(iter(shared(reactdb.Database(games._session))))
     link = one.tail
     for _ in range(300_000):
         link.next = link = Link(link.number + 1)
@@ -433,7 +431,7 @@ def test_a_long_queue_can_be_let_go_of(games):
     cursors.clear()
     gc.collect()
 
-    assert hub_of(games._database._open_engine()).is_clean
+    assert hub_of(games._session.engine).is_clean
 
 
 # ---------------------------------------------------------------------------------------------------------------

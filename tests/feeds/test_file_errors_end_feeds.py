@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from reactivex.scheduler import EventLoopScheduler
 import reactdb
 from reactdb import row
 from reactdb.store import follow
+from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from reactdb.testing import Recorder
 from tests.support.feeds import hub
@@ -44,7 +45,7 @@ def db(tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that follows the file does not look whether it is still the one that was opened."""
-    monkeypatch.setattr(follow.Watched, "trouble", lambda watched: "")
+    monkeypatch.setattr(follow.Watched, "trouble", lambda watched, engine: "")
 
 
 def move(db: Any) -> None:
@@ -79,14 +80,14 @@ def a_compaction(db: Any) -> None:
 
 
 def a_checkpoint(db: Any) -> None:
-    writer = db._engine.writer
+    writer = db.session.engine.writer
     assert not writer.in_turn(writer.checkpoints.run)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:
     error = sqlite.sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-    db._engine.writer.doubt(error)
+    db.session.engine.writer.doubt(error)
     with pytest.raises(reactdb.StorageMoved) as caught:
         db.table("games").insert({"id": "new"})
     assert not isinstance(caught.value, reactdb.OutcomeUnknown)
@@ -94,8 +95,14 @@ def a_repair_after_a_failed_flush(db: Any) -> None:
 
 def a_read(db: Any) -> None:
     """One that needs a connection of its own."""
-    with db._engine.snapshot(), pytest.raises(reactdb.StorageMoved):
-        db.table("games").run()
+    read_with_a_new_connection(db)
+
+
+def read_with_a_new_connection(db: Any) -> None:
+    """Reads one in another use up the connections that there are: this thread's and that of the thread that follows the file."""
+    with pytest.raises(reactdb.StorageMoved), ExitStack() as reads:
+        for _ in range(4):
+            reads.enter_context(db.session.engine.snapshot())
 
 
 def closing(db: Any) -> None:
@@ -255,10 +262,7 @@ def test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_fil
         reader = reactdb.connect(path, read_only=True)
         ear = Recorder(reader.table("games").changes())
         move(db)
-        engine = reader._engine
-        # All of its connections are in use.
-        with engine.snapshot(), pytest.raises(reactdb.StorageMoved):
-            reader.table("games").run()
+        read_with_a_new_connection(reader)
         reader.close()
 
         ends_with(reactdb.StorageMoved, [ear])
@@ -315,7 +319,7 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
         db.table_create("games").insert([{"id": n, "score": n} for n in range(10)])
         db.table("games").index_create("score")
         db.table_create("others")
-        (root,) = db._engine.writer.connection.execute(
+        (root,) = db.session.engine.writer.connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'entries'"
         ).fetchone()
     data = bytearray(path.read_bytes())
@@ -340,7 +344,7 @@ def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
         raise sqlite.sqlite3.OperationalError("disk I/O error")
 
     ear = Recorder(db.table("games").changes())
-    monkeypatch.setattr(follow.Watched, "has_news", fail)
+    monkeypatch.setattr(Engine, "has_news", fail)
 
     ends_with(reactdb.StorageError, [ear])
 
@@ -355,7 +359,7 @@ def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypat
 
     ear = Recorder(db.table("games").changes())
     with monkeypatch.context() as patch:
-        patch.setattr(follow.Watched, "has_news", fail)
+        patch.setattr(Engine, "has_news", fail)
         for _ in range(5):
             assert polled.acquire(timeout=PATIENCE_S)
     db.table("games").insert({"id": "new"})
@@ -394,7 +398,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert({"id": 1})
-        look = db._engine.guard.look
+        look = db.session.engine.guard.look
 
         def replaced_just_now() -> Any:
             with sqlite.sqlite3.connect(tmp_path / "copy.db") as copy, sqlite.sqlite3.connect(path) as source:
@@ -405,7 +409,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
             monkeypatch.undo()
             return look()
 
-        monkeypatch.setattr(type(db._engine.guard), "look", lambda guard: replaced_just_now())
+        monkeypatch.setattr(type(db.session.engine.guard), "look", lambda guard: replaced_just_now())
         with pytest.raises(reactdb.OutcomeUnknown) as caught:
             games.insert({"id": 2})
         assert isinstance(caught.value, reactdb.StorageMoved)

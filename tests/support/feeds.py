@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb import desc, row
+import reactdb
+from reactdb import Database, desc, row
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.testing import Recorder
 
@@ -44,6 +45,17 @@ def listen(feed: Any, **options: Any) -> list[Any]:
     return heard
 
 
+def heard(cursor: reactdb.Cursor, count: int | None = None) -> list[dict[str, Any]]:
+    """So many events of a cursor, or all that are there now."""
+    found: list[dict[str, Any]] = []
+    while count is None or len(found) < count:
+        try:
+            found.append(cursor.next(timeout=0))
+        except (TimeoutError, StopIteration):
+            break
+    return found
+
+
 def new_ids(heard: Recorder) -> list[Any]:
     """The id of each event's new document; None where there is none."""
     return [event["new_val"] and event["new_val"]["id"] for event in heard.events]
@@ -60,9 +72,10 @@ def insert_numbers(table: Any, *numbers: int) -> None:
         table.insert({"id": number})
 
 
-def hub(db: Any) -> FeedHub:
-    """Where the feeds of a database are registered."""
-    return hub_of(db._engine)
+def hub(of: Any) -> FeedHub:
+    """Where the feeds of a database, or of a table of it, are registered."""
+    session = of.session if isinstance(of, Database) else of._session
+    return hub_of(session.engine)
 
 
 def tick(clock: Any) -> None:
