@@ -25,7 +25,7 @@ InHand = tuple[bytes, dict[str, Any] | None, dict[str, Any]]
 """(bytes of the document after a change, the document before, the one after), of a writer who changes them no more."""
 
 
-class OldDocuments(Protocol):
+class DocumentsBefore(Protocol):
     """Where the documents before changes are looked up."""
 
     def before(self, change: Change) -> bytes | None:
@@ -80,7 +80,7 @@ class Change:
         key_bytes: bytes,
         kind_code: int,
         prev: int | None,
-        old_bytes: bytes | OldDocuments | None,
+        old_bytes: bytes | DocumentsBefore | None,
         new_bytes: bytes | None,
         commit: int,
         time: int,

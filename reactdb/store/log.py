@@ -227,12 +227,12 @@ def _verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_compl
             ):
                 raise damaged_entry(name_of(row[1], catalogue), row[KEY], row[0])
     if len(columns) == ENTRY_COLUMNS:
-        return Entries._make((*columns[:-1], ()))
+        return Entries(*(*columns[:-1], ()))
     kinds, olds = columns[2], columns[ENTRY_COLUMNS]
     if is_complete and kinds.count(INSERT) != olds.count(None):
         for row in rows:
             _check_old(name_of(row[1], catalogue), row[KEY], row[0], row[2], row[4], row[ENTRY_COLUMNS])
-    return Entries._make((*columns[: ENTRY_COLUMNS - 1], olds))
+    return Entries(*(*columns[: ENTRY_COLUMNS - 1], olds))
 
 
 def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
