@@ -26,7 +26,7 @@ from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
-from reactdb.store.log import LABELLED, OF_INSERTS, PLAIN, append, heads_of_inserts
+from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.values import codec
@@ -452,11 +452,9 @@ class WriteTransaction:
         steps = range(step, step + count)
         common = (seqs, repeat(table_id), repeat(INSERT), steps, repeat(time), keys, bodies, checksums)
         if origin is None:
-            append(self.connection, OF_INSERTS, zip(*common, strict=False), count)
+            append(self.connection, INSERTS, zip(*common, strict=False), count)
         else:
-            append(
-                self.connection, (*OF_INSERTS, "origin"), zip(*common, repeat(origin), strict=False), count
-            )
+            append(self.connection, LABELLED_INSERTS, zip(*common, repeat(origin), strict=False), count)
         try:
             self.execute(heads_of_inserts(keys), (seqs[0],))
         except IntegrityError:
