@@ -224,8 +224,8 @@ class TestImports:
 
 
 # Private names of other libraries' classes, which some class of ours happens to have too.
-NOT_OURS = {("feeds/schedulers.py", "_loop")}
-# The names that several classes have. The list shrinks: what is no longer so is taken out of it, and nothing is added.
+NOT_OURS = {("feeds/schedulers.py", "_loop"), ("store/log.py", "_make")}
+# The names that several classes have today. The list shrinks: nothing is added, and what is no longer so is taken out.
 SHARED_NAMES: dict[str, list[str]] = {
     "Call": ["dialects/rethinkdb/evaluator.py", "expression/tree.py"],
     "Database": ["database.py", "dialects/rethinkdb/values.py"],
