@@ -27,7 +27,7 @@ from reactdb.session import PastSession, Session, check_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
-from reactdb.store.log_pages import log_changes
+from reactdb.store.log import log_changes
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction

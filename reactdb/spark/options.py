@@ -21,6 +21,7 @@ READS: Final = ("documents", "changes")
 SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+OFFSETS: Final = ("earliest", "latest")
 # Of writes, in the same option.
 UPSERT: Final = "upsert"
 CONFLICTS: Final = ("variant", "string")
@@ -36,7 +37,7 @@ SPELLINGS: Final = {
     "maxpartitionbytes": "partitionbytes",
     "busytimeout": "busytimeout",
 }
-# As messages and documentation write them. Those after the blank line belong to streams and writes.
+# As messages and documentation write them. Those after the comment are of writes, which `write_options` reads.
 NAMES: Final = (
     "path",
     "paths",
@@ -66,9 +67,9 @@ NAMES: Final = (
     "failOnDataLoss",
     "busyTimeout",
     "allowNetwork",
-    #
     "maxChangesPerTrigger",
     "startingOffsets",
+    # Of writes.
     "checkpointLocation",
     "primaryKey",
     "conflict",
@@ -108,7 +109,8 @@ class Options:
         is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
             nobody wants.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
-        others: What streams and writes read for themselves, by lower-case name.
+        max_changes: Changes that a batch of a stream has at most; None: no limit.
+        starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.
     """
 
     paths: tuple[str, ...] = ()
@@ -133,11 +135,8 @@ class Options:
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
-    others: tuple[tuple[str, str], ...] = ()
-
-    def other(self, name: str, default: str | None = None) -> str | None:
-        """An option of streams or writes, by its name in any case; `default` where it was not given."""
-        return dict(self.others).get(name.lower(), default)
+    max_changes: int | None = None
+    starting_offsets: str = "earliest"
 
     @property
     def is_changes(self) -> bool:
@@ -206,7 +205,6 @@ def parse(given: Mapping[str, str]) -> Options:
     mode = values.get("mode")
     if mode is not None:
         mode = _word(values, "mode", (*MODES, UPSERT), "")
-    used = {name.lower() for name in NAMES[: NAMES.index("maxChangesPerTrigger")]}
     return Options(
         paths=_paths(values),
         table=values.get("table"),
@@ -230,7 +228,8 @@ def parse(given: Mapping[str, str]) -> Options:
         fail_on_data_loss=_flag(values, "failondataloss", True),
         busy_timeout_s=_seconds(values, "busytimeout", 5.0),
         allow_network=_flag(values, "allownetwork", False),
-        others=tuple(sorted((name, value) for name, value in values.items() if name not in used)),
+        max_changes=_number(values, "maxchangespertrigger", 0, least=1) or None,
+        starting_offsets=_word(values, "startingoffsets", OFFSETS, OFFSETS[0]),
     )
 
 

@@ -23,7 +23,7 @@ from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
 from reactdb.spark.schema import mode_of, seq_as_of, table_of
-from reactdb.store import document_pages, exports
+from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
@@ -72,7 +72,7 @@ class DocumentPlan:
             each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
             if count > each:
                 pieces = -(-count // each)
-                cuts = document_pages.split_keys(snapshot, table, -(-count // pieces))
+                cuts = exports.split_keys(snapshot, table, -(-count // pieces))
         weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes) // (len(cuts) + 1) + 1
         return [
             DocumentSlice(pin.path, pin.database_id, table.id, seq, start, stop, weight)
@@ -134,7 +134,7 @@ class DocumentRows:
                             raise HistoryDiverged(
                                 f"{part.path}: the table was dropped, and compaction has removed it since"
                             )
-                        page = document_pages.documents(snapshot, table, part.seq, start, part.stop)
+                        page = exports.documents(snapshot, table, part.seq, start, part.stop)
                     start = page.next_start
                     made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
                 if made is not None:
