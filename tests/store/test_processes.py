@@ -413,6 +413,8 @@ class TestReaders:
             games = db.table_create("games")
             games.insert({"id": 1})
             readers = db.session.engine.readers
+            assert {"id": 1} == games.get(1).run()
+            assert 1 == len(readers.idle)
             assert readers.rest(time.monotonic() + PATIENCE_S)
             found: list[Any] = []
             reading = threading.Thread(target=lambda: found.append(games.get(1).run()))
