@@ -258,7 +258,9 @@ class Session:
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep."""
         self.check_open()
-        return self.engine.compact(retention, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
+        return self.engine.writable().compaction.compact(
+            retention, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # Watching

@@ -5,9 +5,9 @@ together (`flush`): the entries, the heads of the documents that they are about,
 deletion moves the head to `graves`, the list of tombstones, so that a key which comes back keeps its history. A commit of one
 write is a buffer of one.
 
-Who reads by anything else than a key, changes the catalogue, or ends the transaction, flushes first. A part of a transaction that
-fails (`Part`) takes its entries out of the buffer again; only if they were flushed meanwhile, SQLite takes them back, by a
-savepoint that the flush has made.
+To read by anything else than a key, to change the catalogue, and to end the transaction each flushes first. A write inside a
+transaction that goes on has a `Savepoint`: if it fails, its entries are taken out of the buffer again. SQLite hears of a
+savepoint only if the buffer is flushed while it is open; then SQLite takes back what it was given.
 
 Rule of this file: it is called under the write lock with a transaction open, and never begins or ends one itself.
 """
@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import repeat
+from types import TracebackType
 from typing import Any, Protocol
 
 from reactdb.change import DELETE, INSERT, Change, InHand
+from reactdb.errors import CorruptDatabase
+from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
-from reactdb.store.file.sqlite import Connection, IntegrityError
+from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
 from reactdb.store.log import LABELLED, OF_INSERTS, PLAIN, append, heads_of_inserts
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
 from reactdb.store.snapshot import Snapshot, head_seq, read_document
@@ -62,19 +65,15 @@ key had a head; whether it had a tombstone in the file; what moves in the indexe
 write."""
 
 
-class Savepoint(Protocol):
-    """A part of the transaction that is open. See `savepoints`."""
+class Owner(Protocol):
+    """The writer whose transaction it is."""
 
     @property
-    def start(self) -> int: ...
+    def is_abandoned(self) -> bool:
+        """It is another process's: a child of fork() must not take back what its parent does."""
 
-    @property
-    def outer(self) -> Savepoint | None: ...
-
-    @property
-    def depth(self) -> int: ...
-
-    def save(self) -> None: ...
+    def note_failure(self, error: BaseException, operation: str) -> BaseException:
+        """SQLite's error as one of ours; others as they are."""
 
 
 class KeyTaken(Exception):
@@ -107,7 +106,7 @@ class WriteTransaction:
         changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
         count: How many changes there are, flushed or not.
         flushed: How many of them SQLite has been given.
-        part: The innermost part that is open; None outside of parts.
+        savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
         is_committing: COMMIT was begun.
@@ -131,8 +130,8 @@ class WriteTransaction:
         "is_committing",
         "memory",
         "origin",
-        "part",
         "ruin",
+        "savepoint",
         "time",
         "torn_until",
     )
@@ -162,7 +161,7 @@ class WriteTransaction:
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
         self.flushed = 0
-        self.part: Savepoint | None = None
+        self.savepoint: Savepoint | None = None
         self.torn_until = 0
         self.ruin: BaseException | None = None
         self.is_committing = False
@@ -199,7 +198,7 @@ class WriteTransaction:
         Raises:
             KeyTaken: It is not, and nothing was written.
         """
-        if self.part is None:
+        if self.savepoint is None:
             # Nothing has to be taken back alone, so SQLite may say whether the key is free: a step less.
             count = self.count
             self.flush()
@@ -300,17 +299,17 @@ class WriteTransaction:
             self._flush_until(self.count)
 
     def secure(self) -> None:
-        """Before SQLite is given anything: from here on it remembers what to take back of the parts that are open."""
-        part = self.part
-        if part is None:
+        """Make the savepoints that are open in SQLite, too. Called before SQLite is given anything."""
+        savepoint = self.savepoint
+        if savepoint is None:
             return
-        parts = []
-        while part is not None:
-            parts.append(part)
-            part = part.outer
-        for part in reversed(parts):
-            self._flush_until(part.start)
-            part.save()
+        opened = []
+        while savepoint is not None:
+            opened.append(savepoint)
+            savepoint = savepoint.outer
+        for savepoint in reversed(opened):
+            self._flush_until(savepoint.start)
+            savepoint.save()
 
     def forget_after(self, count: int) -> None:
         """Take all but the first `count` changes back, which SQLite has not been given or has taken back already."""
@@ -542,7 +541,7 @@ class WriteTransaction:
         self._catalogue_changed()
 
     def _settle(self) -> None:
-        """Before the catalogue changes: all documents are in the file, and open parts can be taken back."""
+        """Before the catalogue changes: all documents are in the file, and open savepoints can be taken back."""
         self.secure()
         self.flush()
 
@@ -551,6 +550,109 @@ class WriteTransaction:
         seal_catalogue(self.connection)
         self.catalogue = load(self.connection)
         self.is_catalogue_changed = True
+
+
+class Savepoint:
+    """All or nothing of one write inside a transaction that goes on: a context manager. An exception takes back what was done
+    inside, and only that.
+
+    What SQLite takes back is taken out of the buffer, too, and the other way round.
+
+    Attributes:
+        start: How many changes the transaction had when it was opened.
+        outer: The savepoint around this one, or None.
+        depth: 1 for one that is in no other.
+    """
+
+    __slots__ = ("_catalogue", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
+
+    def __init__(self, transaction: WriteTransaction, owner: Owner, operation: str) -> None:
+        if transaction.ruin is not None:
+            raise transaction.ruin
+        self._transaction = transaction
+        self._owner = owner
+        self._operation = operation
+        self._is_saved = False
+        self._catalogue = (transaction.catalogue, transaction.is_catalogue_changed)
+        self.start = transaction.count
+        self.outer = transaction.savepoint
+        # One name for each depth: what is taken back must not be the savepoint around this one.
+        self.depth: int = 1 if self.outer is None else self.outer.depth + 1
+
+    def __enter__(self) -> None:
+        self._transaction.savepoint = self
+
+    def save(self) -> None:
+        """From here on SQLite remembers what to take back. All changes before it are in the file."""
+        if not self._is_saved:
+            self._transaction.execute(f"SAVEPOINT write{self.depth}")
+            self._is_saved = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._end(error)
+            return
+        try:
+            if self._transaction.ruin is not None:
+                raise self._transaction.ruin
+            if self._is_saved:
+                self._transaction.execute(f"RELEASE write{self.depth}")
+            self._transaction.savepoint = self.outer
+        except BaseException as late:
+            self._end(late)
+            raise
+
+    def _end(self, error: BaseException) -> None:
+        """Take back what was done inside. Raises: SQLite's error as one of ours."""
+        transaction, owner = self._transaction, self._owner
+        try:
+            translated = owner.note_failure(error, self._operation)
+            if isinstance(translated, CorruptDatabase):
+                # Also where the caller catches it: what comes after damage is not worth keeping.
+                transaction.ruin = transaction.ruin or translated
+            if not owner.is_abandoned and not self._take_back(is_of_sqlite=translated is not error):
+                # SQLite has taken back all of it (a full disk can do that), or refused to take all of what was buffered.
+                # What follows must not become a transaction of its own, with half of what belongs together.
+                transaction.ruin = transaction.ruin or translated
+            if translated is not error:
+                raise translated from error
+        finally:
+            transaction.savepoint = self.outer
+
+    def _take_back(self, is_of_sqlite: bool) -> bool:
+        """Whether the transaction can go on.
+
+        Args:
+            is_of_sqlite: The error is SQLite's, and not a mistake in what was asked.
+        """
+        transaction = self._transaction
+        execute = transaction.connection.execute
+        try:
+            if not transaction.connection.in_transaction:
+                return False
+        except SQLiteError:
+            return False  # closed inside
+        try:
+            # Also where it is not known to be there: Ctrl-C may have struck while it was made.
+            execute(f"ROLLBACK TO write{self.depth}")
+            execute(f"RELEASE write{self.depth}")
+        except SQLiteError:
+            if self._is_saved:
+                # Ctrl-C has struck when it was released already: what was done is whole, and stays.
+                logger.debug("there is no savepoint to go back to", exc_info=True)
+                return True
+            if transaction.torn_until and is_of_sqlite:
+                return False
+        else:
+            # What was torn came after the savepoint, and is gone with it.
+            transaction.torn_until = 0
+            transaction.memory.forget()
+        transaction.forget_after(self.start)
+        transaction.catalogue, transaction.is_catalogue_changed = self._catalogue
+        transaction.documents = None
+        return True
 
 
 def index_moves(

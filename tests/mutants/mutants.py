@@ -120,15 +120,15 @@ MUTANTS = [
     ),
     Mutant(
         "a write that fails inside a transaction leaves its changes to be told",
-        "store/savepoints.py",
+        "store/transaction.py",
         "        transaction.forget_after(self.start)\n",
         "        transaction.count = self.start\n",
         ("tests/feeds/test_feeds_delivery.py::test_a_write_that_fails_inside_a_transaction_is_not_told",),
     ),
     Mutant(
         "a write that fails inside a transaction is not taken back",
-        "store/savepoints.py",
-        '            execute(f"ROLLBACK TO write{self._depth}")\n',
+        "store/transaction.py",
+        '            execute(f"ROLLBACK TO write{self.depth}")\n',
         "",
         ("tests/surface/test_tables.py::TestTransactions::test_a_failed_write_inside_is_taken_back_alone",),
     ),
@@ -143,9 +143,9 @@ MUTANTS = [
         ),
     ),
     Mutant(
-        "a flush inside of a part makes no savepoint where the part began",
+        "a flush inside a savepoint does not make it where it was opened",
         "store/transaction.py",
-        "            self._flush_until(part.start)\n",
+        "            self._flush_until(savepoint.start)\n",
         "",
         (
             "tests/store/test_write_buffer.py::test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it",
@@ -155,7 +155,7 @@ MUTANTS = [
     Mutant(
         "what is buffered is forgotten when the transaction ends",
         "store/writer.py",
-        "                    flush(transaction, self, waiter.operation)\n",
+        "                    self.flush(transaction, waiter.operation)\n",
         "",
         ("tests/store/test_write_buffer.py::test_no_more_than_so_many_wait",),
     ),
@@ -206,9 +206,9 @@ MUTANTS = [
     ),
     Mutant(
         "a transaction goes on when what was buffered could not be written",
-        "store/savepoints.py",
-        "        transaction.ruin = translated\n        raise translated from error",
-        "        raise translated from error",
+        "store/writer.py",
+        "            transaction.ruin = translated\n            raise translated from error",
+        "            raise translated from error",
         ("tests/store/test_write_buffer.py::test_an_error_of_the_file_fails_the_whole_transaction",),
     ),
     Mutant(

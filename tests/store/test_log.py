@@ -227,7 +227,7 @@ def test_the_log_says_the_same_however_it_is_read(given_steps, size):
             db.table_create(name)
         for step in given_steps:
             write(db, *step)
-        with db._snapshot() as snapshot:
+        with db.session.read() as snapshot:
             expected = snapshot.changes(0, limit=1_000)
         assert columns_of(expected) == columns_of(db.log())
         assert columns_of(expected) == columns_of(list(db.log()))
@@ -305,5 +305,5 @@ def test_a_document_before_that_changed_on_the_disk_is_told(path, damage):
         change = next(db.log(since=12))
         with pytest.raises(reactdb.CorruptDatabase):
             _ = change.old_val
-        with db._snapshot() as snapshot, pytest.raises(reactdb.CorruptDatabase):
+        with db.session.read() as snapshot, pytest.raises(reactdb.CorruptDatabase):
             snapshot.changes(10, 20)
