@@ -26,7 +26,7 @@ MAX_QUERY_TEXT: Final = 5_000
 TERMINATED: Final = "Query terminated by the `rethinkdb.jobs` table."
 
 
-class Owner(Protocol):
+class JobHolder(Protocol):
     """What a job knows of the session that carries it out."""
 
     client: tuple[str, int]
@@ -41,7 +41,7 @@ class Job:
 
     __slots__ = ("_id", "_session", "started", "term", "token")
 
-    def __init__(self, session: Owner, token: int, term: Term) -> None:
+    def __init__(self, session: JobHolder, token: int, term: Term) -> None:
         self._session = ref(session)
         self.token = token
         self.term = term
@@ -49,7 +49,7 @@ class Job:
         self._id: str | None = None
 
     @property
-    def session(self) -> Owner | None:
+    def session(self) -> JobHolder | None:
         return self._session()
 
     @property
@@ -96,19 +96,19 @@ class Jobs:
         self.started = datetime.now(UTC)
         self.queries = 0
         self.port: int | None = None
-        self.sessions: WeakSet[Owner] = WeakSet()
+        self.sessions: WeakSet[JobHolder] = WeakSet()
         self._jobs: dict[Job, None] = {}
         self._lock = threading.Lock()
 
-    def join(self, session: Owner) -> None:
+    def join(self, session: JobHolder) -> None:
         with self._lock:
             self.sessions.add(session)
 
-    def leave(self, session: Owner) -> None:
+    def leave(self, session: JobHolder) -> None:
         with self._lock:
             self.sessions.discard(session)
 
-    def begin(self, session: Owner, token: int, term: Term) -> Job:
+    def begin(self, session: JobHolder, token: int, term: Term) -> Job:
         job = Job(session, token, term)
         self.queries += 1
         self._jobs[job] = None
