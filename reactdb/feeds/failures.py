@@ -17,13 +17,13 @@ from typing import Any, Protocol
 
 from reactdb.errors import shown
 from reactdb.expression import Expression, Predicate, place_of
-from reactdb.feeds.teller import Told
+from reactdb.feeds.broadcast import Runnable
 from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
 from reactdb.values import collation
 
 logger = logging.getLogger("reactdb")
 
-Say = Callable[[Told], None]
+Say = Callable[[Runnable], None]
 
 
 class Failing(Protocol):

@@ -19,10 +19,9 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb.netting import DeltaRequest, Netting, is_limit
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import Stage, StageFactory
-from reactdb.feeds.hearing import ENDED, NOTHING, Way
 from reactdb.feeds.hub import hub_of
 from reactdb.feeds.request import Request
-from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
 from reactdb.query import Query
 
 # Clocks round, so a timer may fire this much early.
@@ -149,7 +148,7 @@ class FeedReader:
 
     @property
     def way(self) -> Way:
-        return "alone"
+        return "woken"
 
     def wake(self, subscription: Subscription) -> None:
         self._wake()
@@ -180,7 +179,7 @@ class FeedReader:
             if not member.is_due(now):
                 if member.subscription is not None:
                     # To be woken again when more comes: the queue may become half full.
-                    member.subscription.is_woken = False
+                    member.subscription.rest()
                 continue
             yield from self._items_of(member)
             if self._chain.is_done:
@@ -189,7 +188,7 @@ class FeedReader:
 
     def _items_of(self, member: Member) -> Iterator[Any]:
         if member.subscription is not None:
-            member.subscription.is_woken = False
+            member.subscription.rest()
         while True:
             event = member.poll()
             if event is NOTHING:

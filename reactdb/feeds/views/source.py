@@ -32,8 +32,8 @@ from reactdb.expression import (
     routing_keys,
     row,
 )
-from reactdb.feeds.bookmark import name_of_order
 from reactdb.feeds.pipeline import TURNED, turned
+from reactdb.feeds.position import name_of_order
 from reactdb.feeds.views.base import Horizon, OneKey, OneValue, Route, Unroutable, ValueRange, WholeTable
 from reactdb.query import Filter, HasFields, Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
