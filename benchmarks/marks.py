@@ -86,7 +86,6 @@ MARKS = (
     Mark("W1", "cpu", most_cost=0.95, against=PLAIN_LOG),
     Mark("W1-shuffled", "cpu", most_cost=0.6, against=PLAIN_LOG),
     Mark("W2-soft-feed", "cpu", most_cost=1.1),
-    Mark("W2-soft-exclusive", "cpu", most_cost=0.8),
     Mark("W2-hard", "cpu", most_cost=1.05),
     Mark("W2-threads", "wall", most_cost=0.3),
     Mark("W3-each", "cpu", most_cost=1.05),

@@ -134,23 +134,11 @@ def insert_a_commit_each_heard(bench: Bench) -> Figures:
     return insert_each(bench, "soft", 10_000, is_heard=True)
 
 
-@workload("W2-soft-exclusive", "µs per commit")
-def insert_a_commit_each_exclusive(bench: Bench) -> Figures:
-    """The same where nobody else opens the file: `connect(exclusive=True)`.
-
-    Answers: what do the locks between processes cost? Expect a third less: SQLite takes them once and for all. The bare
-    statements go on as they are, so that the mark is on the same floor.
-    """
-    return insert_each(bench, "soft", 10_000, is_heard=True, layout=Layout(exclusive=True))
-
-
-def insert_each(
-    bench: Bench, durability: Durability, count: int, *, is_heard: bool = False, layout: Layout = PLAIN
-) -> Figures:
+def insert_each(bench: Bench, durability: Durability, count: int, *, is_heard: bool = False) -> Figures:
     given = made(bench.count(count))
     heard: list[None] = []
     watch = Stopwatch()
-    with bench.empty(durability, layout) as store:
+    with bench.empty(durability) as store:
         if is_heard:
             store.hear_table(lambda event: heard.append(None))
         # The first commit of a file also writes its header and opens its log.

@@ -1,8 +1,8 @@
-"""Access: how a query's documents leave the file: by keys, by a range of keys or of an index, in index order.
+"""Access paths: how the documents of a query are read: by keys, by a range of keys or of an index, in index order.
 
-Rule of this file: a better access path changes the cost of an answer, never the answer (law 6). So a filter that was looked up
-in an index is still tested, documents come in the order in which a scan would give them, and no index is used where it would
-hide a document whose filter fails with an error.
+Rule of this file: a better access path changes the cost of an answer, never the answer (law 6). So a filter that an index
+answers is still tested on each document, documents come in the order of a scan, and no index is used where it would hide a
+document on which a filter fails with an error.
 """
 
 from __future__ import annotations
@@ -30,67 +30,94 @@ from reactdb.query import (
     Skip,
     Step,
 )
-from reactdb.records import record, replace
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
 from reactdb.values import codec
+from reactdb.values.value import Value
 
-# Index places that are read at a time while a limit waits for enough documents that pass its filters.
+# Index entries that are read at a time while a limit still needs documents that pass its filters.
 PAGE_PLACES = 512
 # Documents that are decoded at a time.
 DECODED = 256
-# Ranges that one filter may be looked up in: beyond that, a scan is likely to be as quick.
+# The most index ranges that one filter is answered by: beyond that, a scan is likely to be as quick.
 MOST_RANGES = 64
-# Documents found in an index that are picked one by one in any case. Of more, and more than half of the table, a scan is
-# quicker: in order, a document is read in a third of the time.
+# Up to this many documents that an index names are read one by one. Where it names more, and more than half of the table, a
+# scan is quicker: reading in key order takes a third of the time for a document.
 FEW_FOUND = 1_000
 
 
-@record
-class Range:
+class Range(Value):
     """Where an access path begins and ends, in key bytes: start <= bytes < stop; and its direction."""
 
-    start: bytes = b""
-    stop: bytes = b"\xff"
-    reverse: bool = False
+    __slots__ = ("reverse", "start", "stop")
+
+    def __init__(self, start: bytes = b"", stop: bytes = b"\xff", reverse: bool = False) -> None:
+        self.start = start
+        self.stop = stop
+        self.reverse = reverse
 
     @property
     def is_point(self) -> bool:
-        """Only one value is in it."""
+        """Whether the range holds only one value."""
         return self.stop == self.start + b"\x00"
 
 
 WHOLE = Range()
-"""All of it. One for all: feeds keep theirs."""
+"""The whole key space. One shared object, because each feed keeps its range."""
 
 
-@record
-class Access:
-    """How documents leave the file, and the steps that are left to do.
+class Access(Value):
+    """How documents are read, and which steps remain to be done.
 
     Attributes:
         index: The index that is walked; None for the primary key.
-        keys: For `get_all`: the keys' bytes, in the order asked for, repeated as asked for.
-        range: For everything else.
-        detour: Ranges of the index, with its hidden entries, that hold everything the filters let pass. The index is only a
-            shortcut then: documents come out in primary key order all the same, and others may be among them.
-        rest: The steps after.
-        aggregate: The last step, where it makes one value of all.
-        reason: In words, for `explain()`.
-        is_point: One key of the primary key.
-        ties: What documents with equal values in the index are put in order by.
+        keys: For `get_all`: the encoded keys, in the order of the query and repeated as in the query.
+        range: The range to read in all other cases.
+        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters. The index only
+            narrows the search: documents still come in primary key order, and some of them may not pass the filters.
+        rest: The steps that remain.
+        aggregate: The last step, where it is an aggregate.
+        reason: The choice in words, for `explain()`.
+        is_point: Whether this reads one primary key.
+        ties: The order among documents with equal values in the index.
     """
 
-    table: TableInfo
-    index: IndexInfo | None
-    keys: tuple[bytes, ...] | None
-    range: Range
-    rest: tuple[Step, ...]
-    aggregate: Aggregate | None
-    reason: str
-    is_point: bool = False
-    detour: tuple[Range, ...] | None = None
-    ties: tuple[OrderKey, ...] = ()
+    __slots__ = (
+        "aggregate",
+        "detour",
+        "index",
+        "is_point",
+        "keys",
+        "range",
+        "reason",
+        "rest",
+        "table",
+        "ties",
+    )
+
+    def __init__(
+        self,
+        table: TableInfo,
+        index: IndexInfo | None,
+        keys: tuple[bytes, ...] | None,
+        range: Range,
+        rest: tuple[Step, ...],
+        aggregate: Aggregate | None,
+        reason: str,
+        is_point: bool = False,
+        detour: tuple[Range, ...] | None = None,
+        ties: tuple[OrderKey, ...] = (),
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.keys = keys
+        self.range = range
+        self.rest = rest
+        self.aggregate = aggregate
+        self.reason = reason
+        self.is_point = is_point
+        self.detour = detour
+        self.ties = ties
 
     @property
     def is_detour(self) -> bool:
@@ -106,7 +133,7 @@ class Access:
         )
 
     def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-        """The documents, decoded one by one as they are asked for (with ties: one value of the index after the other)."""
+        """The documents, decoded lazily (with ties: one index value at a time)."""
         if self.ties:
             return self._untied(snapshot)
         if self.keys is None and self.detour is None:
@@ -127,7 +154,7 @@ class Access:
         return (codec.decode(place.body) for place in self.places(snapshot))
 
     def _in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[dict[str, Any]]:
-        """A page at a time."""
+        """Read in primary key order, one page at a time."""
         start, stop, reverse = self.range.start, self.range.stop, self.range.reverse
         size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
         while True:
@@ -145,7 +172,7 @@ class Access:
             yield from sort_documents([codec.decode(place.body) for place in equals], self.ties)
 
     def places(self, snapshot: Snapshot) -> Iterator[Row | Entry]:
-        """The places in the file, in order. Read in pages where a limit may end the walk early."""
+        """The rows or index entries, in order. They are read in pages where a limit may end the reading early."""
         if self.keys is not None:
             for key in self.keys:
                 if self.index is None:
@@ -166,17 +193,17 @@ class Access:
 
     def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
         assert self.index is not None
-        scan = replace(self, index=None, detour=None)
+        scan = self.changed(index=None, detour=None)
         limit, _ = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
-            # To put all keys of a wide range in order for the sake of ten documents would be slow. Where one document in ten
-            # passes, these few are likely to be enough; where they are not, little was lost.
+            # Sorting all keys of a wide range for ten documents would be slow. Where one document in ten passes, a short scan
+            # is likely to find enough; where it does not, little time was lost.
             few = min(max(limit, 1) * 16, PAGE_PLACES * 8)
             first = snapshot.rows(self.table, limit=few)
             yield from first
             if len(first) < few:
                 return
-            scan = replace(scan, range=Range(first[-1].key + b"\x00"))
+            scan = scan.changed(range=Range(first[-1].key + b"\x00"))
         keys = snapshot.candidates(self.index, [(one.start, one.stop) for one in ranges])
         keys = keys[bisect_left(keys, scan.range.start) :]
         if len(keys) > FEW_FOUND and len(keys) * 2 > snapshot.count(self.table):
@@ -185,7 +212,7 @@ class Access:
             yield from snapshot.pick(self.table, keys)
 
     def _rows_needed(self) -> tuple[int | None, bool]:
-        """(how many documents the steps after can use, whether so many are enough). None where nothing bounds it."""
+        """(how many documents the remaining steps can use, whether that many suffice). None where there is no bound."""
         skipped = 0
         is_exact = True
         for step in self.rest:
@@ -205,34 +232,34 @@ class Access:
         return snapshot.entries(self.index, start, stop, reverse=self.range.reverse, limit=limit)
 
     def _pages(self, snapshot: Snapshot, first: int) -> Iterator[Row | Entry]:
-        """The walk in growing pages. The next page begins at the last value of the one before, because places with an equal
-        value may follow: those that were told are left out."""
+        """Read in growing pages. Each page begins at the last value of the page before, because more entries with that value may
+        follow; entries that were yielded before are left out."""
         start, stop, size = self.range.start, self.range.stop, first
         edge: bytes | None = None
-        told: set[tuple[Any, ...]] = set()
+        seen: set[tuple[Any, ...]] = set()
         while True:
             page = self._page(snapshot, start, stop, size)
             for place in page:
-                # All but the document: the key, or value, key and tag.
-                if place[:-1] not in told:
+                # Without the document: the key, or value, key and tag.
+                if place[:-1] not in seen:
                     yield place
             if len(page) < size:
                 return
             last = page[-1][0]
             if last != edge:
                 edge = last
-                told.clear()
-            told.update(place[:-1] for place in page if place[0] == edge)
+                seen.clear()
+            seen.update(place[:-1] for place in page if place[0] == edge)
             if self.range.reverse:
                 stop = edge + b"\x00"
             else:
                 start = edge
-            # A page of one value only must grow until it holds more than that value has places.
+            # A page that holds only one value must grow until it is larger than the number of entries with that value.
             size = size * 4 if page[0][0] == edge else min(size * 4, PAGE_PLACES * 16)
 
 
 def decoded(bodies: Sequence[bytes]) -> Iterator[dict[str, Any]]:
-    """These documents, so many at a time that they are still in the processor's cache when they are looked at."""
+    """The decoded documents. They are decoded in batches small enough to be in the processor's cache when they are used."""
     if len(bodies) <= DECODED:
         return iter(codec.decode_many(bodies))
     parts = (bodies[place : place + DECODED] for place in range(0, len(bodies), DECODED))
@@ -284,7 +311,7 @@ def access(query: Query, table: TableInfo) -> Access:
             span = Range(span.start, span.stop, following.index_descending)
             reason = f"{reason}, in order of {shown(wanted)}"
             if following.keys and wanted is not None:
-                # The step stays among the rest, where it has nothing more to do: a feed looks there for what it cannot follow.
+                # The step stays although it has nothing left to do: a feed finds the steps that it cannot follow there.
                 rest, ties = keyed(steps[place:], table), following.keys
                 return Access(table, wanted, None, span, rest, last, reason, ties=ties)
             return Access(table, wanted, None, span, keyed(steps[place + 1 :], table), last, reason)
@@ -302,7 +329,7 @@ def access(query: Query, table: TableInfo) -> Access:
 
 
 def keyed(steps: tuple[Step, ...], table: TableInfo) -> tuple[Step, ...]:
-    """The steps, where an order without keys and index is one by the primary key."""
+    """The steps, with each order that names neither keys nor an index replaced by order of the primary key."""
     if not any(isinstance(step, OrderBy) and not step.keys and step.index is None for step in steps):
         return steps
     key = OrderKey(row[table.primary_key])
@@ -313,7 +340,7 @@ def keyed(steps: tuple[Step, ...], table: TableInfo) -> tuple[Step, ...]:
 
 
 def is_in_order(step: Step) -> bool:
-    """Whether documents come in the order of this step already: that of an index, which is the access path then."""
+    """Whether the access path already reads in the order of this step, because the step names an index."""
     return isinstance(step, OrderBy) and step.index is not None
 
 
@@ -366,7 +393,7 @@ def index_for_filters(
 ) -> tuple[IndexInfo | None, tuple[Range, ...]] | None:
     """An index (None: the primary key) and ranges of it that hold every document that the leading filters let pass; or None.
 
-    A filter that may fail with an error ends the search: on a document that the index does not show, it would have.
+    A filter that may fail with an error ends the search: it might fail on a document that the index does not contain.
     """
     best: tuple[IndexInfo | None, tuple[KeyRange, ...]] | None = None
     for step in steps:
@@ -393,7 +420,7 @@ def looked_up(
 
 
 def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
-    """Less is likely to find fewer documents: points, then ranges with two ends, then those with one; few before many."""
+    """A rank by which paths that probably read fewer documents come first: points, ranges with two ends, ranges with one end."""
     width = max((0 if one.is_point else 1 if one.has_ends else 2 for one in ranges), default=0)
     return (width, len(ranges))
 

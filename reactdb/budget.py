@@ -1,14 +1,13 @@
-"""Budget: how long the evaluation of a query may go on, and whether anybody still wants its answer.
+"""Budget: how long the evaluation of a query may take, and whether it was cancelled.
 
-A server evaluates what strangers send it. Evaluation is loops over elements and calls of functions; each of them spends steps,
-and every `STEPS` steps the clock is looked at. So a query that would run for ever ends by itself, in the thread that evaluates it
-and at a place where evaluation may end: never inside a commit. An exception that another thread throws into this one could strike
-there.
+A server evaluates queries of clients it does not know. Evaluation consists of loops over elements and calls of functions; each
+spends steps, and after every `STEPS` steps the clock is read. So an endless query ends by itself, in the thread that evaluates it
+and at a place where evaluation may end: never inside a commit. An exception thrown in from another thread could strike there.
 
-Who has no budget pays for one look into a context variable for each array, and nothing for each element.
+Code without a budget pays for reading one context variable for each array, and nothing for each element.
 
-Thread safety: `cancel` from any thread; everything else by the thread that evaluates. A budget is in force in the context in
-which `current` was set: who carries out work of another thread sets that one's.
+Thread safety: `cancel` may be called by any thread; all else is called by the thread that evaluates. A budget is in force in the
+context in which `current` was set: a thread that does the work of another thread sets that thread's budget.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ from typing import Any, Final
 __all__ = ["CALL_STEPS", "STEPS", "Budget", "Crowd", "Stopped", "current", "paced", "spend"]
 
 STEPS: Final = 4_096
-"""Between two looks at the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
+"""Steps between two readings of the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
 
 CALL_STEPS: Final = 64
-"""What a call of a function counts as that is walked term by term: how much one does, depends on its body."""
+"""The steps that one call of a function counts as, where the function is evaluated term by term."""
 
 SLOW_S: Final = 0.05
-"""A query that has taken so long makes way for others."""
+"""A query that has taken this long takes turns with the other slow ones."""
 
 TURN_S: Final = 0.002
 MOST_SLEEP_S: Final = 0.5
 
 
 class Stopped(BaseException):
-    """The budget is spent. No error of the query's: nothing that forgives errors may catch it, and so it is no `Exception`."""
+    """The budget is spent. It is no `Exception`, because code that forgives a query's errors must not catch it."""
 
 
 class Crowd:
-    """Slow queries that are evaluated in threads of one process, and take turns.
+    """Slow queries that are evaluated in threads of one process and take turns.
 
-    Python runs one thread at a time, and gives each that wants to run its turn. So a thread that has an answer to send in ten
-    steps waits ten times for all that compute. Those that have been at it for long therefore sleep between their turns as long
-    as the others compute: together they get as much done as before, and mostly one of them is all that others wait for.
+    Python runs one thread at a time and gives each runnable thread its turn. A thread that needs ten turns for a short answer
+    therefore waits ten times for all threads that compute. So slow queries sleep between their turns for as long as the other
+    slow ones compute: together they make the same progress, and a short request mostly waits for only one of them.
 
-    No lock is involved: who sleeps may hold the writer's turn, for which another one waits.
+    No lock is involved, because a sleeping query may hold the write queue's turn, for which another thread waits.
     """
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -62,14 +61,14 @@ class Crowd:
         self._slow.discard(budget)
 
     def make_way(self, computed_s: float) -> None:
-        """Let the others compute as long as this one has."""
+        """Sleep for as long as the other slow queries need to compute as long as this one has."""
         others = len(self._slow) - 1
         if others > 0:
             self._sleep(min(computed_s * others, MOST_SLEEP_S))
 
 
 class Budget:
-    """The time of one query, or of one query after the other: each is between `begin` and `end`."""
+    """The time limit of one query after the other: each runs between `begin` and `end`."""
 
     __slots__ = (
         "_began_at",
@@ -88,7 +87,7 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
         crowd: Crowd | None = None,
     ) -> None:
-        """`seconds`: None for no end; such a budget can still be cancelled. `crowd`: whom it takes turns with."""
+        """`seconds`: None for no limit; such a budget can still be cancelled. `crowd`: the queries that it takes turns with."""
         self.seconds = seconds
         self._clock = clock
         self._crowd = crowd
@@ -105,7 +104,7 @@ class Budget:
             self._crowd.leave(self)
 
     def cancel(self) -> None:
-        """Whoever spends of it from now on is stopped."""
+        """From now on `spend` raises for this budget."""
         self.is_cancelled = True
 
     def spend(self, steps: int) -> None:
@@ -129,12 +128,12 @@ class Budget:
             self._resumed_at = self._clock()
 
     def paced(self, elements: Iterable[Any]) -> Iterator[Any]:
-        """The elements, one by one as they are asked for; each of them is one step."""
+        """The elements, lazily; each of them spends one step."""
         remaining = iter(elements)
         is_more = True
         while is_more:
             is_more = False
-            # `islice` counts them in C: to do it here would cost more than most elements do.
+            # `islice` counts in C; counting here would cost more than most elements do.
             for element in islice(remaining, STEPS):
                 is_more = True
                 yield element
@@ -142,14 +141,14 @@ class Budget:
 
 
 current: Final[ContextVar[Budget | None]] = ContextVar("budget", default=None)
-"""The budget of what is being evaluated; None for no bound, which is everything but the queries of a server."""
+"""The budget of the running evaluation; None for no limit, which is the case for everything but queries of a server."""
 
 
 def spend(steps: int) -> None:
-    """Spend of the budget that is in force.
+    """Spend steps of the current budget, if there is one.
 
     Raises:
-        Stopped.
+        Stopped: The time is over, or the budget was cancelled.
     """
     budget = current.get()
     if budget is not None:
@@ -157,6 +156,6 @@ def spend(steps: int) -> None:
 
 
 def paced(elements: Iterable[Any]) -> Iterable[Any]:
-    """The elements; where a budget is in force, each of them is a step."""
+    """The elements; where there is a budget, each of them spends one step."""
     budget = current.get()
     return elements if budget is None else budget.paced(elements)

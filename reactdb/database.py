@@ -59,7 +59,6 @@ def connect(
     origin: str | None = None,
     wal_limit_bytes: int | None = None,
     allow_network: bool = False,
-    exclusive: bool = False,
 ) -> Database:
     """Open a database file, made where it is missing, or ":memory:".
 
@@ -76,22 +75,14 @@ def connect(
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
             emptied; None: 4 GiB, or what another handle on the file has set.
         allow_network: Open it also on a network file system. Whoever insists makes sure that one machine at a time has it open.
-        exclusive: This process alone has the file, until it closes it: a commit costs far less. Others who open it wait for
-            `busy_timeout`, as this does for them. Reads take turns with writes.
 
     Returns:
         A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine.
 
     Raises:
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
-        UsageError: This process has the file open with another setting of `exclusive`.
     """
     check_flag("read_only", read_only)
-    check_flag("exclusive", exclusive)
-    if exclusive and read_only:
-        raise InvalidOption(
-            "exclusive=True is for who writes: it keeps all others out, which read_only=True has no need to"
-        )
     check_durability(durability)
     if (
         isinstance(busy_timeout, bool)
@@ -107,7 +98,7 @@ def connect(
     if kept is not None and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
     check_flag("allow_network", allow_network)
-    engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network, exclusive)
+    engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
     if kept is not None:
         engine.retention = kept
     if wal_limit_bytes is not None and not read_only:

@@ -40,7 +40,7 @@
         └── ForkedDatabase        a handle that was opened before fork() and is used in the child
 
 Rule of this file: an error is named by what is wrong, builds its own sentence and keeps the data. Where ReQL has a
-sentence for the mistake, that sentence is used, so that whoever knows RethinkDB recognises it.
+sentence for the mistake, that sentence is used, so that a user of RethinkDB recognises it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from typing import Any
 def shown(value: object, length: int = 60) -> str:
     """A caller's value as a message shows it: short, in one line, whatever its type makes of `repr`."""
     try:
-        # Of a long text, what will be seen is enough.
+        # Only the part of a long text that will be shown is taken.
         text = repr(value[:length] if isinstance(value, (str, bytes)) and len(value) > length else value)
         return " ".join(text.split()) if len(text) <= length else f"{text[: length - 3]}..."
     except Exception:
@@ -70,7 +70,7 @@ def is_one_of(value: object, words: tuple[str, ...]) -> bool:
 
 
 def type_in_words(value: object) -> str:
-    """As a message names the type of a value that is none of ours."""
+    """The words by which a message names the type of a value."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return f"of type {name}"
@@ -85,7 +85,7 @@ class ReactDBError(Exception):
 
 
 def _copied(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, Any]) -> ReactDBError:
-    """An error as it was raised, in another process: the same sentence and the same data."""
+    """Rebuild an error that was pickled in another process, with the same sentence and the same data."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
@@ -245,7 +245,7 @@ class FeedOverflow(FeedError):
 
 
 class FeedAborted(FeedError):
-    """The table, or an index that the feed needs, is gone; or the feed was interrupted while it was told something."""
+    """The table, or an index that the feed needs, is gone; or the feed was interrupted during a delivery."""
 
 
 class HistoryLost(FeedError):
@@ -294,7 +294,7 @@ class IncompatibleFormat(StorageError):
 
 
 class DatabaseBusy(StorageError):
-    """The write lock was held by somebody else for the whole `busy_timeout`, or a file to be removed is open. Nothing was
+    """Another connection held the write lock for the whole `busy_timeout`, or a file to be removed is open. Nothing was
     written; try again."""
 
 

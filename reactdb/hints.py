@@ -1,20 +1,19 @@
-"""Hints: what a query says that its author surely did not mean, as sentences for `explain()` and for the log.
+"""Hints: sentences, for `explain()` and for the log, about parts of a query that its author probably did not mean.
 
     get_all([1, 2, 3])             one key that is a list, where no key is a list
     row["at"] > "2026-01-02"       a text, where all values are times: types are ordered, values of different types never equal
     filter({"a": {"$gt": 5}})      another system's operator, which is the name of a field here
     order_by("nope")               a field that no document has
 
-None of these is wrong for every table, so none is refused. Whoever asks `explain()` is told. And a query is looked at when one
-line of a program runs it for the first, second, fourth, eighth ... time, until something was said: that costs next to nothing,
-and a table that was empty at first is looked at again.
+None of these is wrong for every table, so none is refused. `explain()` shows the hints. A query is also examined when one line of
+a program runs it for the first, second, fourth, eighth ... time, until a hint was logged: that costs next to nothing, and a table
+that was empty at first is examined again.
 
-Rule of this file: a hint is an extra. It changes no answer, and what fails here is not the query's failure.
+Rule of this file: a hint changes no answer, and an error in this file never fails the query.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -24,19 +23,18 @@ from typing import Any
 from reactdb.access import find_table
 from reactdb.errors import shown
 from reactdb.expression import Call, compared_fields, dict_patterns, field_path
+from reactdb.logs import logger
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query, Union
-from reactdb.records import record
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec, collation
+from reactdb.values.value import Value
 
-logger = logging.getLogger("reactdb")
-
-# Documents that are looked at where no index says what a field holds: decoding these takes 0.3 ms.
+# Documents that are examined where no index shows the types of a field: decoding these takes 0.3 ms.
 SAMPLE = 100
-# The same where somebody wants to know.
+# The same number for `explain()`.
 LARGE_SAMPLE = 1_000
-# Lines of a program that are kept in mind; of more, nothing is logged.
+# The most lines of a program that are remembered; further lines get no hints in the log.
 MOST_PLACES = 1_024
 HINTED = (Filter, GetAll, Between)
 
@@ -66,21 +64,23 @@ CONDITIONS = {
 }
 
 
-@record
-class Hint:
-    """`is_of_nothing`: it says why nothing was found, and is of no interest where something was. `is_loggable`: it is sure enough
-    to be told to somebody who has not asked."""
+class Hint(Value):
+    """A sentence. `is_of_nothing`: it explains an empty result, and is left out where the result is not empty. `is_loggable`: it
+    is certain enough to be logged without being asked for."""
 
-    text: str
-    is_of_nothing: bool = False
-    is_loggable: bool = True
+    __slots__ = ("is_loggable", "is_of_nothing", "text")
+
+    def __init__(self, text: str, is_of_nothing: bool = False, is_loggable: bool = True) -> None:
+        self.text = text
+        self.is_of_nothing = is_of_nothing
+        self.is_loggable = is_loggable
 
 
 def hints(query: Query, snapshot: Snapshot, sample: int = LARGE_SAMPLE) -> list[Hint]:
-    """What there is to say about the query.
+    """The hints about a query.
 
     Raises:
-        TableNotFound, IndexNotFound: As reading does.
+        TableNotFound, IndexNotFound: As reading the query does.
     """
     data = Data(find_table(query.table, snapshot), snapshot, sample)
     found: list[Hint] = []
@@ -100,7 +100,7 @@ def hints(query: Query, snapshot: Snapshot, sample: int = LARGE_SAMPLE) -> list[
         elif isinstance(step, Union):
             found += [hint for other in step.others for hint in hints(other, snapshot, sample)]
         else:
-            # What is said of the fields of what a step has made, is not said of the documents.
+            # After this step, fields are those of its results and no longer those of the documents.
             break
     return found
 
@@ -110,7 +110,7 @@ def hints(query: Query, snapshot: Snapshot, sample: int = LARGE_SAMPLE) -> list[
 
 
 class Data:
-    """What may be known of a table's values without reading all of them: types in an index, and the first documents."""
+    """What is known of a table's values without reading all of them: types in an index, and a sample of documents."""
 
     def __init__(self, table: TableInfo, snapshot: Snapshot, sample: int) -> None:
         self.table = table
@@ -250,7 +250,7 @@ def of_keys(step: GetAll, data: Data) -> list[Hint]:
 def of_types(
     keys: list[Any], words: str, index: IndexInfo | None, data: Data, *, is_of_nothing: bool
 ) -> list[Hint]:
-    """Of keys none of which has a type that a key of the index has."""
+    """A hint where no key has a type that occurs in the index."""
     wanted = {collation.type_name(key) for key in keys} - {"MINVAL", "MAXVAL"}
     types = data.types_in(index) if wanted else set()
     if not types or wanted & types:
@@ -265,13 +265,13 @@ def of_order(step: OrderBy, data: Data) -> list[Hint]:
         path = field_path(key.expression)
         if path is not None and not data.has_field(path):
             text = f"order_by sorts by {shown_path(path)}, and {data.words} has that field: the order is as it was before"
-            # It may be a field that no document has as yet.
+            # It may be a field that no document has yet, so this is not logged.
             found.append(Hint(text, is_loggable=False))
     return found
 
 
 def of_two(types: set[str], wanted: str) -> str:
-    """Why such a comparison is not what it seems, and what would be."""
+    """Why the comparison does not do what it seems to, and what to write instead."""
     why = "values of different types are never equal, and types are ordered by their names"
     if "PTYPE<TIME>" in types and wanted in ("STRING", "NUMBER", "PTYPE<DATE>"):
         return f"{why}. Compare with a time: datetime(..., tzinfo=UTC), r.iso8601(...) or r.epoch_time(...)"
@@ -306,15 +306,15 @@ def shown_path(path: tuple[str, ...]) -> str:
 
 
 class HintLog:
-    """Which lines of a program have asked how often, and been told. One for each handle of a database.
+    """Counts how often each line of a program has run a query, and which lines got a hint. Each handle has one.
 
-    Thread safety: any thread. Two that come at once may look twice, and say it twice.
+    Thread safety: any thread. Two threads at once may examine a query twice and log the hint twice.
     """
 
     __slots__ = ("_asked",)
 
     def __init__(self) -> None:
-        # -1: it was told.
+        # -1: the hint was logged.
         self._asked: dict[tuple[str, int, int], int] = {}
 
     def look(
@@ -324,7 +324,7 @@ class HintLog:
         *,
         found_nothing: bool,
     ) -> None:
-        """Log what there is to say about a query that is being run, unless that line of the program was looked at lately."""
+        """Log hints about a query that is being run, unless this line of the program was examined lately."""
         for step in query.steps:
             if type(step) in HINTED:
                 break
@@ -362,7 +362,7 @@ class HintLog:
 
 
 def callers_frame() -> FrameType | None:
-    """The line of a program that has called reactdb."""
+    """The frame of the program's code that called reactdb."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "reactdb":
         frame = frame.f_back

@@ -11,11 +11,11 @@ both dispatch on the step's class, so a step that is added here is refused there
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from reactdb.errors import QueryError
 from reactdb.expression import Expression, OrderKey, Predicate
-from reactdb.records import record
+from reactdb.values.value import Value
 
 Bound = Literal["open", "closed"]
 
@@ -23,136 +23,169 @@ Bound = Literal["open", "closed"]
 ALL_TABLES = "*"
 
 
-_set = object.__setattr__
-
-
-class Step:
+class Step(Value):
     """One step of a query. See the subclasses."""
 
     __slots__ = ()
 
 
-@record
 class Get(Step):
     """One document by primary key. `key` is the value, `key_bytes` its collation bytes."""
 
-    key: Any
-    key_bytes: bytes
+    __slots__ = ("key", "key_bytes")
 
     def __init__(self, key: Any, key_bytes: bytes) -> None:
-        _set(self, "key", key)
-        _set(self, "key_bytes", key_bytes)
+        self.key = key
+        self.key_bytes = key_bytes
 
 
-@record
 class GetAll(Step):
     """Documents by keys of the primary key (index None) or of an index. A key that is listed twice counts twice."""
 
-    keys: tuple[Any, ...]
-    keys_bytes: tuple[bytes, ...]
-    index: str | None
+    __slots__ = ("index", "keys", "keys_bytes")
+
+    def __init__(self, keys: tuple[Any, ...], keys_bytes: tuple[bytes, ...], index: str | None) -> None:
+        self.keys = keys
+        self.keys_bytes = keys_bytes
+        self.index = index
 
 
-@record
 class Between(Step):
     """Documents in a range of the primary key (index None) or of an index: start <= key bytes < stop."""
 
-    lower: Any
-    upper: Any
-    index: str | None
-    left_bound: Bound
-    right_bound: Bound
-    start: bytes
-    stop: bytes
+    __slots__ = ("index", "left_bound", "lower", "right_bound", "start", "stop", "upper")
+
+    def __init__(
+        self,
+        lower: Any,
+        upper: Any,
+        index: str | None,
+        left_bound: Bound,
+        right_bound: Bound,
+        start: bytes,
+        stop: bytes,
+    ) -> None:
+        self.lower = lower
+        self.upper = upper
+        self.index = index
+        self.left_bound = left_bound
+        self.right_bound = right_bound
+        self.start = start
+        self.stop = stop
 
 
-@record
 class Filter(Step):
-    predicate: Predicate
+    """Only documents that pass."""
+
+    __slots__ = ("predicate",)
+
+    def __init__(self, predicate: Predicate) -> None:
+        self.predicate = predicate
 
 
-@record
 class OrderBy(Step):
     """Order by an index, then by keys; without both, by the primary key. `keys` break ties of the index."""
 
-    keys: tuple[OrderKey, ...]
-    index: str | None
-    index_descending: bool = False
+    __slots__ = ("index", "index_descending", "keys")
+
+    def __init__(self, keys: tuple[OrderKey, ...], index: str | None, index_descending: bool = False) -> None:
+        self.keys = keys
+        self.index = index
+        self.index_descending = index_descending
 
 
-@record
 class Limit(Step):
-    count: int
+    """Only the first `count` documents."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
 
 
-@record
 class Skip(Step):
-    count: int
+    """All but the first `count` documents."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
 
 
-@record
 class Map(Step):
     """Each document becomes a value: of an expression, or of a callable on a document."""
 
-    function: Any
-    name: str = "map"
+    __slots__ = ("function", "name")
+
+    def __init__(self, function: Any, name: str = "map") -> None:
+        self.function = function
+        self.name = name
 
 
-@record
 class ConcatMap(Step):
     """Each document becomes the elements of a list."""
 
-    function: Any
+    __slots__ = ("function",)
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
 
 
-@record
 class HasFields(Step):
     """Only documents that have the fields, not null."""
 
-    predicate: Predicate
+    __slots__ = ("predicate",)
+
+    def __init__(self, predicate: Predicate) -> None:
+        self.predicate = predicate
 
 
-@record
 class Union(Step):
     """The documents so far, then those of other queries."""
 
-    others: tuple[Query, ...]
+    __slots__ = ("others",)
+
+    def __init__(self, others: tuple[Query, ...]) -> None:
+        self.others = others
 
 
-@record
 class Distinct(Step):
     """Different values only, in the collation's order. `field` is an expression or None for whole documents."""
 
-    expression: Expression | None
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Expression | None) -> None:
+        self.expression = expression
 
 
-@record
 class Group(Step):
     """Groups by the value of an expression; an aggregate may follow."""
 
-    expression: Expression
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
 
 
 Aggregation = Literal["count", "sum", "avg", "min", "max"]
 
 
-@record
 class Aggregate(Step):
     """One value from all documents. min and max give the document, as ReQL does; `index` makes them a limit of one."""
 
-    kind: Aggregation
-    expression: Any = None
-    index: str | None = None
+    __slots__ = ("expression", "index", "kind")
+
+    def __init__(self, kind: Aggregation, expression: Any = None, index: str | None = None) -> None:
+        self.kind = kind
+        self.expression = expression
+        self.index = index
 
 
-@record
-class Query:
+class Query(NamedTuple):
+    """A table and the steps after it."""
+
     table: str
     steps: tuple[Step, ...] = ()
-
-    def __init__(self, table: str, steps: tuple[Step, ...] = ()) -> None:
-        _set(self, "table", table)
-        _set(self, "steps", steps)
 
     def then(self, step: Step) -> Query:
         """This query with one more step.

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
+from reactdb.testing import VirtualClock
 from tests.support.scaling import examples
 
 # Fixed seeds in CI: a red build must be red for everybody. Locally, every run looks elsewhere.
@@ -45,6 +45,6 @@ def games(db: Any) -> Any:
 
 
 @pytest.fixture
-def clock() -> VirtualTimeScheduler:
+def clock() -> VirtualClock:
     """Time that passes when it is told to."""
-    return VirtualTimeScheduler()
+    return VirtualClock()

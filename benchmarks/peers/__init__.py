@@ -36,12 +36,10 @@ class Layout:
     Attributes:
         integer_keys: Every key is an int; otherwise a str.
         indexed: There is an index on `score`.
-        exclusive: Nobody else opens the file. For those that have such an option; the bare statements go on as without it.
     """
 
     integer_keys: bool = False
     indexed: bool = False
-    exclusive: bool = False
 
 
 PLAIN = Layout()

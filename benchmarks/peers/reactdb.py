@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import reactdb
 from benchmarks.documents import Document
-from benchmarks.peers import Durability, Hear, Key, Layout, NotOffered, Peer, Store
+from benchmarks.peers import Durability, Hear, Key, Layout, Peer, Store
 from benchmarks.peers.raw import in_threads
 from reactdb import desc, row
 
@@ -23,8 +22,7 @@ class ReactStore(Store):
     def __init__(self, folder: Path, layout: Layout, durability: Durability) -> None:
         path = folder / FILE
         is_new = not path.exists()
-        options = exclusive() if layout.exclusive else {}
-        self.database = reactdb.connect(path, durability=durability, **options)
+        self.database = reactdb.connect(path, durability=durability)
         self.players = self.database.table("players")
         self.indexed = layout.indexed
         self.handles: list[Any] = []
@@ -124,12 +122,6 @@ class ReactStore(Store):
 
     def close(self) -> None:
         self.database.close()
-
-
-def exclusive() -> dict[str, Any]:
-    if "exclusive" not in signature(reactdb.connect).parameters:
-        raise NotOffered("connect has no option exclusive")
-    return {"exclusive": True}
 
 
 class React(Peer):

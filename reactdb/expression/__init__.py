@@ -6,7 +6,7 @@ one tree in `tree`, whose operations are in `registry` and the `operations_*` mo
     tree, registry      what an expression is
     evaluate            what it means
     operations_*        what its operations mean
-    build_*, namespace  how a user writes it
+    build, namespace    how a user writes it
     compile             how it is made quick
     analyse             what it says before any document is looked at
     predicate, update, order    what filter, update and order_by make of it
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reactdb.expression.analyse import (
         Conjunct,
         FieldPath,
+        KeyRange,
         compared_fields,
         conjuncts,
         dict_patterns,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         row,
     )
     from reactdb.expression.checks import array_limit
-    from reactdb.expression.key_range import KeyRange
     from reactdb.expression.markers import Grouped, Literal
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
@@ -67,6 +67,7 @@ _HOMES = {
     "reactdb.expression.analyse": (
         "Conjunct",
         "FieldPath",
+        "KeyRange",
         "compared_fields",
         "conjuncts",
         "dict_patterns",
@@ -88,7 +89,6 @@ _HOMES = {
         "row",
     ),
     "reactdb.expression.checks": ("array_limit",),
-    "reactdb.expression.key_range": ("KeyRange",),
     "reactdb.expression.markers": (
         "Grouped",
         "Literal",

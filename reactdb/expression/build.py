@@ -9,7 +9,11 @@ are and, or, not. Because `and`, `or`, `not` and `if` cannot be taught, an Expre
 An Expression is callable on a document and gives its value, so it can stand wherever a Python function of a document
 can: `filter(row["score"] > 10)` means the same to ReQL and to Rx.
 
-Rule of this file: it builds trees and evaluates nothing. What is wrong for every document is refused here.
+Where a method takes a function, that is a Python function of Expressions, `lambda tag: tag.upcase()`, which is called once to see
+what it builds; or an expression of `row`, which then stands for the element.
+
+Rule of this file: it builds trees and evaluates nothing. A method names its operation and passes its arguments on; what the
+operation means is in the registry. What is wrong for every document is refused here.
 """
 
 from __future__ import annotations
@@ -19,9 +23,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from reactdb.errors import InvalidDocument, QueryError, shown
-from reactdb.expression.build_objects import ObjectMethods
-from reactdb.expression.build_sequences import SequenceMethods
-from reactdb.expression.build_values import ValueMethods
 from reactdb.expression.compile import value_function
 from reactdb.expression.evaluate import run
 from reactdb.expression.order import OrderKey, check_no_sign
@@ -49,7 +50,7 @@ _FLATTENED = frozenset(("and", "or", "add", "sub", "mul", "div"))
 _MAX_NESTED_VALUES = 100
 
 
-class Expression(ValueMethods, ObjectMethods, SequenceMethods):
+class Expression:
     """A value that is computed from a document. Immutable; equal in structure means equal in `key` and hash."""
 
     __slots__ = ("_function", "_is_asked", "_is_infix", "_key", "node")
@@ -116,15 +117,490 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
     def __len__(self) -> NoReturn:
         raise QueryError("an expression has no length: use its method count")
 
-    # ----- for the mixins
+    # ----- operators
 
-    def call(self, operation: str, *arguments: Any, **options: Any) -> Expression:
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return self._compared("eq", "==", other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return self._compared("ne", "!=", other)
+
+    def __lt__(self, other: Any) -> Expression:
+        return self._compared("lt", "<", other)
+
+    def __le__(self, other: Any) -> Expression:
+        return self._compared("le", "<=", other)
+
+    def __gt__(self, other: Any) -> Expression:
+        return self._compared("gt", ">", other)
+
+    def __ge__(self, other: Any) -> Expression:
+        return self._compared("ge", ">=", other)
+
+    def __and__(self, other: Any) -> Expression:
+        return _infix("and", self, other)
+
+    def __rand__(self, other: Any) -> Expression:
+        return _infix("and", other, self)
+
+    def __or__(self, other: Any) -> Expression:
+        return _infix("or", self, other)
+
+    def __ror__(self, other: Any) -> Expression:
+        return _infix("or", other, self)
+
+    def __invert__(self) -> Expression:
+        return self._call("not")
+
+    def __add__(self, other: Any) -> Expression:
+        return self._call("add", other)
+
+    def __radd__(self, other: Any) -> Expression:
+        return call("add", other, self)
+
+    def __sub__(self, other: Any) -> Expression:
+        return self._call("sub", other)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return call("sub", other, self)
+
+    def __mul__(self, other: Any) -> Expression:
+        return self._call("mul", other)
+
+    def __rmul__(self, other: Any) -> Expression:
+        return call("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Expression:
+        return self._call("div", other)
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return call("div", other, self)
+
+    def __mod__(self, other: Any) -> Expression:
+        return self._call("mod", other)
+
+    def __rmod__(self, other: Any) -> Expression:
+        return call("mod", other, self)
+
+    # ----- comparison and logic
+
+    def eq(self, *others: Any) -> Expression:
+        """True if all are equal."""
+        return self._call("eq", *others)
+
+    def ne(self, *others: Any) -> Expression:
+        """True unless all are equal."""
+        return self._call("ne", *others)
+
+    def lt(self, *others: Any) -> Expression:
+        """True if each is below the next one, in the one order over all values."""
+        return self._call("lt", *others)
+
+    def le(self, *others: Any) -> Expression:
+        """True if none is above the next one."""
+        return self._call("le", *others)
+
+    def gt(self, *others: Any) -> Expression:
+        """True if each is above the next one."""
+        return self._call("gt", *others)
+
+    def ge(self, *others: Any) -> Expression:
+        """True if none is below the next one."""
+        return self._call("ge", *others)
+
+    def and_(self, *others: Any) -> Expression:
+        """The first value that is null or false, or the last one."""
+        return self._call("and", *others)
+
+    def or_(self, *others: Any) -> Expression:
+        """The first value that is neither null nor false, or the last one."""
+        return self._call("or", *others)
+
+    def not_(self) -> Expression:
+        """True for null and false."""
+        return self._call("not")
+
+    def default(self, otherwise: Any) -> Expression:
+        """`otherwise` where this is null or not there; of a function, its value for the error's message."""
+        return self._call("default", otherwise)
+
+    def branch(self, value: Any, *others: Any) -> Expression:
+        """`value` if this is true; else the same with the others: test, value, ..., otherwise."""
+        return self._call("branch", value, *others)
+
+    def do(self, *arguments: Any) -> Expression:
+        """The value of a function, given last, of this and the other arguments."""
+        if not arguments:
+            return self
+        *others, function = arguments
+        return call("funcall", self._function_argument(function), self, *others)
+
+    # ----- arithmetic
+
+    def add(self, *others: Any) -> Expression:
+        """Sum of numbers; strings or arrays one after the other; a time and seconds."""
+        return self._call("add", *others)
+
+    def sub(self, *others: Any) -> Expression:
+        """Difference of numbers; seconds between times; a time less seconds."""
+        return self._call("sub", *others)
+
+    def mul(self, *others: Any) -> Expression:
+        """Product of numbers; an array so many times."""
+        return self._call("mul", *others)
+
+    def div(self, *others: Any) -> Expression:
+        """Quotient of numbers."""
+        return self._call("div", *others)
+
+    def mod(self, other: Any) -> Expression:
+        """The rest of a division of integers, with the sign of this one."""
+        return self._call("mod", other)
+
+    def floor(self) -> Expression:
+        """The integer below."""
+        return self._call("floor")
+
+    def ceil(self) -> Expression:
+        """The integer above."""
+        return self._call("ceil")
+
+    def round(self) -> Expression:
+        """The nearest integer; halves away from zero."""
+        return self._call("round")
+
+    def bit_and(self, *others: Any) -> Expression:
+        """The bits that all have."""
+        return self._call("bit_and", *others)
+
+    def bit_or(self, *others: Any) -> Expression:
+        """The bits that any has."""
+        return self._call("bit_or", *others)
+
+    def bit_xor(self, *others: Any) -> Expression:
+        """The bits that an odd number of them have."""
+        return self._call("bit_xor", *others)
+
+    def bit_not(self) -> Expression:
+        """The bits that this does not have."""
+        return self._call("bit_not")
+
+    def bit_sal(self, places: Any) -> Expression:
+        """Shifted to the left."""
+        return self._call("bit_sal", places)
+
+    def bit_sar(self, places: Any) -> Expression:
+        """Shifted to the right."""
+        return self._call("bit_sar", places)
+
+    # ----- strings
+
+    def match(self, pattern: Any) -> Expression:
+        """The first match of a regular expression as an object, or null. Its cost is bounded: see `pattern`."""
+        return self._call("match", pattern)
+
+    def split(self, *arguments: Any) -> Expression:
+        """The parts between separators (spaces, unless given), at most so many cuts."""
+        return self._call("split", *arguments)
+
+    def upcase(self) -> Expression:
+        """The string with A to Z for a to z."""
+        return self._call("upcase")
+
+    def downcase(self) -> Expression:
+        """The string with a to z for A to Z."""
+        return self._call("downcase")
+
+    # ----- types
+
+    def type_of(self) -> Expression:
+        """ReQL's name of the type."""
+        return self._call("type_of")
+
+    def coerce_to(self, type_name: Any) -> Expression:
+        """The value as another type: "string", "number", "bool", "array", "object" or "binary"."""
+        return self._call("coerce_to", type_name)
+
+    def to_json_string(self) -> Expression:
+        """The value as JSON."""
+        return self._call("to_json_string")
+
+    # ----- times
+
+    def in_timezone(self, zone: Any) -> Expression:
+        """The same moment elsewhere: `+hh:mm`."""
+        return self._call("in_timezone", zone)
+
+    def timezone(self) -> Expression:
+        """The time's zone."""
+        return self._call("timezone")
+
+    def during(self, start: Any, end: Any, **options: Any) -> Expression:
+        """True from `start` on and before `end`; `left_bound` and `right_bound` may be `open` or `closed`."""
+        return self._call("during", start, end, **options)
+
+    def date(self) -> Expression:
+        """The midnight before."""
+        return self._call("date")
+
+    def time_of_day(self) -> Expression:
+        """Seconds since midnight."""
+        return self._call("time_of_day")
+
+    def year(self) -> Expression:
+        """The year."""
+        return self._call("year")
+
+    def month(self) -> Expression:
+        """The month, from 1."""
+        return self._call("month")
+
+    def day(self) -> Expression:
+        """The day of the month."""
+        return self._call("day")
+
+    def day_of_week(self) -> Expression:
+        """The day of the week; Monday is 1."""
+        return self._call("day_of_week")
+
+    def day_of_year(self) -> Expression:
+        """The day of the year, from 1."""
+        return self._call("day_of_year")
+
+    def hours(self) -> Expression:
+        """The hour."""
+        return self._call("hours")
+
+    def minutes(self) -> Expression:
+        """The minute."""
+        return self._call("minutes")
+
+    def seconds(self) -> Expression:
+        """The seconds, with milliseconds."""
+        return self._call("seconds")
+
+    def to_iso8601(self) -> Expression:
+        """The time as a string."""
+        return self._call("to_iso8601")
+
+    def to_epoch_time(self) -> Expression:
+        """Seconds since 1970."""
+        return self._call("to_epoch_time")
+
+    # ----- objects
+
+    def __getitem__(self, place: Any) -> Expression:
+        """`[name]` a field, `[number]` an element, `[start:stop]` a part."""
+        if not isinstance(place, slice):
+            is_field = self is row and type(place) is str
+            return field_of_row(place) if is_field else call("bracket", self, place)
+        if place.step is not None:
+            raise QueryError("an expression's slice has no step")
+        start = 0 if place.start is None else place.start
+        return self._call("slice", start) if place.stop is None else self._call("slice", start, place.stop)
+
+    def get_field(self, name: Any) -> Expression:
+        """The field of that name; of an array, of each element that has it."""
+        return self._call("get_field", name)
+
+    def has_fields(self, *paths: Any) -> Expression:
+        """True if all are there and not null: `"a"`, `{"a": "b"}`, `{"a": {"b": True}}`. Of an array, a filter."""
+        return self._call("has_fields", *paths)
+
+    def with_fields(self, *paths: Any) -> Expression:
+        """The elements that have those fields, with those only."""
+        return self._call("with_fields", *paths)
+
+    def pluck(self, *paths: Any) -> Expression:
+        """The object with those fields only."""
+        return self._call("pluck", *paths)
+
+    def without(self, *paths: Any) -> Expression:
+        """The object without those fields."""
+        return self._call("without", *paths)
+
+    def merge(self, *patches: Any) -> Expression:
+        """The object with others merged into it; a patch may be a function of it."""
+        # `row.merge({"b": row["a"]})`: both are the document.
+        build = self._call if isinstance(self.node, Row) else self._call_with_function
+        return build("merge", *patches)
+
+    def keys(self) -> Expression:
+        """The names of the fields, sorted."""
+        return self._call("keys")
+
+    def values(self) -> Expression:
+        """The values of the fields, by name."""
+        return self._call("values")
+
+    # ----- places and parts
+
+    def nth(self, place: Any) -> Expression:
+        """The element there; below zero counts from the end."""
+        return self._call("nth", place)
+
+    def slice(self, *places: Any, **options: Any) -> Expression:
+        """The part from one place up to another; `left_bound` and `right_bound` may be `open` or `closed`."""
+        return self._call("slice", *places, **options)
+
+    def limit(self, count: Any) -> Expression:
+        """The first so many elements."""
+        return self._call("limit", count)
+
+    def skip(self, count: Any) -> Expression:
+        """All but the first so many elements."""
+        return self._call("skip", count)
+
+    def append(self, value: Any) -> Expression:
+        """With a value at the end."""
+        return self._call("append", value)
+
+    def prepend(self, value: Any) -> Expression:
+        """With a value at the start."""
+        return self._call("prepend", value)
+
+    def insert_at(self, place: Any, value: Any) -> Expression:
+        """With a value before that place."""
+        return self._call("insert_at", place, value)
+
+    def splice_at(self, place: Any, values: Any) -> Expression:
+        """With the elements of another array before that place."""
+        return self._call("splice_at", place, values)
+
+    def change_at(self, place: Any, value: Any) -> Expression:
+        """With another value at that place."""
+        return self._call("change_at", place, value)
+
+    def delete_at(self, place: Any, *end: Any) -> Expression:
+        """Without the element there, or without those from there up to `end`."""
+        return self._call("delete_at", place, *end)
+
+    # ----- sets
+
+    def difference(self, others: Any) -> Expression:
+        """Without the elements that are among the others."""
+        return self._call("difference", others)
+
+    def set_insert(self, value: Any) -> Expression:
+        """Each element once, with the value among them."""
+        return self._call("set_insert", value)
+
+    def set_union(self, others: Any) -> Expression:
+        """Each element of both once."""
+        return self._call("set_union", others)
+
+    def set_intersection(self, others: Any) -> Expression:
+        """Each element that both have once."""
+        return self._call("set_intersection", others)
+
+    def set_difference(self, others: Any) -> Expression:
+        """Each element that the others lack once."""
+        return self._call("set_difference", others)
+
+    def distinct(self) -> Expression:
+        """Each element once, in order."""
+        return self._call("distinct")
+
+    # ----- each element
+
+    def map(self, *arguments: Any) -> Expression:
+        """A function's value for each element; with other arrays first, for elements side by side."""
+        return self._call_with_function("map", *arguments)
+
+    def concat_map(self, function: Any) -> Expression:
+        """The elements of a function's values."""
+        return self._call_with_function("concat_map", function)
+
+    def filter(self, predicate: Any, default: Any = False) -> Expression:
+        """The elements that pass a function, or have the fields of an object. `default` counts where something is missing."""
+        function = pattern_function(self._function_argument(predicate).node)
+        # As a function, because it is only evaluated where something is missing.
+        otherwise = Function((), expr(default).node)
+        return call("filter", self, Expression(function), default=Expression(otherwise))
+
+    def contains(self, *values: Any) -> Expression:
+        """True if every value is an element, and every function true for one. `row` is the document here too."""
+        return self._call("contains", *values)
+
+    def offsets_of(self, value: Any) -> Expression:
+        """The places of a value, or of what passes a function."""
+        return self._call_with_function("offsets_of", value)
+
+    def is_empty(self) -> Expression:
+        """True without elements."""
+        return self._call("is_empty")
+
+    def count(self, *value: Any) -> Expression:
+        """The number of elements, or of those that equal a value or pass a function."""
+        return self._call_with_function("count", *value)
+
+    def union(self, *others: Any, **options: Any) -> Expression:
+        """The elements of all arrays."""
+        return self._call("union", *others, **options)
+
+    def zip(self) -> Expression:
+        """Joined pairs as one object each."""
+        return self._call("zip")
+
+    def inner_join(self, other: Any, function: Any) -> Expression:
+        """Pairs of elements for which a function is true."""
+        return self._call_with_function("inner_join", other, function)
+
+    def outer_join(self, other: Any, function: Any) -> Expression:
+        """The same, with the elements that have no partner."""
+        return self._call_with_function("outer_join", other, function)
+
+    def order_by(self, *keys: Any) -> Expression:
+        """In order of fields or functions, each `asc` or `desc`."""
+        arguments = [self._order_argument(key) for key in keys]
+        descending = [isinstance(key, OrderKey) and key.descending for key in keys]
+        return call("order_by", self, *arguments, **({"descending": descending} if any(descending) else {}))
+
+    def sample(self, size: Any) -> Expression:
+        """So many elements by chance."""
+        return self._call("sample", size)
+
+    # ----- all elements
+
+    def reduce(self, function: Any) -> Expression:
+        """All elements made one by a function of two."""
+        return self._call_with_function("reduce", function)
+
+    def fold(self, base: Any, function: Any, **options: Any) -> Expression:
+        """What a function of two makes of `base` and the elements; `emit` and `final_emit` as in ReQL."""
+        return self._call("fold", base, function, **options)
+
+    def sum(self, *by: Any) -> Expression:
+        """The sum of the elements, or of a field or function of each."""
+        return self._call_with_function("sum", *by)
+
+    def avg(self, *by: Any) -> Expression:
+        """The average of the elements, or of a field or function of each."""
+        return self._call_with_function("avg", *by)
+
+    def min(self, *by: Any) -> Expression:
+        """The least element, or the one with the least field or function."""
+        return self._call_with_function("min", *by)
+
+    def max(self, *by: Any) -> Expression:
+        """The greatest element, or the one with the greatest field or function."""
+        return self._call_with_function("max", *by)
+
+    def group(self, *by: Any, **options: Any) -> Expression:
+        """The elements in groups by fields or functions; what follows is done to each group."""
+        return call("group", self, *[self._function_argument(one) for one in by], **options)
+
+    def ungroup(self) -> Expression:
+        """The groups as an array of objects: `group` and `reduction`."""
+        return self._call("ungroup")
+
+    # ----- how the methods build
+
+    def _call(self, operation: str, *arguments: Any, **options: Any) -> Expression:
+        """An operation of the registry, applied to this value and the arguments."""
         return call(operation, self, *arguments, **options)
 
-    def field(self, name: Any) -> Expression:
-        return field_of_row(name) if self is row and type(name) is str else call("bracket", self, name)
-
-    def call_with_function(self, operation: str, *arguments: Any, **options: Any) -> Expression:
+    def _call_with_function(self, operation: str, *arguments: Any, **options: Any) -> Expression:
         """The same, where the last argument may be a Python function of Expressions, or an expression of `row`."""
         if not arguments:
             return call(operation, self, **options)
@@ -140,32 +616,8 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
             raise QueryError("Cannot use r.row in nested queries.  Use functions instead.")
         return Expression(_of_element(other.node))
 
-    def reversed_call(self, operation: str, left: Any) -> Expression:
-        return call(operation, left, self)
-
-    def applied(self, *arguments: Any) -> Expression:
-        if not arguments:
-            return self
-        *others, function = arguments
-        return call("funcall", self._function_argument(function), self, *others)
-
-    def merge_call(self, patches: tuple[Any, ...]) -> Expression:
-        # `row.merge({"b": row["a"]})`: both are the document.
-        build = self.call if isinstance(self.node, Row) else self.call_with_function
-        return build("merge", *patches)
-
-    def filter_call(self, predicate: Any, default: Any) -> Expression:
-        function = pattern_function(self._function_argument(predicate).node)
-        # As a function, because it is only evaluated where something is missing.
-        otherwise = Function((), expr(default).node)
-        return call("filter", self, Expression(function), default=Expression(otherwise))
-
-    def order_call(self, keys: tuple[Any, ...]) -> Expression:
-        arguments = [self._order_argument(key) for key in keys]
-        descending = [isinstance(key, OrderKey) and key.descending for key in keys]
-        return call("order_by", self, *arguments, **({"descending": descending} if any(descending) else {}))
-
     def _order_argument(self, key: Any) -> Expression:
+        """A key of `order_by`: an OrderKey, the name of a field, or a function."""
         if isinstance(key, OrderKey):
             # Its `row` is always an element: an order has no other document.
             return Expression(_of_element(key.expression.node))
@@ -173,14 +625,8 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
             check_no_sign(key)
         return self._function_argument(key)
 
-    def grouped_call(self, by: tuple[Any, ...], options: dict[str, Any]) -> Expression:
-        return call("group", self, *[self._function_argument(one) for one in by], **options)
-
-    def infix(self, operation: str, left: Any, right: Any) -> Expression:
-        """`left & right` or `left | right`, remembered as such."""
-        return Expression(call(operation, left, right).node, is_infix=True)
-
-    def compared(self, operation: str, sign: str, other: Any) -> Expression:
+    def _compared(self, operation: str, sign: str, other: Any) -> Expression:
+        """A comparison by operator, refused where precedence has surely gone wrong."""
         if self._is_infix or (isinstance(other, Expression) and other._is_infix):
             raise QueryError(
                 f"Calling '{sign}' on result of infix bitwise operator: this is almost always an error of precedence. "
@@ -188,6 +634,11 @@ class Expression(ValueMethods, ObjectMethods, SequenceMethods):
                 "and_ and or_ if it is really meant."
             )
         return call(operation, self, other)
+
+
+def _infix(operation: str, left: Any, right: Any) -> Expression:
+    """`left & right` or `left | right`, remembered as such."""
+    return Expression(call(operation, left, right).node, is_infix=True)
 
 
 _fields: dict[str, Expression] = {}

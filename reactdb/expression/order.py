@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.errors import MissingValue, QueryError
 from reactdb.expression.checks import place
-from reactdb.records import record
 
 if TYPE_CHECKING:
     from reactdb.expression.build import Expression
@@ -20,12 +19,14 @@ if TYPE_CHECKING:
 Document = TypeVar("Document")
 
 
-@record(eq=False)
 class OrderKey:
-    """One key of an order: `asc("score")`, `desc(row["score"])`."""
+    """One key of an order: `asc("score")`, `desc(row["score"])`. Nobody changes one."""
 
-    expression: Expression
-    descending: bool = False
+    __slots__ = ("descending", "expression")
+
+    def __init__(self, expression: Expression, descending: bool = False) -> None:
+        self.expression = expression
+        self.descending = descending
 
     @property
     def direction(self) -> str:

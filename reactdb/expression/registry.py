@@ -19,14 +19,12 @@ from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import QueryError
-from reactdb.records import record
 
 Evaluate = Callable[..., Any]
 
 FAMILIES: Final = ("array", "logic", "number", "object", "sequence", "string", "time", "type")
 
 
-@record
 class Operation:
     """One entry of the registry.
 
@@ -44,16 +42,42 @@ class Operation:
         acts_on_groups: It takes grouped data whole, instead of being applied to each group.
     """
 
-    name: str
-    function: Evaluate
-    at_least: int
-    at_most: int | None
-    options: frozenset[str] | None = frozenset()
-    is_lazy: bool = False
-    is_deterministic: bool = True
-    never_fails: bool = False
-    prepare: Callable[..., Callable[[Any], Any]] | None = None
-    acts_on_groups: bool = False
+    __slots__ = (
+        "acts_on_groups",
+        "at_least",
+        "at_most",
+        "function",
+        "is_deterministic",
+        "is_lazy",
+        "name",
+        "never_fails",
+        "options",
+        "prepare",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        function: Evaluate,
+        at_least: int,
+        at_most: int | None,
+        options: frozenset[str] | None = frozenset(),
+        is_lazy: bool = False,
+        is_deterministic: bool = True,
+        never_fails: bool = False,
+        prepare: Callable[..., Callable[[Any], Any]] | None = None,
+        acts_on_groups: bool = False,
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.at_least = at_least
+        self.at_most = at_most
+        self.options = options
+        self.is_lazy = is_lazy
+        self.is_deterministic = is_deterministic
+        self.never_fails = never_fails
+        self.prepare = prepare
+        self.acts_on_groups = acts_on_groups
 
     def check(self, argument_count: int, option_names: frozenset[str]) -> None:
         """Refuse a wrong number of arguments, or an unknown option, with ReQL's sentence."""

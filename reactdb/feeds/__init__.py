@@ -20,7 +20,8 @@ Read them in this order; imports go down the list and never up, but for the view
     node, routing, hub    the feeds of one database
     timers, consumer, cursors    who is told, where and when
     inspect         what a feed is, for people
-    feed            the Observable; the one module that imports reactivex
+    rx              what makes a feed an Observable; the one module that imports reactivex, and only when it is used
+    feed            what `changes()` returns
     livelist        a list that follows
 
 Rule of this folder: a view is pure. Threads, time and Rx stay outside of it.

@@ -18,8 +18,7 @@ while its owner steps forward may go back, and is then late again.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -75,6 +74,38 @@ def entry_from(entry: Entry, number: int) -> Entry:
     return entry
 
 
+def nobody(event: Event) -> None:
+    """In place of a subscriber who has left."""
+
+
+class Group:
+    """Who receives an entry, and those after it: those who were there when it was published.
+
+    Attributes:
+        first: The number of the entry.
+        calls: What is called for each member. Who leaves is struck out at once.
+    """
+
+    __slots__ = ("_places", "calls", "first", "members")
+
+    def __init__(self, first: int, members: Iterable[Subscription]) -> None:
+        self.first = first
+        self.members = list(members)
+        self.calls = [called(member).on_event(member) for member in self.members]
+        self._places: dict[Subscription, int] | None = None
+
+    def place(self, member: Subscription) -> int | None:
+        places = self._places
+        if places is None:
+            places = self._places = {one: place for place, one in enumerate(self.members)}
+        return places.get(member)
+
+    def strike(self, member: Subscription) -> None:
+        place = self.place(member)
+        if place is not None:
+            self.calls[place] = nobody
+
+
 class Broadcast:
     """See the head of this file.
 
@@ -90,15 +121,15 @@ class Broadcast:
 
     __slots__ = (
         "_event",
+        "_group",
+        "_groups",
         "_is_changed",
         "_is_in_line",
         "_look_at",
         "_ready",
-        "_recipients",
         "_rest",
         "at",
         "current",
-        "groups",
         "kind",
         "members",
         "number",
@@ -118,16 +149,16 @@ class Broadcast:
         self.at: Entry | None = None
         self.number = 0
         self.taken = 0
-        # (number of an entry, who receives it and those after it). The first pair is for the entry that is next.
-        self.groups: deque[tuple[int, tuple[Subscription, ...]]] | None = None
+        # The first is for the entry that is next.
+        self._groups: list[Group] = []
         self._is_changed = False
         # It is in the dispatcher's line, or delivering.
         self._is_in_line = False
-        # What is being delivered: its entry (None for a count of dropped ones), its event, to whom, and who is left of these.
+        # What is being delivered: its entry (None for a count of dropped ones), its event, to whom, and who is left of them.
         self.current: Entry | None = None
         self._event: Event | None = None
-        self._recipients: tuple[Subscription, ...] = ()
-        self._rest: Iterator[Subscription] | None = None
+        self._group: Group | None = None
+        self._rest: Iterator[OnEvent] | None = None
 
     # -----------------------------------------------------------------------------------------------------------
     # Under the publish lock
@@ -138,20 +169,25 @@ class Broadcast:
         if member.consumer.way == "called":
             queue = Recipient(self, member)
             if self.at is None:
-                self.at, self.number, self.groups = self.tail, self.tail.number, deque()
+                self.at, self.number = self.tail, self.tail.number
             self._is_changed = True
         else:
             queue = Reader(self)
-        self.members[member] = queue
         member.share(queue)
+        self.members[member] = queue
 
     def remove(self, member: Subscription) -> None:
         self.members.pop(member, None)
         self.sleepers.pop(member, None)
         self._is_changed = True
-        if self.groups and self.number >= self.tail.number and self._rest is None and self.current is None:
-            # Everything is delivered, so nobody who left need be kept.
-            self.groups.clear()
+        if self._is_idle:
+            # Nobody who left need be kept.
+            self._groups.clear()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Everything is delivered to the recipients."""
+        return self.number >= self.tail.number and self._rest is None and self.current is None
 
     @property
     def is_empty(self) -> bool:
@@ -160,15 +196,14 @@ class Broadcast:
     def publish(self, deltas: Sequence[AnyDelta]) -> None:
         """Append what one change does."""
         tail = self.tail
-        is_called = self.at is not None
-        if is_called and (self._is_changed or not self.groups):
-            is_called = self._regroup(tail.number)
+        if self.at is not None and (self._is_changed or not self._groups):
+            self._regroup(tail.number)
         for delta in deltas:
             tail.delta = delta
             # Whoever sees the next entry sees the delta.
             tail.next = tail = Entry(tail.number + 1)
         self.tail = tail
-        if is_called and not self._is_in_line:
+        if self.at is not None and not self._is_in_line:
             self.wake()
         if self.sleepers:
             for member in list(self.sleepers):
@@ -182,16 +217,19 @@ class Broadcast:
         self._is_in_line = True
         self._ready(self)
 
-    def _regroup(self, number: int) -> bool:
-        """Note who receives what comes from that entry on. False: nobody is called any more."""
-        assert self.groups is not None
-        recipients = tuple(one for one, queue in self.members.items() if type(queue) is Recipient)
-        if not recipients and self.number >= number and self._rest is None and self.current is None:
+    def _regroup(self, number: int) -> None:
+        """Note who receives the entry of that number, and those after it."""
+        recipients = [one for one, queue in self.members.items() if type(queue) is Recipient]
+        if not recipients and self._is_idle:
             self.at = None
-            return False
-        self.groups.append((number, recipients))
+            return
+        group = Group(number, recipients)
+        self._groups.append(group)
         self._is_changed = False
-        return True
+        # Who left before the group could be found is struck out here; who leaves from now on, there.
+        for member in recipients:
+            if member.is_closed:
+                group.strike(member)
 
     def _move_on(self) -> None:
         floor = self.floor
@@ -222,52 +260,55 @@ class Broadcast:
             self._deliver()
             self.current = None
             self._rest = None
-            self._recipients = ()
+            self._group = None
         self.wake()
 
     def _take(self) -> bool:
         """Choose what is delivered next. False: there is nothing. After an interrupt in here, it goes on with the same."""
         entry = self.current
         if entry is None:
-            at, groups = self.at, self.groups
-            if at is None or not groups or self.number >= self.tail.number:
+            at, groups, last = self.at, self._groups, self.tail.number
+            if at is None or self.number >= last:
                 return False
-            if len(groups) > 1 and groups[1][0] <= self.number:
-                groups.popleft()
-            self._recipients = groups[0][1]
-            floor = max(self.floor, at.number)
+            if len(groups) > 1 and groups[1].first <= self.number:
+                del groups[0]
+            self._group = groups[0]
+            floor = max(last - self.kind[0], at.number)
             if self.number < floor:
                 # Those that came later have not missed all of these.
-                self._skip(min(floor, groups[1][0]) if len(groups) > 1 else floor)
+                self._skip(min(floor, groups[1].first) if len(groups) > 1 else floor)
                 return True
             # In this order: whoever looks at `at` first finds what is delivered in one of the two places.
-            entry = self.current = entry_from(at, self.number)
+            entry = self.current = at if at.number == self.number else entry_from(at, self.number)
+        assert self._group is not None
         self.taken = entry.delta.seq
         self.number = entry.number + 1
         self.at = entry.next
         self._event = None
-        self._rest = iter(self._recipients)
+        self._rest = iter(self._group.calls)
         return True
 
     def _skip(self, until: int) -> None:
         """Entries were dropped: how many is delivered in their place."""
+        assert self._group is not None
         count = until - self.number
-        for member in self._recipients:
+        for member in self._group.members:
             member.missed(count)
         self.number = until
         self._event = overflow(count)
-        self._rest = iter(self._recipients)
+        self._rest = iter(self._group.calls)
 
     def _deliver(self) -> None:
-        rest, event = self._rest, self._event
+        rest, event, group = self._rest, self._event, self._group
         assert rest is not None
+        assert group is not None
         if event is None:
             assert self.current is not None
             try:
                 event = self._event = self.kind[1](self.current.delta)
             except Exception as error:
                 # A document that cannot be decoded. None of them can be told anything more.
-                for member in self._recipients:
+                for member in group.members:
                     member.break_off(error)
                 return
             if event is None:
@@ -276,40 +317,43 @@ class Broadcast:
         try:
             while True:
                 try:
-                    for member in rest:
-                        member.call(copy())
+                    for call in rest:
+                        call(copy())
                     return
                 except Exception as error:
-                    called(self._recipients[self.reached - 1]).broken(error)
+                    called(group.members[self._reached - 1]).broken(error)
         except BaseException:
-            if self.reached:
-                called(self._recipients[self.reached - 1]).interrupted()
+            if self._reached:
+                called(group.members[self._reached - 1]).interrupted()
             raise
 
+    @property
+    def _reached(self) -> int:
+        """How many were handed what is being delivered, with the one that is being called."""
+        group, rest = self._group, self._rest
+        return 0 if group is None or rest is None else len(group.calls) - length_hint(rest)
+
     # -----------------------------------------------------------------------------------------------------------
-    # Figures: by any thread
+    # By any thread
+
+    def strike(self, member: Subscription) -> None:
+        """It is told nothing more, also not of what is queued, or is being delivered."""
+        group = self._group
+        for one in [*self._groups, *([] if group is None else [group])]:
+            one.strike(member)
 
     @property
     def floor(self) -> int:
-        """The number of the earliest entry that nobody's room is too small for."""
+        """The number of the earliest entry that there is room for."""
         return self.tail.number - self.kind[0]
-
-    @property
-    def reached(self) -> int:
-        """How many recipients were handed what is being delivered, with the one that is being called."""
-        rest = self._rest
-        return 0 if rest is None else len(self._recipients) - length_hint(rest)
 
     def is_waiting(self, member: Subscription) -> bool:
         """Whether it is still to be handed what is being delivered."""
-        recipients, rest = self._recipients, self._rest
-        if self.current is None:
+        group, rest = self._group, self._rest
+        if self.current is None or group is None:
             return False
-        try:
-            place = recipients.index(member)
-        except ValueError:
-            return False
-        return rest is None or place >= len(recipients) - length_hint(rest)
+        place = group.place(member)
+        return place is not None and (rest is None or place >= len(group.calls) - length_hint(rest))
 
 
 class Reader:
@@ -320,13 +364,14 @@ class Reader:
         broadcast: What it reads.
     """
 
-    __slots__ = ("_dropped", "_number", "_stop", "at", "broadcast")
+    __slots__ = ("_dropped", "_limit", "_number", "_stop", "at", "broadcast")
 
     is_squashed = False
 
     def __init__(self, broadcast: Broadcast) -> None:
         self.broadcast = broadcast
         self.at = broadcast.tail
+        self._limit = broadcast.kind[0]
         # The number of the entry that it reads next, if it can still be had.
         self._number = self.at.number
         self._dropped = 0
@@ -347,11 +392,11 @@ class Reader:
         self._dropped += dropped
 
     def __len__(self) -> int:
-        return min(self._end - self._number, self.broadcast.kind[0])
+        return min(self._end - self._number, self._limit)
 
     @property
     def dropped(self) -> int:
-        return self._dropped + max(0, self._end - self._number - self.broadcast.kind[0])
+        return self._dropped + max(0, self._end - self._number - self._limit)
 
     def take(self) -> AnyDelta | None:
         found = self._first()
@@ -364,12 +409,13 @@ class Reader:
         return found.delta
 
     def _first(self) -> Entry | None:
-        end = self._end
-        number = max(self._number, end - self.broadcast.kind[0])
+        end, entry = self._end, self.at
+        number = max(self._number, end - self._limit)
         if number >= end:
             return None
-        found = entry_from(self.at, number)
-        return None if found.next is None else found
+        if entry.number < number:
+            entry = entry_from(entry, number)
+        return None if entry.next is None else entry
 
     @property
     def first(self) -> AnyDelta | None:

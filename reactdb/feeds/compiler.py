@@ -13,7 +13,6 @@ Rule of this file: what cannot be kept up to date is refused here, before anybod
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from reactdb.access import Access, access, find_table
@@ -21,12 +20,9 @@ from reactdb.errors import QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
-from reactdb.feeds.views.aggregate import AggregateView, GroupView
 from reactdb.feeds.views.base import View
-from reactdb.feeds.views.distinct import DistinctView
-from reactdb.feeds.views.point import PointView
-from reactdb.feeds.views.select import AllTablesView, SelectView
-from reactdb.feeds.views.source import Source, source_of
+from reactdb.feeds.views.select import AllTablesView, PointView, SelectView
+from reactdb.feeds.views.source import KeySource, Source, source_of
 from reactdb.feeds.views.union import OrderedUnionView, UnionView
 from reactdb.feeds.views.window import WindowView
 from reactdb.query import (
@@ -63,7 +59,6 @@ NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
 NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 
-@dataclass(frozen=True, slots=True)
 class Plan:
     """A view, what it is a view of, and the name that equal views share.
 
@@ -73,10 +68,13 @@ class Plan:
         failures: The documents that the view could not compute.
     """
 
-    view: View
-    key: Hashable
-    is_ordered: bool
-    failures: Failures
+    __slots__ = ("failures", "is_ordered", "key", "view")
+
+    def __init__(self, view: View, key: Hashable, is_ordered: bool, failures: Failures) -> None:
+        self.view = view
+        self.key = key
+        self.is_ordered = is_ordered
+        self.failures = failures
 
 
 def compile_query(
@@ -150,6 +148,10 @@ def _check_after_union(step: Step) -> None:
 
 def _derived(view: View, last: Sequence[Step], failures: Failures) -> View:
     """The view over the view: what distinct, group and aggregates make of it."""
+    # Imported here because most queries are watched as they are.
+    from reactdb.feeds.views.aggregate import AggregateView, GroupView
+    from reactdb.feeds.views.distinct import DistinctView
+
     first, following = last[0], (last[1] if len(last) > 1 else None)
     if isinstance(first, Group):
         return GroupView(view, first, None if following is None else _aggregate(following), failures)
@@ -204,7 +206,8 @@ class _Member:
             self.window = (0, 1)
         if self.access.is_point and (self.last or self.is_ordered or self.window is not None):
             raise QueryError(NOT_A_SEQUENCE)
-        self._get_step = query.steps[0] if self.access.is_point else None
+        first = query.steps[0] if query.steps else None
+        self._key = first.key_bytes if isinstance(first, Get) else None
 
     def _extreme(self, steps: list[Step]) -> Step | None:
         """min and max alone are an order that one document is wanted of. Of a limit, or of groups, they are worked out by
@@ -257,9 +260,8 @@ class _Member:
 
     def view(self, failures: Failures, include_offsets: bool, prefix: bytes | None) -> View:
         """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
-        if self._get_step is not None:
-            assert isinstance(self._get_step, Get)
-            return PointView(self.table, self._get_step.key_bytes, pipeline(self.steps), failures)
+        if self._key is not None:
+            return PointView(KeySource(self.table, self._key), pipeline(self.steps), failures)
         source = source_of(self.access)
         # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):

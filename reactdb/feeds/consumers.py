@@ -16,27 +16,29 @@ lock but the consumer's own turn is held while an observer is called.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import FeedAborted, ForkedDatabase, UsageError
-from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent
+from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, nobody
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import ANEW, Bookmark, first_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.schedulers import for_any_thread
-from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way, nobody
-from reactdb.feeds.terms import Chain, Term
+from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
+from reactdb.feeds.terms import run_of
 from reactdb.feeds.timers import timers
+from reactdb.logs import logger
+from reactdb.query import Step
+from reactdb.steps import Run
 
-logger = logging.getLogger("reactdb")
+if TYPE_CHECKING:
+    import asyncio
 
 # Events that a coroutine may take without giving others a chance to run.
 EVENTS_WITHOUT_PAUSE = 64
@@ -56,13 +58,13 @@ class Flow:
     __slots__ = ("parts", "request", "terms")
 
     def __init__(
-        self, request: Request | None, parts: Sequence[Flow] = (), terms: tuple[Term, ...] = ()
+        self, request: Request | None, parts: Sequence[Flow] = (), terms: tuple[Step, ...] = ()
     ) -> None:
         self.request = request
         self.parts = tuple(parts)
         self.terms = terms
 
-    def then(self, term: Term) -> Flow:
+    def then(self, term: Step) -> Flow:
         return Flow(self.request, self.parts, (*self.terms, term))
 
     def requests(self) -> Iterable[Request]:
@@ -119,16 +121,16 @@ class BaseConsumer:
         self.members = tuple(self._subscriptions(flow, ()))
         try:
             for member in self.members:
-                if not any(chain.is_finished for chain in member.path):
+                if not any(run.is_finished for run in member.path):
                     member.request.hub.attach(member)
             self._drop_finished()
         except BaseException:
             self.close()
             raise
 
-    def _subscriptions(self, flow: Flow, path: tuple[Chain, ...]) -> Iterable[Subscription]:
+    def _subscriptions(self, flow: Flow, path: tuple[Run, ...]) -> Iterable[Subscription]:
         if flow.terms:
-            path = (Chain(flow.terms), *path)
+            path = (run_of(flow.terms), *path)
         if flow.request is not None:
             yield Subscription(flow.request, self, path)
         for part in flow.parts:
@@ -137,7 +139,7 @@ class BaseConsumer:
     def _drop_finished(self) -> None:
         """A `limit` that has been reached ends the members before it."""
         for one in self.members:
-            if any(chain.is_finished for chain in one.path):
+            if any(run.is_finished for run in one.path):
                 self._take_out(one)
 
     def _take_out(self, member: Subscription) -> None:
@@ -167,8 +169,6 @@ class BaseConsumer:
 
         How a member begins comes before all changes; then the earliest change, and the first of the members that tell it.
         """
-        if len(line) == 1:
-            return line[0]
         # Those that have ended, or are cut off by a `limit`, are members no more.
         line = [one for one in line if not one.is_closed]
         take_together(line)
@@ -179,10 +179,11 @@ class BaseConsumer:
 
     def _poll(self, line: Sequence[Subscription]) -> tuple[Subscription | None, Any]:
         """The next event of the members of one database, and whose it is. It may be NOTHING, or ENDED."""
-        is_in_line = len(line) > 1
+        if len(line) == 1:
+            return line[0], line[0].poll()
         while (member := self._whose_turn(line)) is not None:
-            event = member.poll(is_in_line=is_in_line)
-            if event is not NOTHING or not is_in_line:
+            event = member.poll(is_in_line=True)
+            if event is not NOTHING:
                 return member, event
             # How that one begins is over, or what it had was nothing.
         return None, NOTHING
@@ -195,9 +196,9 @@ class BaseConsumer:
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
         events = [event]
-        for chain in member.path:
-            events = [after for before in events for after in chain(before)]
-        if any(chain.is_finished for chain in member.path):
+        for run in member.path:
+            events = [after for before in events for after in run.push(before)]
+        if any(run.is_finished for run in member.path):
             self._drop_finished()
         return events
 
@@ -462,6 +463,12 @@ class PushConsumer(BaseConsumer):
                         break
                     if not self._pass_on(member, event):
                         return True
+                    if member.is_opening:
+                        # Initial values may be very many. The rest of them comes in another turn.
+                        if not member.tell_opening(self._pass_on, EVENTS_IN_A_TURN):
+                            return True
+                        if member.is_opening:
+                            break
         except Exception:
             raise
         except BaseException:
@@ -745,7 +752,9 @@ class AsyncConsumer(AskedConsumer):
         """
         self._taken += 1
         if self._taken % EVENTS_WITHOUT_PAUSE == 0:
-            await asyncio.sleep(0)
+            from asyncio import sleep
+
+            await sleep(0)
         event = self.take()
         if event is NOTHING:
             event = await self._wait()
@@ -754,7 +763,9 @@ class AsyncConsumer(AskedConsumer):
         return event
 
     async def _wait(self) -> Any:
-        loop = asyncio.get_running_loop()
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
         if self._waiting and loop is not self._loop:
             raise UsageError("somebody waits for this cursor in another event loop; take one for each loop")
         self._loop = loop

@@ -16,13 +16,12 @@ Rule of this file: no user code but predicates and mappings before the dispatche
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from reactdb.change import Commit
+from reactdb.change import Change, Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
 from reactdb.feeds.bootstrap import index_gone, table_gone
 from reactdb.feeds.broadcast import Broadcast, Runnable, without_moves
@@ -32,8 +31,7 @@ from reactdb.feeds.log_reader import StateAt
 from reactdb.feeds.router import AxisRoutes, Router
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.views.base import AnyDelta, View
-
-logger = logging.getLogger("reactdb")
+from reactdb.logs import logger
 
 
 class Dispatcher:
@@ -167,7 +165,7 @@ class Node:
                 except Exception as error:
                     took = subscription.fail(error)
         if self.broadcasts:
-            shared = without_moves(deltas)
+            shared = deltas if type(deltas[0]) is Change else without_moves(deltas)
             for broadcast in self.broadcasts if shared else ():
                 try:
                     broadcast.publish(shared)

@@ -11,17 +11,15 @@ Rule of this file: it counts and describes; that a failure ends a feed is done b
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 from reactdb.errors import shown
 from reactdb.expression import Expression, Predicate, place_of
 from reactdb.feeds.broadcast import Runnable
+from reactdb.logs import logger
 from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
 from reactdb.values import collation
-
-logger = logging.getLogger("reactdb")
 
 Say = Callable[[Runnable], None]
 

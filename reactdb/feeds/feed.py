@@ -9,7 +9,7 @@
 
 Cold: each of these subscribes anew. Where ReQL and Rx have a method of one name, it is ReQL's; Rx's is reached through `pipe`.
 
-Rule of this file: it is the only one that imports reactivex, and does nothing but connect.
+Rule of this file: it does nothing but connect. What makes a feed an Observable of reactivex is in `rx`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, cast
-
-import reactivex
-from reactivex import abc
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, shown
 from reactdb.feeds import terms
@@ -29,8 +26,11 @@ from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, in_words, stats
 from reactdb.feeds.options import check_timeout
 from reactdb.feeds.request import Request
-from reactdb.feeds.terms import Term
-from reactdb.query import Query
+from reactdb.feeds.rx import DisposableBase, Observable, is_observable
+from reactdb.query import Query, Step
+
+if TYPE_CHECKING:
+    from reactivex import abc
 
 Event = Any
 
@@ -45,7 +45,7 @@ class Stays:
         )
 
 
-class Feed(Stays, reactivex.Observable[Event]):
+class Feed(Stays, Observable[Event]):
     """See the head of this file, and `Selection.changes` for its options and events."""
 
     def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any], scheduler: Any = None) -> None:
@@ -65,11 +65,11 @@ class Feed(Stays, reactivex.Observable[Event]):
     @classmethod
     def _of(cls, flow: Flow, scheduler: Any) -> Feed:
         feed = cls.__new__(cls)
-        reactivex.Observable.__init__(feed)
+        Observable.__init__(feed)
         feed._begin(flow, scheduler)
         return feed
 
-    def _then(self, term: Term) -> Feed:
+    def _then(self, term: Step) -> Feed:
         return self._of(self._flow.then(term), self._scheduler)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ class Feed(Stays, reactivex.Observable[Event]):
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
-        if other is None or isinstance(other, reactivex.Observable):
+        if other is None or is_observable(other):
             return self is other
         raise NotAValue(
             "a feed is not the events that it tells: compare what it told, as in `cursor.next(timeout=1) == ...`"
@@ -118,7 +118,7 @@ class Feed(Stays, reactivex.Observable[Event]):
             Whatever keeps it from beginning, where there is no `on_error` to tell it to.
         """
         if hasattr(on_next, "on_next"):
-            observer = cast(abc.ObserverBase[Event], on_next)
+            observer = cast("abc.ObserverBase[Event]", on_next)
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         if on_next is not None and not callable(on_next):
             raise InvalidOption(f"on_next is a callable, an observer or None, not {shown(on_next)}")
@@ -200,7 +200,7 @@ class Feed(Stays, reactivex.Observable[Event]):
 
     def with_fields(self, *fields: Any) -> Feed:
         """`has_fields` and `pluck` in one."""
-        return self._then(terms.with_fields_term(fields))
+        return self.has_fields(*fields).pluck(*fields)
 
     def limit(self, count: int) -> Feed:
         """The first `count` items, state documents among them; then the feed completes."""
@@ -280,7 +280,7 @@ class Feed(Stays, reactivex.Observable[Event]):
         return stats(self._newest, time.time())
 
 
-class Handle(abc.DisposableBase):
+class Handle(DisposableBase):
     """Ends a subscription."""
 
     __slots__ = ("_consumer",)
@@ -384,14 +384,3 @@ class AsyncCursor(Stays):
         consumer = getattr(self, "_consumer", None)
         if consumer is not None:
             consumer.close()
-
-
-def observable(subscribe: Callable[[Callable[[Any], None]], Callable[[], None]]) -> reactivex.Observable[Any]:
-    """An Observable of whatever calls back: `subscribe` takes a callback and gives what ends it."""
-
-    def begin(
-        observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBase | None = None
-    ) -> abc.DisposableBase:
-        return reactivex.disposable.Disposable(subscribe(observer.on_next))
-
-    return reactivex.Observable(begin)

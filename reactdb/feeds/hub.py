@@ -11,7 +11,6 @@ Rule of this file: no user code under the lock but predicates and mappings, and 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -30,10 +29,9 @@ from reactdb.feeds.position import Inside
 from reactdb.feeds.request import check_order
 from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.views.base import AnyDelta, View, present_order
+from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
-
-logger = logging.getLogger("reactdb")
 
 NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
 # Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
@@ -167,7 +165,7 @@ class FeedHub:
         """
         if self.engine.publisher.is_routing or self._bootstrap.is_on:
             raise UsageError(NOT_HERE)
-        if self.is_active and not self.engine.is_alone:
+        if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
         request = subscription.request
@@ -209,7 +207,7 @@ class FeedHub:
 
     def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
         """Inside of the initial values as of the reader's position; then on from there."""
-        with self.engine.reserve(), Later() as later:
+        with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
                 self.live.behind[subscription] = None
@@ -218,7 +216,7 @@ class FeedHub:
 
     def _attach_now(self, subscription: Subscription, seeded: Bootstrapped | None) -> bool:
         """From now on. False: the seeded view is too far from that."""
-        with self.engine.reserve(), Later() as later:
+        with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
                 if seeded is None:
@@ -280,7 +278,7 @@ class FeedHub:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
-        with self.engine.reserve(), self._lock:
+        with self._lock:
             if self._is_busy:
                 raise UsageError(NOT_HERE)
             self._is_busy = True

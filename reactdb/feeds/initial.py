@@ -48,9 +48,8 @@ class Later:
         self.is_lasting = False
 
     def enter(self, engine: Engine) -> Snapshot:
-        # Where there is one connection, or none that others could read beside, commits wait for reads; and while this thread
-        # reads beside its transaction, it has none.
-        self.is_lasting = not engine.is_alone and engine.current_transaction() is None
+        # In memory, commits wait for reads; and while this thread reads beside its transaction, it has none.
+        self.is_lasting = not engine.is_memory and engine.current_transaction() is None
         inner = engine.fresh_snapshot()
         snapshot = inner.__enter__()
         self._inner = inner

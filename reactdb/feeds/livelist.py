@@ -9,19 +9,18 @@ Rule of this file: the list changes by what the feed tells and in no other way: 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Protocol, overload
 
 from reactdb.errors import FeedOverflow, UsageError
-from reactdb.feeds.feed import Feed, observable
+from reactdb.feeds.feed import Feed
+from reactdb.feeds.rx import observable
+from reactdb.logs import logger
 
 Document = Any
 Event = dict[str, Any]
-
-logger = logging.getLogger("reactdb")
 
 
 class Watchable(Protocol):

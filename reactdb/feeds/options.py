@@ -9,7 +9,6 @@ query.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
@@ -17,6 +16,7 @@ from typing import Any
 
 from reactdb.errors import InvalidKey, InvalidOption, is_one_of, shown
 from reactdb.values.collation import type_name
+from reactdb.values.value import Value
 
 MAX_SQUASH_S = 86_400.0
 # A year. Python's own locks take no more than some centuries.
@@ -27,8 +27,7 @@ PREDICATE_ERRORS = ("skip", "raise")
 BOOLEANS = ("include_states", "include_types", "include_initial", "include_offsets", "include_seq")
 
 
-@dataclass(frozen=True, slots=True)
-class FeedOptions:
+class FeedOptions(Value):
     """See `Selection.changes`.
 
     Attributes:
@@ -40,16 +39,42 @@ class FeedOptions:
         on_predicate_error: One of PREDICATE_ERRORS.
     """
 
-    squash_s: float | None = None
-    queue_size: int = DEFAULT_QUEUE_SIZE
-    include_initial: bool = False
-    include_states: bool = False
-    include_offsets: bool = False
-    include_types: bool = False
-    include_seq: bool = False
-    since: int | str | None = None
-    on_overflow: str = "drop"
-    on_predicate_error: str = "skip"
+    __slots__ = (
+        "include_initial",
+        "include_offsets",
+        "include_seq",
+        "include_states",
+        "include_types",
+        "on_overflow",
+        "on_predicate_error",
+        "queue_size",
+        "since",
+        "squash_s",
+    )
+
+    def __init__(
+        self,
+        squash_s: float | None = None,
+        queue_size: int = DEFAULT_QUEUE_SIZE,
+        include_initial: bool = False,
+        include_states: bool = False,
+        include_offsets: bool = False,
+        include_types: bool = False,
+        include_seq: bool = False,
+        since: int | str | None = None,
+        on_overflow: str = "drop",
+        on_predicate_error: str = "skip",
+    ) -> None:
+        self.squash_s = squash_s
+        self.queue_size = queue_size
+        self.include_initial = include_initial
+        self.include_states = include_states
+        self.include_offsets = include_offsets
+        self.include_types = include_types
+        self.include_seq = include_seq
+        self.since = since
+        self.on_overflow = on_overflow
+        self.on_predicate_error = on_predicate_error
 
 
 def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions], None]) -> FeedOptions:

@@ -1,71 +1,76 @@
-"""Pipeline: the steps of a query that look at one document at a time, as one function.
+"""Pipeline: the steps of a query that look at one document at a time, as one function that also says where the result sorts.
 
     filter, has_fields     the document goes on, or not
     map, pluck, merge, ... a value goes on in its place
-    order_by               the value goes on, and what it sorts by is put before its place
+    order_by, min, max     the value goes on, and what it is ordered by is put before its sort key
 
-A place is bytes: results are in the order of their places. Key bytes are prefix-free, so places are made by joining them,
-and turned round byte by byte for a descending order.
+A sort key is bytes: results are in the order of their sort keys. Key bytes are prefix-free, so sort keys are made by joining
+them; for a descending order every byte is inverted.
 
-Rule of this file: what a step raises is raised. Whether that ends a feed or leaves a document out is for the view to say.
+Rule of this file: what a step does to a value is in `steps`. What a step raises is raised here too: whether that ends a feed
+or leaves a document out, the view decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from reactdb.errors import InvalidDocument, MissingValue
+from reactdb.errors import InvalidDocument
 from reactdb.expression import Expression, OrderKey, as_function
 from reactdb.feeds.failures import Failures, in_words, step_in_words
 from reactdb.query import Filter, HasFields, Map, OrderBy, Step
-from reactdb.values import codec, collation
+from reactdb.steps import Convert, Keep, operator_of, sort_key_of
+from reactdb.values import codec
 
-# Sorts before every key, and after every key when it is turned round: what lacks the field that is ordered by.
+# What lacks the field that is ordered by has this key. It sorts before every other one, and after every other one inverted.
 MISSING = b"\x00"
-TURNED = bytes(255 - byte for byte in range(256))
+INVERTED = bytes(255 - byte for byte in range(256))
 
 
-def turned(place: bytes) -> bytes:
-    """Bytes that sort the other way round, among places that were turned round."""
-    return place.translate(TURNED)
+def inverted(sort_key: bytes) -> bytes:
+    """Bytes that sort the other way round among sort keys that were all inverted."""
+    return sort_key.translate(INVERTED)
 
 
-@dataclass(frozen=True, slots=True)
 class Ranked(Step):
     """For min and max: in order of an expression (None: of the whole value), without what has no value of it."""
 
-    expression: Any
-    is_max: bool
+    __slots__ = ("expression", "is_max")
+
+    def __init__(self, expression: Any, is_max: bool) -> None:
+        self.expression = expression
+        self.is_max = is_max
 
 
 class Boxed(NamedTuple):
-    """A value on its way into an aggregate, where None counts as a value, with its place to break ties."""
+    """A value on its way into an aggregate, where None counts as a value, with its sort key to break ties."""
 
     value: Any
-    place: bytes
+    sort_key: bytes
 
 
-Operation = Callable[[Any, bytes], "tuple[Any, bytes] | None"]
+# A value and its sort key -> those of the result; None for what is not in the result.
+Sorted = tuple[Any, bytes]
+Work = Callable[[Any, bytes], Sorted | None]
 
 
 class Pipeline:
-    """Called with a document and its place: (value, place) of the result, or None for a document that is not in it.
+    """Called with a document and its sort key: (value, sort key) of the result, or None for a document that is not in it.
 
     Attributes:
         is_identity: Every document goes on as it is.
-        only_tests: Values are the documents themselves and places stay; only their being there is decided.
+        only_tests: Values are the documents themselves and sort keys stay; only whether they are there is decided.
         only_values: Values are the documents themselves.
+        boxed: Values are boxed, because they go into an aggregate.
     """
 
     __slots__ = (
-        "_operations",
         "_prefix",
-        "_tests",
+        "_run",
         "boxed",
-        "drop_null",
         "is_identity",
+        "keeps_null",
         "only_tests",
         "only_values",
         "steps",
@@ -74,86 +79,65 @@ class Pipeline:
     def __init__(
         self, steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: bool = False
     ) -> None:
-        """`prefix`: the values go into an aggregate, boxed, with their places behind these bytes. There null counts, and
-        with `keeps_null`; elsewhere a null result is no result."""
+        """`prefix`: the values go into an aggregate, boxed, with these bytes before their sort keys. There null counts, and with
+        `keeps_null`; elsewhere a null result is no result."""
         self.steps = tuple(steps)
         self.boxed = boxed = prefix is not None
-        self._prefix = prefix or b""
-        # Compiled when the first document comes: most of very many filters never meet one.
-        self._tests: tuple[Callable[[Any], Any], ...] | None = None
+        self._prefix = prefix
+        has_map = any(isinstance(step, Map) for step in steps)
         self.only_tests = not boxed and all(isinstance(step, (Filter, HasFields)) for step in steps)
         self.is_identity = not boxed and not self.steps
-        self.only_values = not boxed and not any(isinstance(step, Map) for step in steps)
-        self._operations = () if self.only_tests else tuple(_operation(step) for step in steps)
+        self.only_values = not boxed and not has_map
         # A document is never null.
-        self.drop_null = not keeps_null and not boxed and any(isinstance(step, Map) for step in steps)
+        self.keeps_null = keeps_null or boxed or not has_map
+        # Made when the first document comes: most of very many filters never meet one.
+        self._run: Work | None = None
 
-    @property
-    def tests(self) -> tuple[Callable[[Any], Any], ...]:
-        """Of a pipeline of nothing else."""
-        tests = self._tests
-        if tests is None:
-            tests = self._tests = _tests(self.steps)
-        return tests
+    def __call__(self, document: Any, sort_key: bytes) -> Sorted | None:
+        return (self._run or self._made())(document, sort_key)
 
-    def __call__(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
-        if self.only_tests:
-            for test in self.tests:
-                if not test(document):
-                    return None
-            return document, place
-        value = document
-        for operation in self._operations:
-            found = operation(value, place)
-            if found is None:
-                return None
-            value, place = found
-        if self.drop_null and value is None:
-            return None
-        return (Boxed(value, self._prefix + place) if self.boxed else value), place
+    def _made(self) -> Work:
+        works = [_work(step) for step in self.steps]
+        if not self.keeps_null:
+            works.append(_without_null)
+        if self._prefix is not None:
+            works.append(_boxing(self._prefix))
+        self._run = works[0] if len(works) == 1 else _one_after_the_other(works)
+        return self._run
 
-    def quietly(self, document: Any, place: bytes) -> tuple[Any, bytes] | None:
-        """The same, where a document that cannot be computed is not in the result. For what was written before: that it fails was
-        noted then.
+    def attempt(
+        self, document: Any, sort_key: bytes, failures: Failures | None, key: bytes, change: Hashable
+    ) -> Sorted | None:
+        """The same, where a document that cannot be computed is not in the result.
 
-        Raises:
-            MemoryError: That says nothing of the document.
-        """
-        try:
-            return self(document, place)
-        except MemoryError:
-            raise
-        except Exception:
-            return None
-
-    def noting(
-        self, document: Any, place: bytes, failures: Failures, key: bytes, change: Hashable
-    ) -> tuple[Any, bytes] | None:
-        """The same for what is written now: a document that cannot be computed is noted.
+        Args:
+            failures: Where that is noted for what is written now. None for what was written before: its failure was noted then.
+            key, change: The primary key of the document, and the name of the change that wrote it.
 
         Raises:
             MemoryError: That says nothing of the document.
             What a step raised, where failures are to be raised.
         """
         try:
-            return self(document, place)
+            return (self._run or self._made())(document, sort_key)
         except MemoryError:
             raise
         except Exception as error:
-            failures.note(error, key, change, lambda: self.failing_step(document, place))
+            if failures is not None:
+                failures.note(error, key, change, lambda: self.failing_step(document, sort_key))
             return None
 
-    def failing_step(self, document: Any, place: bytes) -> str:
-        """Which step fails for the document, in words. They are done once more, one by one."""
+    def failing_step(self, document: Any, sort_key: bytes) -> str:
+        """Which step fails for the document, in words. The steps are done once more, one by one."""
         value = document
         for step in self.steps:
             try:
-                found = _operation(step)(value, place)
+                found = _work(step)(value, sort_key)
             except Exception:
                 return _in_words(step)
             if found is None:
                 break
-            value, place = found
+            value, sort_key = found
         # It does not fail twice.
         return " ".join(map(_in_words, self.steps))
 
@@ -164,66 +148,78 @@ def _in_words(step: Step) -> str:
     return step_in_words(step)
 
 
-def _tests(steps: Sequence[Step]) -> tuple[Callable[[Any], Any], ...]:
-    return tuple(step.predicate.test for step in steps if isinstance(step, (Filter, HasFields)))
-
-
 IDENTITY = Pipeline(())
 
 
 def pipeline(steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: bool = False) -> Pipeline:
-    """The pipeline of these steps; of none, the one that all views without steps share."""
+    """The pipeline of these steps. All views without steps share one."""
     if not steps and prefix is None:
         return IDENTITY
     return Pipeline(steps, prefix, keeps_null=keeps_null)
 
 
-def _operation(step: Step) -> Operation:
-    if isinstance(step, (Filter, HasFields)):
-        return _test(step.predicate.test)
-    if isinstance(step, Map):
-        return _map(value_function(step.function))
+def _work(step: Step) -> Work:
+    """What a step does to a value and its sort key."""
+    if isinstance(step, OrderBy):
+        return _ordering(step.keys)
     if isinstance(step, Ranked):
-        return _ranked(step)
-    assert isinstance(step, OrderBy)
-    return _order(step.keys)
+        return _ranking(step)
+    operator = operator_of(step, value_function)
+    if isinstance(operator, Keep):
+        test = operator.test
+        return lambda value, sort_key: (value, sort_key) if test(value) else None
+    assert isinstance(operator, Convert)
+    function = operator.function
+    return lambda value, sort_key: (function(value), sort_key)
 
 
-def _test(test: Callable[[Any], Any]) -> Operation:
-    return lambda value, place: (value, place) if test(value) else None
+def _one_after_the_other(works: Sequence[Work]) -> Work:
+    def run(value: Any, sort_key: bytes) -> Sorted | None:
+        for work in works:
+            found = work(value, sort_key)
+            if found is None:
+                return None
+            value, sort_key = found
+        return value, sort_key
+
+    return run
 
 
-def _map(function: Callable[[Any], Any]) -> Operation:
-    return lambda value, place: (function(value), place)
+def _without_null(value: Any, sort_key: bytes) -> Sorted | None:
+    return None if value is None else (value, sort_key)
 
 
-def _order(keys: Sequence[OrderKey]) -> Operation:
-    def order(value: Any, place: bytes) -> tuple[Any, bytes]:
-        return value, b"".join([_sort_bytes(key, value) for key in keys]) + place
+def _boxing(prefix: bytes) -> Work:
+    def box(value: Any, sort_key: bytes) -> Sorted:
+        return Boxed(value, prefix + sort_key), sort_key
+
+    return box
+
+
+def _ordering(keys: Sequence[OrderKey]) -> Work:
+    def order(value: Any, sort_key: bytes) -> Sorted:
+        return value, b"".join([_key_bytes(key, value) for key in keys]) + sort_key
 
     return order
 
 
-def _ranked(step: Ranked) -> Operation:
-    function = None if step.expression is None else as_function(step.expression)
+def _key_bytes(key: OrderKey, value: Any) -> bytes:
+    found = key.place(value) or MISSING
+    return inverted(found) if key.descending else found
 
-    def rank(value: Any, place: bytes) -> tuple[Any, bytes] | None:
-        try:
-            found = collation.key_bytes(value if function is None else function(value))
-        except MissingValue:
-            return None
-        return value, (turned(found) if step.is_max else found) + place
+
+def _ranking(step: Ranked) -> Work:
+    key_of = sort_key_of(step.expression)
+
+    def rank(value: Any, sort_key: bytes) -> Sorted | None:
+        found = key_of(value)
+        return None if found is None else (value, (inverted(found) if step.is_max else found) + sort_key)
 
     return rank
 
 
-def _sort_bytes(key: OrderKey, value: Any) -> bytes:
-    place = key.place(value) or MISSING
-    return turned(place) if key.descending else place
-
-
 def value_function(function: Any) -> Callable[[Any], Any]:
-    """An expression or a callable, as a function that gives values which may be shared: frozen, and as a document holds them.
+    """An expression or a callable, as a function whose values may be shared: they are frozen, and what a document can hold.
 
     Raises, when called:
         InvalidDocument: A callable returned what no document could hold.
@@ -231,7 +227,7 @@ def value_function(function: Any) -> Callable[[Any], Any]:
     compute = as_function(function)
     if isinstance(compute, Expression):
         return lambda value: codec.freeze(compute(value))
-    # A callable may return a tuple, or somebody's mutable list: its own round trip makes it a value.
+    # A callable may return a tuple, or somebody's mutable list: encoding and decoding it makes it a value.
     return lambda value: codec.freeze(codec.decode_value(codec.encode_value(compute(value))))
 
 
@@ -240,11 +236,11 @@ def same_value(old: Any, new: Any) -> bool:
     if old is new:
         return True
     if type(old) is Boxed and type(new) is Boxed:
-        return old.place == new.place and same_value(old.value, new.value)
+        return old.sort_key == new.sort_key and same_value(old.value, new.value)
     if old is None or new is None:
         return False
     try:
         return codec.same(old, new)
     except InvalidDocument:
-        # What an expression made is no document value, such as a function.
+        # An expression may give what is no document value, such as a function.
         return False

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from hashlib import blake2s
 from typing import NamedTuple
 
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
@@ -105,6 +104,9 @@ def no_token(since: object) -> InvalidOption:
 def name_of_order(table_id: int, index_id: int | None, *, is_reversed: bool) -> str:
     """The name of an order of documents, which no other has: an index that was made anew has another id."""
     text = f"{table_id} {index_id} {is_reversed}"
+    # Imported here because it takes as long as opening a file, and only a token in the middle of initial values has a checksum.
+    from hashlib import blake2s
+
     return blake2s(text.encode("ascii"), digest_size=4).hexdigest()
 
 

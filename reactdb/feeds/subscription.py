@@ -19,7 +19,6 @@ Rule of this file: it gives events to whoever asks. When to ask, and what become
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections import deque
@@ -39,15 +38,14 @@ from reactdb.feeds.position import ANEW, Bookmark
 from reactdb.feeds.queues import BatchQueue, FeedQueue, OwnQueue, Queue, squash_queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import AnyDelta, Order, present_order
+from reactdb.logs import logger
 
 if TYPE_CHECKING:
     from reactdb.feeds.dispatch import Node
-    from reactdb.feeds.terms import Chain
+    from reactdb.steps import Run
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
-
-logger = logging.getLogger("reactdb")
 
 
 State = Literal["opening", "live", "behind", "ended", "closed"]
@@ -115,8 +113,10 @@ NO_FAILURES: tuple[Failing | None, int, int] = (None, 0, 0)
 AWAITED: Final[Iterator[Event]] = iter(())
 
 
-def nobody(event: Event) -> None:
-    """In place of a subscriber who has left."""
+def raised(error: Exception) -> Iterator[Event]:
+    """An iterator that raises."""
+    yield from ()
+    raise error
 
 
 class Subscription:
@@ -133,7 +133,6 @@ class Subscription:
         end: COMPLETED, or the error, once it has ended.
         since: Changes up to this seq are in what it began with.
         is_woken: The consumer has been told that there is something.
-        call: What a broadcast calls with each event.
     """
 
     __slots__ = (
@@ -148,7 +147,6 @@ class Subscription:
         "_render",
         "_taken",
         "_told",
-        "call",
         "consumer",
         "end",
         "is_woken",
@@ -163,7 +161,7 @@ class Subscription:
 
     _render: Render
 
-    def __init__(self, request: Request, consumer: Consumer, path: tuple[Chain, ...] = ()) -> None:
+    def __init__(self, request: Request, consumer: Consumer, path: tuple[Run, ...] = ()) -> None:
         self.request = request
         self.consumer = consumer
         self.path = path
@@ -175,7 +173,6 @@ class Subscription:
         self.since = 0
         # Who looks before it waits need not be woken before that.
         self.is_woken = consumer.way == "looking"
-        self.call: OnEvent = nobody
         # What is told before anything that is queued, and where it comes from as long as these are initial values.
         self._opening: Iterator[Event] | None = AWAITED
         self._initial: InitialValues | None = None
@@ -342,12 +339,7 @@ class Subscription:
         if self.queue is not None:
             queue.carry(self.queue.dropped)
         self.queue = queue
-        if type(queue) is Recipient:
-            self.call = cast("Called", self.consumer).on_event(self)
-            if self.state == "closed":
-                # Whoever closes it sets this after that.
-                self.call = nobody
-        elif not self.is_woken:
+        if type(queue) is Reader and not self.is_woken:
             queue.broadcast.sleepers[self] = None
 
     def missed(self, count: int) -> None:
@@ -524,21 +516,18 @@ class Subscription:
         opening = self._opening
         return opening is not None and opening is not AWAITED and not self._batch and self.state != "closed"
 
-    def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> Any:
-        """As `poll` and `pass_on` for up to `most` events of how it begins: initial values may be very many. ENDED, or whether
-        `pass_on` wants more."""
+    def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> bool:
+        """As `poll` and `pass_on` for up to `most` events of how it begins. Whether `pass_on` wants more."""
         before = self._told
         try:
             for event in islice(self._opening or (), most):
                 self._told += 1
-                if not pass_on(self, event):
+                if not pass_on(self, event) or self.state == "closed":
                     return False
-                if self.state == "closed":
-                    return True
         except Exception as error:
-            # A filter or a map failed for an initial value.
-            self._end(error)
-            return ENDED
+            # A filter or a map failed for an initial value: `poll` says so.
+            self._opening = raised(error)
+            return True
         if self._told - before < most:
             self._opened()
         return True
@@ -656,7 +645,7 @@ class Subscription:
         self._base = position
 
     def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
-        """Called by the hub, under the publish lock: `deltas` were the last from the log; its node reports what comes after `seq`."""
+        """Called by the hub, under the publish lock: `deltas` were the last from the log, and its node reports what follows."""
         cast(OwnQueue, self.queue).put(deltas)
         self.since = seq
         self._base = None
@@ -786,8 +775,9 @@ class Subscription:
             if not self._move("closed"):
                 return
             self._final = final
-            self.call = nobody
-            if type(self.queue) is Recipient:
+            queue = self.queue
+            if type(queue) is Recipient:
+                queue.broadcast.strike(self)
                 self.queue, self._told, self._dropped_told = None, told, dropped
             self._close_walk()
             self.request.hub.forget(self)

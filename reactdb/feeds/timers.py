@@ -6,13 +6,12 @@ Rule of this file: it calls back and knows no feed. A callback must be quick, or
 from __future__ import annotations
 
 import heapq
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable
 
-logger = logging.getLogger("reactdb")
+from reactdb.logs import logger
 
 
 class Timer:

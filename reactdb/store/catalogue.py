@@ -11,7 +11,6 @@ from typing import Any
 
 from reactdb.errors import CorruptDatabase, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, compile_value, from_data
-from reactdb.records import record
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import check_catalogue, fact
 from reactdb.values import codec, collation
@@ -35,7 +34,6 @@ def check_text(kind: str, name: object) -> None:
         raise InvalidName(kind, name)
 
 
-@record(eq=False)
 class IndexInfo:
     """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.
 
@@ -44,12 +42,23 @@ class IndexInfo:
     between all types, and objects are above all numbers.
     """
 
-    id: int
-    table_id: int
-    name: str
-    expression: Expression
-    multi: bool
-    value_of: Callable[[dict[str, Any]], Any]
+    __slots__ = ("expression", "id", "multi", "name", "table_id", "value_of")
+
+    def __init__(
+        self,
+        id: int,
+        table_id: int,
+        name: str,
+        expression: Expression,
+        multi: bool,
+        value_of: Callable[[dict[str, Any]], Any],
+    ) -> None:
+        self.id = id
+        self.table_id = table_id
+        self.name = name
+        self.expression = expression
+        self.multi = multi
+        self.value_of = value_of
 
     def entries(self, document: dict[str, Any]) -> list[tuple[bytes, int]]:
         """The document's places in this index as (value bytes, tag), without the hidden ones.
@@ -91,25 +100,37 @@ class IndexInfo:
         return found
 
 
-@record(eq=False)
 class TableInfo:
     """One table. `created` and `dropped` are seqs: the table has changes in created < seq <= dropped."""
 
-    id: int
-    name: str
-    primary_key: str
-    created: int
-    dropped: int | None
-    indexes: dict[str, IndexInfo]
+    __slots__ = ("created", "dropped", "id", "indexes", "name", "primary_key")
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        primary_key: str,
+        created: int,
+        dropped: int | None,
+        indexes: dict[str, IndexInfo],
+    ) -> None:
+        self.id = id
+        self.name = name
+        self.primary_key = primary_key
+        self.created = created
+        self.dropped = dropped
+        self.indexes = indexes
 
 
-@record(eq=False)
 class Catalogue:
     """All tables of the file, at one version of the list."""
 
-    version: int
-    live: dict[str, TableInfo]
-    by_id: dict[int, TableInfo]
+    __slots__ = ("by_id", "live", "version")
+
+    def __init__(self, version: int, live: dict[str, TableInfo], by_id: dict[int, TableInfo]) -> None:
+        self.version = version
+        self.live = live
+        self.by_id = by_id
 
     def at(self, name: str, seq: int) -> TableInfo | None:
         """The table that had this name at `seq`; of several, the newest."""

@@ -1,33 +1,31 @@
-"""Checkpoints: how the write-ahead log gets into the file, and what is told while it does not.
+"""Checkpoints: how the write-ahead log gets into the file, and what users are told while it does not.
 
 Commits go on where a checkpoint fails, because they write to the log only: a full disk, or a reader that does not end, shows
 nowhere but in a log that grows. So each change of state is logged, once; `db.stats()` has the figures; and past a limit writes
-are refused, before the disk is full of it.
+are refused, before the log has filled the disk.
 
-Two steps. First the pages are copied (PASSIVE) by a connection of its own, while the writer's holds the write lock: nobody can
-commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `sqlite`); FULL and TRUNCATE would take the lock themselves, but
-go on without it when they do not get it in time, and make writers wait for readers. Where all was copied, a commit that changes
-nothing begins the log anew. The log keeps the room that it had when the checkpoint was due, for the next to be written into;
-whoever asks for a checkpoint gets the room back.
+A checkpoint has two steps. First a connection of its own copies the pages (PASSIVE), while the writer's connection holds the
+write lock: nobody can commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `file.sqlite`); FULL and TRUNCATE would
+take the lock themselves, but go on without it when they do not get it in time, and make writers wait for readers. Where all was
+copied, a commit that changes nothing begins the log anew. The log keeps the room that it had when the checkpoint was due, so
+that the next commits are written into it; a checkpoint that was asked for gives the room back.
 
-Thread safety: `figures` from any thread; everything else only by the thread whose turn it is.
+Thread safety: `figures` from any thread; everything else only by the thread at the head of the write queue.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from reactdb.errors import InvalidOption, ReactDBError, WalTooLarge
+from reactdb.errors import DiskFull, InvalidOption, OutcomeUnknown, ReactDBError, WalTooLarge
+from reactdb.logs import logger
 from reactdb.store import schema, wal_room
-from reactdb.store.file.sqlite import PAGE_BYTES, Connection, SQLiteError
+from reactdb.store.file.sqlite import PAGE_BYTES, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.writer import Writer
 
-logger = logging.getLogger("reactdb")
 
 # Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -63,16 +61,14 @@ class Checkpoints:
 
     Attributes:
         limit_bytes: Size of the log beyond which writes are refused while checkpoints fail.
-        is_over: They are.
+        is_over: The log is past that limit, and writes are refused.
         due_bytes: Size of the log that starts the next one. It is larger than what the log keeps, so that it has grown.
-        settle_reads: Called before each: no read of this process then goes on for as long as somebody takes.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self.limit_bytes = LIMIT_BYTES
         self.is_over = False
-        self.settle_reads: Callable[[], object] = int
         self._is_large = False
         self.due_bytes = CHECKPOINT_BYTES
         # What the log may grow to before anything is to be done.
@@ -143,7 +139,7 @@ class Checkpoints:
             # Where nothing is flushed, nothing is gained.
             return
         try:
-            writer.waiting.at_most(LOCK_WAIT_S, in_one_piece=True)
+            writer.lock_wait.at_most(LOCK_WAIT_S, in_one_piece=True)
             writer.connection.execute("BEGIN IMMEDIATE")
             try:
                 found_bytes, trouble = writer.guard.look()
@@ -153,6 +149,18 @@ class Checkpoints:
                 writer.connection.execute("ROLLBACK")
         except (SQLiteError, OSError):
             logger.debug("making room for the log of %s failed", writer.path, exc_info=True)
+
+    def after_failure(self, error: ReactDBError) -> None:
+        """A write failed and was rolled back. An empty log gives room back to a full disk. And where COMMIT failed when all of it
+        was in the log (its flush did), a crash would bring back what everybody has read not to be there: emptied, or written
+        over, the log has it no more."""
+        if not isinstance(error, (DiskFull, OutcomeUnknown)) or self._writer.connection.in_transaction:
+            return
+        if not self.run() and isinstance(error, OutcomeUnknown):
+            try:
+                self.write_over()
+            except SQLiteError:
+                logger.debug("writing over the failed commit of %s failed", self._writer.path, exc_info=True)
 
     def run(self, *, keep_bytes: int = 0) -> bool:
         """Copy the log into the file and empty it, but for so many bytes of room. Whether it succeeded."""
@@ -189,16 +197,16 @@ class Checkpoints:
         assert writer.guard is not None
         trouble = writer.guard.examine()
         if trouble:
-            return f"checkpoint: {writer.moved(trouble)}"
+            return f"checkpoint: {writer.engine.moved(trouble)}"
         wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES)
         self._began_at = time.monotonic()
         end = self._began_at + min(MOST_WAIT_S, wait_s)
         pause_s = 0.0
         try:
-            # Whatever the last write was to wait. The next one says for itself.
-            writer.waiting.at_most(LOCK_WAIT_S, in_one_piece=True)
+            # Whatever the last write was to wait; the next write sets its own timeout.
+            writer.lock_wait.at_most(LOCK_WAIT_S, in_one_piece=True)
             writer.flushes.settle(writer.connection, "checkpoint")
-            self.settle_reads()
+            writer.engine.readers.settle()
             while True:
                 reason = self._copy_log()
                 if pause_s:
@@ -213,7 +221,7 @@ class Checkpoints:
                 pause_s = min(left_s, 0.003 if not pause_s else 3 * pause_s)
         except SQLiteError as error:
             writer.doubt(error)
-            return str(writer.translated(error, "checkpoint"))
+            return str(writer.engine.translated(error, "checkpoint"))
         except ReactDBError as error:
             said = str(error)
             return said if said.startswith("checkpoint: ") else f"checkpoint: {said}"
@@ -223,26 +231,22 @@ class Checkpoints:
         """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
         writer = self._writer
         connection = writer.connection
-        copier: Connection | None = writer.another_connection()
+        copier = writer.engine.connect("rw")
         try:
             trouble = "" if writer.guard is None else writer.guard.examine()
             if trouble:
                 # It would copy another file's.
-                return str(writer.moved(trouble))
-            if copier is None:
-                # Nobody else can commit, and it is this connection's turn.
-                writer.check_log()
-                busy, pages, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            else:
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    writer.check_log()
-                    busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                finally:
-                    connection.execute("ROLLBACK")
+                return str(writer.engine.moved(trouble))
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                trouble = "" if writer.guard is None else writer.guard.look_before()[1]
+                if trouble:
+                    raise writer.engine.moved(trouble)
+                busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            finally:
+                connection.execute("ROLLBACK")
         finally:
-            if copier is not None:
-                copier.close()
+            copier.close()
         self._frames = pages
         # The next commit, whoever's that is, may begin the log anew.
         writer.log_named = None
@@ -285,14 +289,10 @@ class Checkpoints:
         except BaseException:
             self._writer.roll_back()
             raise
-        finally:
-            # Also where it failed: then, too, the log may have been begun anew, and be shorter than after the last commit.
-            if self._writer.guard is not None:
-                self._writer.guard.note_commit(0)
 
     def _reader(self) -> str:
         """Who is in the way: a read of this process only if it was there before the checkpoint began. Others come and go."""
-        age = self._writer.oldest_read_s()
+        age = self._writer.engine.oldest_read_s()
         if age >= time.monotonic() - self._began_at:
             return f"a read of this process that began {age:.1f} s ago"
         return "a reader of another program"

@@ -12,13 +12,12 @@ Thread safety: `wake` from any thread; everything else by the one who waits.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import select
 import sys
 from typing import Any, Final
 
-logger = logging.getLogger("reactdb")
+from reactdb.logs import logger
 
 IN_MODIFY: Final = 0x2
 EVENTS_BYTES = 16384

@@ -9,10 +9,9 @@ Thread safety: everything public may be called from any thread.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeVar
@@ -26,6 +25,7 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
@@ -44,12 +44,11 @@ from reactdb.store.retention import Compacted, Retention
 from reactdb.store.savepoints import flush
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
 from reactdb.store.transaction import WriteTransaction
-from reactdb.store.write_queue import Turns
+from reactdb.store.write_queue import WriteQueue
 from reactdb.store.writer import Durability, Writer
 
 T = TypeVar("T")
 
-logger = logging.getLogger("reactdb")
 
 EMPTY = "it is empty, and read_only=True makes no database"
 
@@ -65,16 +64,11 @@ class Engine:
         readers: The connections that read.
         guard: Notices that the file was moved; None in memory.
         unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
-        is_exclusive: One connection for all; nobody else has the file. See `exclusive`.
-        is_alone: No other process can write.
         is_immutable: It is read as a file that nobody writes, because nothing can be made beside it. See `immutable`.
-        turns: Who may write next.
+        write_queue: Which thread writes next.
         epochs: The stretches of its history, for tokens.
         twin: The other engine of the file in this process, where one writes and one only reads; None: there is none.
     """
-
-    is_exclusive = False
-    turns_class: type[Turns] = Turns
 
     def __init__(
         self, path: str, *, read_only: bool, busy_timeout_s: float, allow_network: bool = False
@@ -84,10 +78,9 @@ class Engine:
         self.read_only = read_only
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
-        self.is_alone = self.is_memory or self.is_exclusive
         self.is_immutable = False
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
-        self.turns = self.turns_class()
+        self.write_queue = WriteQueue()
         self.readers = Readers()
         self.epochs = Epochs()
         self.twin: Engine | None = None
@@ -107,7 +100,7 @@ class Engine:
 
     def _open(self) -> None:
         connection, witness = self._first_connection()
-        is_wal = witness is not None or self.is_alone
+        is_wal = witness is not None or self.is_memory
         try:
             # Where nobody could look before, it is done now.
             # (One that nobody writes has neither a log nor locks.)
@@ -128,14 +121,11 @@ class Engine:
             self.database_id = schema.fact(connection, "database_id")
             self.publisher = Publisher(self, head_seq(connection))
             if not self.is_memory and not self.is_immutable:
-                self.guard = FileGuard(self.path, is_alone=self.is_alone)
+                self.guard = FileGuard(self.path)
             if self.read_only:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
-                self._writer = self._writer_of(connection)
-                self._writer.upkeep.checkpoints.settle_reads = self.readers.settle
-                self._writer.upkeep.before_removal = self._before_removal
-                self._writer.upkeep.lowest_needed = self._lowest_needed
+                self._writer = Writer(self, connection)
                 if witness is not None and self.guard is not None and self.guard.identity == witness.identity:
                     # It has read already what a reader reads first: a fifth of what opening a file and a first get cost.
                     sqlite.configure(witness.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
@@ -167,9 +157,6 @@ class Engine:
             if witness is not None:
                 witness.connection.close()
             raise
-
-    def _writer_of(self, connection: Connection) -> Writer:
-        return Writer(self, connection)
 
     def connect(self, mode: str) -> Connection:
         """Another connection to the file (or memory). The caller configures and closes it."""
@@ -349,7 +336,7 @@ class Engine:
         if writer is None or transaction is None:
             with self.snapshot() as snapshot:
                 yield snapshot
-        elif self.is_alone:
+        elif self.is_memory:
             # There nobody else can read while somebody writes; but what is not committed yet can be taken back in thought.
             with self.snapshot() as snapshot:
                 # Tables and indexes as committed: a table that the transaction makes may never be.
@@ -367,10 +354,6 @@ class Engine:
         """
         with self.snapshot() as now:
             yield as_of(now, seq)
-
-    def reserve(self) -> AbstractContextManager[Any]:
-        """Entered before the publish lock by whoever may read while it has that. Only where reads wait does it do anything."""
-        return nullcontext()
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
@@ -468,24 +451,26 @@ class Engine:
     def compact(
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
     ) -> Compacted:
-        """Remove the history that `retention` does not keep. See `Upkeep.compact`."""
+        """Remove the history that `retention` does not keep. See `Compaction.compact`."""
         writer = self._writable()
-        if not self.is_alone:
+        if not self.is_memory:
             # What others have written is told first, or the feeds would still have to read all of it.
             try:
                 self.catch_up()
             except ReactDBError:
                 # Then they have to: compaction stops there, and says itself what is wrong.
                 logger.debug("telling what others wrote to %s failed", self.path, exc_info=True)
-        return writer.upkeep.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
+        return writer.compaction.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
 
-    def _before_removal(self, until: int) -> None:
+    def before_removal(self, until: int) -> None:
+        """History up to a seq is about to be removed: pages of the log that need it read it now."""
         for engine in (self, self.twin):
             if engine is not None:
                 engine.readers.pages.complete(until)
 
-    def _lowest_needed(self, oldest: int) -> int | None:
-        """Of all feeds of this process. See `CommitListener.lowest_needed`."""
+    def lowest_needed(self, oldest: int) -> int | None:
+        """The lowest position, from `oldest` on, from which a feed of this process has still to read the log; None: none has. See
+        `CommitListener.lowest_needed`."""
         listeners = [engine.listener for engine in (self, self.twin) if engine is not None]
         needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
         return min((position for position in needed if position is not None), default=None)
@@ -493,24 +478,24 @@ class Engine:
     @property
     def wal_limit_bytes(self) -> int:
         """Size of the write-ahead log beyond which writes are refused, while checkpoints fail."""
-        return self._writable().upkeep.checkpoints.limit_bytes
+        return self._writable().checkpoints.limit_bytes
 
     @wal_limit_bytes.setter
     def wal_limit_bytes(self, limit_bytes: int) -> None:
-        self._writable().upkeep.checkpoints.limit_bytes = limit_bytes
+        self._writable().checkpoints.limit_bytes = limit_bytes
 
     def checkpoint_figures(self) -> dict[str, Any]:
         """How checkpoints fare. See `Checkpoints.figures`."""
-        return HEALTHY if self._writer is None else self._writer.upkeep.checkpoints.figures()
+        return HEALTHY if self._writer is None else self._writer.checkpoints.figures()
 
     @property
     def retention(self) -> Retention | None:
         """What history is kept without being asked; None: all."""
-        return None if self._writer is None else self._writer.upkeep.retention
+        return None if self._writer is None else self._writer.compaction.retention
 
     @retention.setter
     def retention(self, retention: Retention | None) -> None:
-        self._writable().upkeep.retention = retention
+        self._writable().compaction.retention = retention
 
     def _writable(self) -> Writer:
         self.check_usable()

@@ -9,15 +9,13 @@ after one of those it does not listen for a while, so that they cost what pollin
 
 It is also this thread that ends the feeds where something is wrong with the file. It looks by itself whether the file is still
 the one that was opened; and whoever else notices something, in a write, a read or a checkpoint, may hold any lock, so it leaves
-a note (see `Publisher.note`), and this thread finds it at its next poll. A file that was opened with exclusive=True is followed
-for that alone.
+a note (see `Publisher.note`), and this thread finds it at its next poll.
 
 The numbers: at 1 ms polling costs 3% of a core and hears of a commit within 0.6 ms (median); at 20 ms 0.4% and 10 ms.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -26,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reactdb.errors import DatabaseBusy, DatabaseClosed, ReactDBError
+from reactdb.logs import logger
 from reactdb.store.doorbell import Doorbell, doorbell
 from reactdb.store.engine import Engine
 from reactdb.store.file import fork, guards, sqlite
@@ -48,8 +47,6 @@ LOCKED_S = 10.0
 # Seconds between two looks whether the file is still the one that was opened: 9 µs each.
 LOOK_S = 0.25
 
-logger = logging.getLogger("reactdb")
-
 
 class Watched:
     """One file, with a connection of its own: inside a read transaction `data_version` stands still.
@@ -69,18 +66,15 @@ class Watched:
         "failing_since",
         "has_others",
         "is_heard",
-        "is_shared",
         "log_path",
         "path",
         "version",
     )
 
-    def __init__(self, engine: Engine, reader: Reader | None) -> None:
-        """Without a `reader`, nobody else can write to the file, and it is only looked at."""
+    def __init__(self, engine: Engine, reader: Reader) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
-        self._reader = reader
-        self.is_shared = reader is not None
+        self._reader: Reader | None = reader
         self._lock = threading.Lock()
         self._guard = engine.guard
         self._looked = float("-inf")
@@ -127,7 +121,7 @@ class Watched:
         if writer is None:
             return False
         before, self._own_seq = self._own_seq, writer.last_seq
-        return before != self._own_seq or engine.turns.waiting > 0
+        return before != self._own_seq or len(engine.write_queue) > 0
 
     def failed(self, engine: Engine, error: Exception) -> None:
         """A poll failed: there may be news all the same, so the next one looks. Feeds that cannot be told anything for long end:
@@ -147,12 +141,10 @@ class Watched:
     def trouble(self) -> str:
         """What has become of the file, if it is time to look; empty where nothing has."""
         now = time.monotonic()
-        is_closed = self.is_shared and self._reader is None
-        if self._guard is None or is_closed or now - self._looked < LOOK_S:
+        if self._guard is None or self._reader is None or now - self._looked < LOOK_S:
             return ""
         self._looked = now
-        if self.is_shared:
-            self._look_for_others()
+        self._look_for_others()
         return self._guard.examine()
 
     def _look_for_others(self) -> None:
@@ -202,12 +194,11 @@ class Tailer:
         """Begin to follow the file of `engine`. Nothing to do in memory."""
         if engine.is_memory:
             return
-        reader = None if engine.is_exclusive else connect_reader(engine)
+        reader = connect_reader(engine)
         with self._lock:
             known = self._watched.get(id(engine))
             if known is not None and known.engine() is engine:
-                if reader is not None:
-                    reader.connection.close()
+                reader.connection.close()
                 return
             # One that is known by this number and is not it was forgotten: the number has been given out again.
             self._watched[id(engine)] = Watched(engine, reader)
@@ -264,8 +255,7 @@ class Tailer:
                 # A long transaction rings all the time. Polls are enough until it is seen, or silent.
                 is_barren = pause >= QUICK_S
             else:
-                slowest = SLOW_S if any(watched.is_shared for _, watched in files) else LOOK_S
-                pause = min(max(pause, QUICK_S) * STEP, slowest)
+                pause = min(max(pause, QUICK_S) * STEP, SLOW_S)
             if rang and is_own:
                 rang = self._pause(OWN_S, is_deaf=True)
             else:

@@ -11,7 +11,6 @@ Thread safety: any thread may ask a change of any page.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +22,7 @@ from weakref import WeakSet
 
 from reactdb.change import INSERT, Change
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
+from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from reactdb.store.engine import Engine
     from reactdb.store.snapshot import Snapshot
 
-logger = logging.getLogger("reactdb")
 
 # Rows that one read of the log fetches: about 0.3 MB of ordinary documents. Of more, the garbage collector looks at each.
 PAGE_CHANGES = 500

@@ -192,7 +192,7 @@ class Publisher:
 
     def note(self, error: ReactDBError) -> None:
         """Something is wrong with the file, and no feed may go on as if it were not. Whoever notices it may hold any lock, so the
-        feeds are ended by the thread that follows the file (see `tailing`), within moments, or by who closes the database."""
+        feeds are ended by the thread that follows the file (see `follow`), within moments, or by who closes the database."""
         if self._trouble is None:
             self._trouble = error
 

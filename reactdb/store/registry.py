@@ -22,14 +22,8 @@ _lock = threading.Lock()
 opened: dict[tuple[int, int, bool], tuple[Engine, int]] = {}
 
 
-def engine_for(
-    path: str, read_only: bool, busy_timeout_s: float, allow_network: bool, is_exclusive: bool = False
-) -> Engine:
-    """The engine of a file, with one handle more on it. A database in memory is another one each time, and nobody else's.
-
-    Raises:
-        UsageError: This process has the file open with another setting of `exclusive`.
-    """
+def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network: bool) -> Engine:
+    """The engine of a file, with one handle more on it. A database in memory is another one each time, and nobody else's."""
     if path == ":memory:":
         if read_only:
             raise UsageError("a database in memory that nobody can write to would be empty for ever")
@@ -37,35 +31,17 @@ def engine_for(
     path = os.path.realpath(path)
     with _lock:
         identity = _identity(path, read_only)
-        _check_exclusive(path, is_exclusive)
         if identity is not None and identity in opened:
             engine, handles = opened[identity]
             if engine.is_usable:
                 opened[identity] = (engine, handles + 1)
                 return engine
-        kind = Engine
-        if is_exclusive:
-            # Imported here because few want it.
-            from reactdb.store.exclusive import ExclusiveEngine as kind
-        engine = kind(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
+        engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
         identity = _identity(path, read_only)
         assert identity is not None
         opened[identity] = (engine, 1)
         _join_twins(identity)
         return engine
-
-
-def _check_exclusive(path: str, is_exclusive: bool) -> None:
-    for read_only in (False, True):
-        identity = _identity(path, read_only)
-        if identity is None or identity not in opened:
-            continue
-        engine, _ = opened[identity]
-        if engine.is_usable and engine.is_exclusive is not is_exclusive:
-            how = "with" if engine.is_exclusive else "without"
-            raise UsageError(
-                f"{path} is open in this process {how} exclusive=True: connect {how} it here too, or close it there first"
-            )
 
 
 def _join_twins(identity: tuple[int, int, bool]) -> None:

@@ -2,40 +2,58 @@
 
 The low-water mark L is the oldest position from which the log can be read. Raising it to L' may remove, of the entries at or
 below L', those that are superseded at or below L'. So these always stay: every entry past L', every live document, and the
-old value of every change past L' (its `prev`). A deletion at or below L' goes, and its grave with it.
+old value of every change past L' (its `prev`). A deletion at or below L' goes, and its tombstone with it.
 
-The work is proportional to the changes between L and L', not to the file.
+The work is proportional to the changes between L and L', not to the file. It is done in small transactions, so that a writer
+who waits does not notice. L is not raised past what an open feed of this process has still to read, up to MOST_HELD_CHANGES;
+nobody here knows of the feeds of other processes.
 
-L is not raised past what an open feed of this process has still to read, up to MOST_HELD_CHANGES: who removes asks
-`CommitListener.lowest_needed` before. Nobody here knows of the feeds of other processes.
+Thread safety: `Compaction.compact` from any thread; everything else only by the thread at the head of the write queue.
 """
 
 from __future__ import annotations
 
 import time
 from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
 
-from reactdb.errors import InvalidOption
-from reactdb.records import record
+from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError
+from reactdb.logs import logger
+from reactdb.store.catalogue import load
 from reactdb.store.epochs import remove_epochs
-from reactdb.store.file.sqlite import Connection
+from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.transaction import remove_dropped
+from reactdb.values.value import Value
+
+if TYPE_CHECKING:
+    from reactdb.store.writer import Writer
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
 CHUNK_CHANGES = 5_000
+# A compaction that finds no room goes on in steps of as few changes as this: some 100 kB of log.
+FEWEST_CHANGES = 50
+MAKE_ROOM = (
+    "removing history needs some 100 kB of room itself; make that much on this disk by removing something else, then compact "
+    "again, and with vacuum=True when there is room for a copy of the documents"
+)
+# Changes between two looks at what retention does not keep any more.
+RETAIN_EVERY = 500
 # Changes that removal leaves, beyond what was asked for, to the feeds of this process that have still to read them. A reader
 # that was forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
 MOST_HELD_CHANGES = 1_000_000
 
 
-@record
-class Retention:
+class Retention(Value):
     """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal."""
 
-    changes: int | None = None
-    age_ms: int | None = None
+    __slots__ = ("age_ms", "changes")
+
+    def __init__(self, changes: int | None = None, age_ms: int | None = None) -> None:
+        self.changes = changes
+        self.age_ms = age_ms
 
     @classmethod
     def of(cls, value: object, name: str = "retention") -> Retention | None:
@@ -85,6 +103,117 @@ def newest_older_than(connection: Connection, low: int, head: int, time_ms: int)
         else:
             head = middle - 1
     return low
+
+
+class Compaction:
+    """Removes history: because somebody asked, or after a commit, where `retention` does not keep it any more.
+
+    After a commit nothing that goes wrong here may look as if the write had failed: it is logged, and tried again later.
+
+    Attributes:
+        retention: What history is kept without being asked; None: all.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.retention: Retention | None = None
+        # The newest seq when retention was last looked at; None: not yet.
+        self._retained: int | None = None
+
+    def compact(
+        self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
+    ) -> Compacted:
+        """Remove the history that `retention` does not keep, and give the room back to the disk with `vacuum`."""
+        writer = self._writer
+        waits_s = writer.busy_timeout_s if busy_timeout_s is None else busy_timeout_s
+        writer.check_writable()
+        if writer.current is not None:
+            raise UsageError("compact() cannot be part of a transaction")
+        removed = Compacted()
+        target, _ = writer.in_turn(lambda: self._target(retention), waits_s)
+        most, more = CHUNK_CHANGES, True
+        while more:
+            try:
+                more = writer.in_turn(partial(self._step, target, removed, most, waits_s), waits_s)
+                if most < CHUNK_CHANGES:
+                    writer.in_turn(writer.checkpoints.run, waits_s)
+            except DiskFull as error:
+                # A smaller step needs less room, and gives its own back before the next.
+                if most <= FEWEST_CHANGES:
+                    raise DiskFull(f"{error}: {MAKE_ROOM}") from error
+                most = max(FEWEST_CHANGES, most // 10)
+        if vacuum:
+            writer.in_turn(lambda: self._vacuum(waits_s), waits_s)
+        return removed
+
+    def after_commit(self, retention: Retention) -> None:
+        """Remove a little, but more than has been written since the last time: so it catches up, whatever the pace."""
+        writer = self._writer
+        written = RETAIN_EVERY if self._retained is None else writer.last_seq - self._retained
+        if written < RETAIN_EVERY:
+            return
+        self._retained = writer.last_seq
+        try:
+            target, low = self._target(retention)
+            if self._held_back(target) > low:
+                self._step(target, Compacted(), max(CHUNK_CHANGES, 2 * written), writer.busy_timeout_s)
+        except ReactDBError as error:
+            logger.warning("removing old history of %s failed: %s", writer.path, error, exc_info=True)
+
+    def _target(self, retention: Retention) -> tuple[int, int]:
+        """The low-water mark that is asked for, and the present one."""
+        connection = self._writer.connection
+        try:
+            return retention.target(connection), low_water(connection)
+        except SQLiteError as error:
+            raise self._writer.engine.translated(error, "compact") from error
+
+    def _held_back(self, target: int) -> int:
+        """The low-water mark that is asked for, or a lower one that leaves the feeds what they have still to read. A feed that is
+        further behind than the limit holds nothing back."""
+        needed = self._writer.engine.lowest_needed(target - MOST_HELD_CHANGES)
+        return target if needed is None else min(target, needed)
+
+    def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
+        """One transaction's worth of compaction. Whether more is left."""
+        writer = self._writer
+        connection = writer.connection
+        target = self._held_back(target)
+        writer.engine.before_removal(target)
+        try:
+            writer.begin_upkeep("compact", waits_s)
+            more, step = compact_step(connection, target, most)
+            connection.execute("COMMIT")
+            writer.note_commit()
+        except BaseException as error:
+            writer.roll_back()
+            if isinstance(error, SQLiteError):
+                raise self._failed(error, "compact") from error
+            raise
+        removed.entries += step.entries
+        removed.tables += step.tables
+        removed.oldest = step.oldest
+        if step.tables:
+            writer.adopt(load(connection))
+        writer.checkpoints.after_commit(writer.check_same_file())
+        return more
+
+    def _vacuum(self, waits_s: float) -> None:
+        writer = self._writer
+        try:
+            writer.lock_wait.at_most(waits_s, in_one_piece=True)
+            writer.connection.execute("VACUUM")
+        except SQLiteError as error:
+            raise self._failed(error, "vacuum") from error
+        writer.check_same_file()
+        writer.checkpoints.run()
+
+    def _failed(self, error: Exception, operation: str) -> ReactDBError:
+        writer = self._writer
+        writer.doubt(error)
+        translated = writer.engine.translated(error, operation)
+        writer.checkpoints.after_failure(translated)
+        return translated
 
 
 class Compacted:

@@ -8,15 +8,13 @@ Rule of this file: what SQLite has taken back is taken back here too, and the ot
 
 from __future__ import annotations
 
-import logging
 from types import TracebackType
 from typing import Protocol
 
 from reactdb.errors import CorruptDatabase
+from reactdb.logs import logger
 from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.transaction import WriteTransaction
-
-logger = logging.getLogger("reactdb")
 
 
 class Keeper(Protocol):

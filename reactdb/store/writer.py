@@ -1,19 +1,23 @@
-"""Writer: the one connection of an engine that writes, in turns.
+"""Writer: the one connection of an engine that writes. This file has the whole way of a write, from top to bottom:
 
-A write: turn -> BEGIN IMMEDIATE -> statements -> COMMIT -> is the file still the file? -> the commit is published, still in
-turn, so that listeners hear commits in log order -> turn released -> the listener drains. No user code runs in the turn but
-what a caller passes into its own write (`update(callable)`) and predicates of feeds.
+    write, transaction      wait in the write queue (see `write_queue`), and then, at its head:
+    _begin                  BEGIN IMMEDIATE; is what the writer knows of the file still so? If not, reload it
+    the caller's work       puts entries into the transaction's write buffer (see `transaction`)
+    write_group             the small writes of threads that wait behind, in the same transaction (group commit)
+    _commit                 COMMIT; is the file still the file that was opened?
+    publish                 the feeds take the commit in, still before the next write, so that they hear commits in log order
+    _end_turn               the next in the queue
+    drain                   the feeds deliver: only here does user code run, without a lock, but for what a caller passes into its
+                            own write (`update(callable)`) and predicates of feeds
 
-Ctrl-C may strike in any line. What it leaves undone is found by the next one in turn: a transaction that is still open is
-rolled back, and what the writer remembers is asked from the file again (`_seen_version` is None from before COMMIT until
-everything is noted down).
+Ctrl-C may strike in any line. What it leaves undone is found by the next writer: a transaction that is still open is rolled back,
+and the state is reloaded (`_known_version` is None from before COMMIT until everything is noted down).
 
-Thread safety: the public methods from any thread; the others only by the thread whose turn it is.
+Thread safety: the public methods from any thread; the others only by the thread at the head of the write queue.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,20 +34,20 @@ from reactdb.errors import (
     StorageMoved,
     UsageError,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
-from reactdb.store.catalogue import Catalogue
-from reactdb.store.distrust import Distrust
-from reactdb.store.epochs import Epoch, start_epoch
+from reactdb.store.catalogue import Catalogue, load
+from reactdb.store.checkpoints import Checkpoints
+from reactdb.store.epochs import Epoch, has_epoch, start_epoch
 from reactdb.store.file import guards, sqlite
+from reactdb.store.file.external_writers import other_history, unfiled_end
 from reactdb.store.file.flush import Flushes
-from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.relearn import relearn
+from reactdb.store.file.sqlite import Connection, SQLiteError, is_busy
+from reactdb.store.retention import Compaction
 from reactdb.store.savepoints import Part, flush
 from reactdb.store.snapshot import head_seq
 from reactdb.store.transaction import WriterMemory, WriteTransaction
-from reactdb.store.upkeep import Upkeep
-from reactdb.store.waiting import Waiting
-from reactdb.store.write_queue import Ticket, carry_out
+from reactdb.store.write_queue import Waiter, write_group
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
@@ -51,132 +55,63 @@ if TYPE_CHECKING:
 Durability = Literal["hard", "soft"]
 T = TypeVar("T")
 
-logger = logging.getLogger("reactdb")
-
 
 class Writer:
     """See the head of this file.
 
     Attributes:
+        engine: Whose it is.
         connection: The one that writes.
-        inside: Who is inside of a transaction: the thread, its transaction, and the lock of its ticket. None: nobody.
-        last_seq: The newest seq that this connection knows of.
+        queue: Which thread is next.
+        inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
+        last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
         last_time: Of the newest change, in milliseconds.
+        catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
         memory: What transactions remember of those before.
-        catalogue: Tables and indexes as this connection knows them: never older, nor newer, than what it writes to.
         has_own_epoch: This process has begun an epoch.
         epoch: That one; None before the first commit, and in memory.
+        log_named: The salts of the write-ahead log that is known to have the database's id in it (see `file.wal_check`); None
+            where none is known to.
         is_abandoned: It is the parent's, and this is a child of fork().
         guard: Notices that the file was moved; None in memory.
-        log_named: The write-ahead log that is known to have the database's id in it, by its salts (see `stray`); None: none is.
         flushes: What of the write-ahead log is on the disk.
-        upkeep: Checkpoints, compaction, retention.
+        lock_wait: How long statements wait for another process's lock.
+        damage: What stops every write after one has met damage.
+        checkpoints: How the write-ahead log is emptied.
+        compaction: How history is removed.
     """
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
-        self._engine = engine
+        self.engine = engine
         self.connection = connection
+        self.queue = engine.write_queue
         self.path = engine.path
         self.busy_timeout_s = engine.busy_timeout_s
-        self._turns = engine.turns
-        self.memory = WriterMemory()
+        self.guard = engine.guard
         self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
-        # `PRAGMA data_version` when this connection last looked; None makes it look again.
-        self._seen_version: int | None = None
-        self._is_synchronous: bool | None = None
-        self.waiting = Waiting(connection, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
-        self.is_abandoned = False
-        self._is_closing = False
+        self.last_seq = head_seq(connection)
         self.last_time = 0
-        self.distrust = Distrust(connection, engine.publisher.note)
+        self.catalogue = engine.catalogue
+        self.memory = WriterMemory()
         self.has_own_epoch = False
         self.epoch: Epoch | None = None
         self._epoch_place = 0
-        self.last_seq = head_seq(connection)
-        self.catalogue = engine.catalogue
-        self.guard = engine.guard
         self.log_named: bytes | None = None
-        # The one that has it when the transaction that is going on is committed.
+        # The log that the transaction which is open names, once it is committed.
         self._naming: bytes | None = None
+        # `PRAGMA data_version` of the state that the writer knows. None: it has to be reloaded.
+        self._known_version: int | None = None
+        self._is_synchronous: bool | None = None
+        self.is_abandoned = False
+        self._is_closing = False
         self.flushes = Flushes(engine.path, self.guard)
-        self.upkeep = Upkeep(self)
-
-    def close(self) -> None:
-        """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout`
-        closes it itself, when it is done."""
-        if self.guard is not None and self.guard.has_lost_its_log:
-            self.close_unused()
-            return
-        if self.current is not None:
-            # By the thread that is inside of a transaction: it is taken back, and told so at its end.
-            self.connection.close()
-            return
-        self._is_closing = True
-        ticket = Ticket(None)
-        with ticket.held:
-            try:
-                self._turns.take(ticket, self.busy_timeout_s)
-                self._close_in_turn()
-            except DatabaseBusy:
-                logger.debug("%s is closed by the write that is going on", self.path)
-            finally:
-                self._turns.release(ticket)
-
-    def _close_in_turn(self) -> None:
-        guard = self.guard
-        # With exclusive=True this is known only to who has the turn.
-        if self._engine.is_exclusive and guard is not None and guard.look_before()[1]:
-            self._leave_open()
-            return
-        if guard is not None:
-            guard.close()
-        self.flushes.close(self.connection)
-
-    def close_unused(self) -> None:
-        """Close the connection, which nobody uses: unless its log was taken away, which it would write into the file."""
-        if self.guard is not None and self.guard.has_lost_its_log:
-            self._leave_open()
-            return
-        if self.guard is not None:
-            self.guard.close()
-        self.connection.close()
-
-    def _leave_open(self) -> None:
-        sqlite.leave_open(self.connection)
-        guards.note_lost_log(self.path)
-
-    def abandon(self) -> None:
-        """In a forked child: the connection is the parent's, also in the middle of a transaction."""
-        self.is_abandoned = True
-        sqlite.leave_open(self.connection)
-
-    def stop(self, timeout_s: float) -> Ticket | None:
-        """Let nobody write, for a fork, until `go_on`; None where somebody is still at it, this thread for instance."""
-        return None if self.current is not None else self._turns.stop(timeout_s)
-
-    def go_on(self, ticket: Ticket) -> None:
-        self._turns.go_on(ticket)
-
-    @property
-    def current(self) -> WriteTransaction | None:
-        """The transaction that this thread is inside of, or None."""
-        inside = self.inside
-        if inside is None or inside[0] != get_ident():
-            return None
-        # A transaction whose turn is over was left behind by Ctrl-C.
-        return inside[1] if inside[2].locked() else None
-
-    @contextmanager
-    def set_aside(self) -> Iterator[None]:
-        """Inside: as if this thread were in no transaction."""
-        inside, self.inside = self.inside, None
-        try:
-            yield
-        finally:
-            self.inside = inside
+        self.lock_wait = LockWait(connection, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
+        self.damage = DamageLatch(connection, engine.publisher.note)
+        self.checkpoints = Checkpoints(self)
+        self.compaction = Compaction(self)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Writes and transactions
+    # The queue
 
     def write(
         self,
@@ -193,13 +128,13 @@ class Writer:
 
         Args:
             work: Called with the transaction; again, where a commit that it had joined was interrupted.
-            busy_timeout_s: Of waiting for other threads and processes together; None: the engine's.
+            busy_timeout_s: For waiting for other threads and processes together; None: the engine's.
             is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
             collect: The changes are wanted in `WriteTransaction.changes`, also where no feed listens.
-            operation: What the user calls it: errors begin with it.
+            operation: What the user calls it; error messages begin with it.
 
         Raises:
-            Whatever `work` raises, after everything that it did is taken back.
+            Whatever `work` raises, after everything that it did was taken back.
             DatabaseBusy, DiskFull, StorageError: From the file; nothing was written.
             OutcomeUnknown: An error in COMMIT itself.
         """
@@ -211,29 +146,29 @@ class Writer:
         self.check_writable()
         if busy_timeout_s is None:
             busy_timeout_s = self.busy_timeout_s
-        ticket = Ticket(work if is_shareable else None, operation)
-        with ticket.held:
+        waiter = Waiter(work if is_shareable else None, operation)
+        with waiter.held:
             try:
-                if self._turns.take(ticket, busy_timeout_s):
-                    left_s = busy_timeout_s - ticket.waited_s
-                    result = self._write_in_turn(work, ticket, left_s, durability == "hard", origin, collect)
-                elif ticket.error is not None:
-                    raise ticket.error
+                if self.queue.acquire(waiter, busy_timeout_s):
+                    left_s = busy_timeout_s - waiter.waited_s
+                    result = self._write_in_turn(work, waiter, left_s, durability == "hard", origin, collect)
+                elif waiter.error is not None:
+                    raise waiter.error
                 else:
-                    result = ticket.result
+                    result = waiter.result
             except CorruptDatabase as error:
-                self.distrust.note(error)
+                self.damage.note(error)
                 raise
             finally:
-                self._end_turn(ticket)
-        self._engine.publisher.drain(is_outside=True)
+                self._end_turn(waiter)
+        self.engine.publisher.drain(is_outside=True)
         return result
 
     @contextmanager
     def transaction(
         self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
     ) -> Iterator[WriteTransaction]:
-        """Several writes as one commit; an exception takes all of them back. Inside another one: a part of it."""
+        """Several writes as one commit; an exception takes all of them back. Inside another transaction: a part of that one."""
         outer = self.current
         if outer is not None:
             with Part(outer, self, "transaction"):
@@ -242,55 +177,55 @@ class Writer:
         self.check_writable()
         if busy_timeout_s is None:
             busy_timeout_s = self.busy_timeout_s
-        ticket = Ticket(None, "transaction")
-        with ticket.held:
+        waiter = Waiter(None, "transaction")
+        with waiter.held:
             try:
-                self._turns.take(ticket, busy_timeout_s)
+                self.queue.acquire(waiter, busy_timeout_s)
                 try:
-                    left_s = busy_timeout_s - ticket.waited_s
-                    transaction = self._begin(left_s, durability == "hard", origin, False, ticket.operation)
-                    self.inside = (get_ident(), transaction, ticket.held)
+                    left_s = busy_timeout_s - waiter.waited_s
+                    transaction = self._begin(left_s, durability == "hard", origin, False, waiter.operation)
+                    self.inside = (get_ident(), transaction, waiter.held)
                     yield transaction
                     self.inside = None
-                    flush(transaction, self, ticket.operation)
-                    self._commit([transaction], ticket.operation)
+                    flush(transaction, self, waiter.operation)
+                    self._commit([transaction], waiter.operation)
                 except BaseException:
                     self.inside = None
                     self.roll_back()
                     raise
             except CorruptDatabase as error:
-                self.distrust.note(error)
+                self.damage.note(error)
                 raise
             finally:
-                self._end_turn(ticket)
-        self._engine.publisher.drain(is_outside=True)
+                self._end_turn(waiter)
+        self.engine.publisher.drain(is_outside=True)
 
     def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
-        """Do something with the connection that is not a write of a user's."""
-        ticket = Ticket(None)
-        with ticket.held:
+        """Do something with the connection that is not a write of a user's: a checkpoint, for example."""
+        waiter = Waiter(None)
+        with waiter.held:
             try:
-                self._turns.take(ticket, self.busy_timeout_s if busy_timeout_s is None else busy_timeout_s)
-                self._engine.check_usable()
+                self.queue.acquire(waiter, self.busy_timeout_s if busy_timeout_s is None else busy_timeout_s)
+                self.engine.check_usable()
                 return work()
             except CorruptDatabase as error:
-                self.distrust.note(error)
+                self.damage.note(error)
                 raise
             finally:
-                self._end_turn(ticket)
+                self._end_turn(waiter)
 
-    def _end_turn(self, ticket: Ticket) -> None:
+    def _end_turn(self, waiter: Waiter) -> None:
         inside = self.inside
-        if inside is not None and inside[2] is ticket.held:
+        if inside is not None and inside[2] is waiter.held:
             self.inside = None
-        if self._is_closing and not self.is_abandoned and self._turns.is_first(ticket):
-            # Whoever closed the database has not waited for this turn.
+        if self._is_closing and not self.is_abandoned and self.queue.is_first(waiter):
+            # The thread that closed the database did not wait for this write.
             self._close_in_turn()
-        self._turns.release(ticket)
+        self.queue.release(waiter)
 
     def check_writable(self) -> None:
         """Raises: DatabaseClosed and its like; UsageError within a feed's predicate."""
-        engine = self._engine
+        engine = self.engine
         if engine.unusable is not None:
             raise engine.unusable()
         if engine.publisher.is_routing:
@@ -298,60 +233,71 @@ class Writer:
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
 
-    def note_failure(self, error: BaseException, operation: str) -> BaseException:
-        """Something failed inside a transaction. SQLite's error as one of ours; others as they are."""
-        if isinstance(error, SQLiteError):
-            translated = self._engine.translated(error, operation)
-            # What it is worth depends on who says so.
-            translated.__cause__ = error
-            error = translated
-        self.distrust.note(error)
-        return error
+    @property
+    def current(self) -> WriteTransaction | None:
+        """The transaction that this thread is inside of, or None."""
+        inside = self.inside
+        if inside is None or inside[0] != get_ident():
+            return None
+        # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
+        return inside[1] if inside[2].locked() else None
+
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Inside, this thread reads as if it were in no transaction."""
+        inside, self.inside = self.inside, None
+        try:
+            yield
+        finally:
+            self.inside = inside
+
+    # -----------------------------------------------------------------------------------------------------------
+    # At the head of the queue: BEGIN, the work, group commit
 
     def _write_in_turn(
         self,
         work: Callable[[WriteTransaction], T],
-        ticket: Ticket,
+        waiter: Waiter,
         left_s: float,
         is_hard: bool,
         origin: str | None,
         collect: bool,
     ) -> T:
-        companions: list[Ticket] = []
+        group: list[Waiter] = []
         try:
-            transaction = self._begin(left_s, is_hard, origin, collect, ticket.operation)
-            self.inside = (get_ident(), transaction, ticket.held)
+            transaction = self._begin(left_s, is_hard, origin, collect, waiter.operation)
+            self.inside = (get_ident(), transaction, waiter.held)
             result = work(transaction)
             self.inside = None
             transaction.flush()
             transactions = [transaction]
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
-            if ticket.work is not None and is_hard and self._turns.waiting > 1:
-                companions = self._turns.companions()
-                transactions += carry_out(companions, transaction, self)
+            if waiter.work is not None and is_hard and len(self.queue) > 1:
+                group = self.queue.take_group()
+                transactions += write_group(group, transaction, self)
         except BaseException as error:
             self.inside = None
-            self._turns.give_back(companions)
+            self.queue.give_back(group)
             self.roll_back()
             if isinstance(error, SQLiteError):
-                translated = self._engine.translated(error, ticket.operation)
-                self.upkeep.after_failure(translated)
+                translated = self.engine.translated(error, waiter.operation)
+                self.checkpoints.after_failure(translated)
                 raise translated from error
             raise
         try:
-            self._commit(transactions, ticket.operation)
-            for other in companions:
+            self._commit(transactions, waiter.operation)
+            for other in group:
                 other.is_done = True
         except BaseException as error:
             if isinstance(error, ReactDBError):
-                for other in companions:
+                for other in group:
                     other.error = other.error or error
             elif not self._is_committed(transaction):
-                # Ctrl-C before COMMIT was done. Later, it is for this thread alone.
-                self._turns.give_back(companions)
+                # Ctrl-C before COMMIT was done. After it, it concerns this thread alone.
+                self.queue.give_back(group)
                 self.roll_back()
                 raise
-            for other in companions:
+            for other in group:
                 other.is_done = True
             raise
         return result
@@ -361,42 +307,39 @@ class Writer:
         connection is in is another one: a checkpoint's, for example."""
         return transaction.is_committed or (transaction.is_committing and not self.connection.in_transaction)
 
-    # -----------------------------------------------------------------------------------------------------------
-    # Begin and commit
-
     def _begin(
         self, left_s: float, is_hard: bool, origin: str | None, collect: bool, operation: str
     ) -> WriteTransaction:
-        engine = self._engine
+        engine = self.engine
         if engine.unusable is not None:
             raise engine.unusable()
-        if self.distrust.damage is not None:
-            self.distrust.check(operation)
+        if self.damage.found is not None:
+            self.damage.check(operation)
         connection = self.connection
         execute = connection.execute
         try:
             if connection.in_transaction:
                 # Ctrl-C struck while the last one was being ended.
                 self.roll_back()
-            if self.upkeep.checkpoints.is_over:
-                self.upkeep.checkpoints.check_limit(operation)
+            if self.checkpoints.is_over:
+                self.checkpoints.check_limit(operation)
             if is_hard is not self._is_synchronous:
                 self._is_synchronous = None
                 execute(f"PRAGMA synchronous={'FULL' if is_hard else 'NORMAL'}")
                 self._is_synchronous = is_hard
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
-            self.waiting.begin_immediate(left_s)
-            version = 0 if engine.is_exclusive else execute("PRAGMA data_version").fetchone()[0]
-            if version != self._seen_version:
-                if self._seen_version is not None:
+            self.lock_wait.begin_immediate(left_s)
+            (version,) = execute("PRAGMA data_version").fetchone()
+            if version != self._known_version:
+                if self._known_version is not None:
                     guards.wal_reset.another_wrote(self.path)
-                relearn(self, operation)
-                self._seen_version = version
+                self._reload(operation)
+                self._known_version = version
             if self.guard is not None:
                 log, trouble = self.guard.look_before()
                 if trouble:
-                    raise self.moved(trouble)
+                    raise engine.moved(trouble)
                 if log is None or log != self.log_named:
                     schema.name_log(connection)
                 self._naming = log
@@ -421,41 +364,59 @@ class Writer:
             origin,
         )
 
-    def begin_upkeep(self, operation: str, waits_s: float) -> None:
-        """BEGIN for a transaction that writes no documents. What the writer remembers is asked for anew afterwards."""
-        self._begin(waits_s, bool(self._is_synchronous), None, False, operation)
-        self._seen_version = None
+    def _reload(self, operation: str) -> None:
+        """Read what the writer knows of the file again, because another process has written since, or nobody knows. Called inside
+        a transaction that has written nothing yet.
 
-    def doubt(self, error: BaseException) -> None:
-        """Something failed. Was it a flush, the next transaction begins with making sure of the log."""
-        if self.flushes.notice(error):
-            self._seen_version = None
+        Raises:
+            StorageMoved: It is the log of another history.
+            CorruptDatabase: The newest entry of the log belongs to nothing.
+            StorageError: An earlier flush has failed, and its repair fails too.
+        """
+        connection = self.connection
+        self.memory.forget()
+        if self.flushes.is_doubtful and self.guard is not None:
+            trouble = self.guard.examine()
+            if trouble:
+                # Whatever is at the path now, it is not ours to write to.
+                raise self.engine.moved(trouble)
+        self.flushes.make_sure(operation)
+        head = head_seq(connection)
+        own = self.epoch if self.has_own_epoch else None
+        trouble = other_history(connection, head, self.last_seq, own)
+        if trouble:
+            raise self.engine.moved(f"{self.path}: {trouble}")
+        # Compaction may have removed this process's epoch, and then another one is begun.
+        self.has_own_epoch = self.has_own_epoch and (own is None or has_epoch(connection, own.name))
+        damage = unfiled_end(connection)
+        if damage is not None:
+            raise self.damage.found_each_time(damage)
+        self.last_seq = head
+        row = connection.execute(
+            "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
+        ).fetchone()
+        self.last_time = max(self.last_time, row[0] or 0)
+        if int(schema.fact(connection, "catalogue")) != self.catalogue.version:
+            self.adopt(load(connection))
+
+    def begin_upkeep(self, operation: str, waits_s: float) -> None:
+        """BEGIN for a transaction that writes no documents. The state is reloaded after it."""
+        self._begin(waits_s, bool(self._is_synchronous), None, False, operation)
+        self._known_version = None
 
     def adopt(self, catalogue: Catalogue) -> None:
-        """What the file's catalogue is now, as this connection sees it."""
+        """Take over the catalogue that the file has now, as this connection sees it."""
         self.catalogue = catalogue
-        self._engine.adopt(catalogue)
+        self.engine.adopt(catalogue)
 
-    def roll_back(self) -> None:
-        """End the transaction that is open, if there is one, and leave nothing of it."""
-        connection = self.connection
-        if self.is_abandoned:
-            # A rollback by the child would take back what the parent is doing.
-            return
-        self.memory.forget()
-        try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        except SQLiteError:
-            # The connection was closed inside; or the next one in turn tries again.
-            logger.debug("rolling back %s failed", self.path, exc_info=True)
-            self._seen_version = None
+    # -----------------------------------------------------------------------------------------------------------
+    # COMMIT and publish
 
     def _commit(self, transactions: Sequence[WriteTransaction], operation: str) -> None:
         """COMMIT, make sure of the file, and publish. What it raises, it raises before anything is published."""
         if self.is_abandoned:
             # fork() inside a transaction: it is the parent's to commit.
-            self._engine.check_usable()
+            self.engine.check_usable()
         connection = self.connection
         for transaction in transactions:
             if transaction.count or transaction.is_catalogue_changed:
@@ -469,17 +430,19 @@ class Writer:
             try:
                 schema.touch(connection)
             except SQLiteError as error:
-                self.roll_back()  # Not left to the next in turn: until then nobody else could write.
-                raise self._engine.translated(error, operation) from error
-        with self._engine.publisher.committing:
+                self.roll_back()  # At once: until then no other process could write.
+                raise self.engine.translated(error, operation) from error
+        with self.engine.publisher.committing:
             wal_bytes = self._commit_and_publish(connection, transactions, operation)
-        self.upkeep.after_commit(wal_bytes)
+        self.checkpoints.after_commit(wal_bytes)
+        if self.compaction.retention is not None:
+            self.compaction.after_commit(self.compaction.retention)
 
     def _commit_and_publish(
         self, connection: Connection, transactions: Sequence[WriteTransaction], operation: str
     ) -> int:
         """Returns: The size of the write-ahead log."""
-        version, self._seen_version = self._seen_version, None
+        version, self._known_version = self._known_version, None
         first = transactions[0]
         first.is_committing = True
         try:
@@ -487,17 +450,7 @@ class Writer:
             first.is_committed = True
         except SQLiteError as error:
             first.is_committing = False
-            self.roll_back()
-            translated = self._engine.translated(error, f"{operation}, at commit")
-            if self.flushes.notice(error):
-                # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
-                self.has_own_epoch = False
-                kind = MovedAtCommit if isinstance(translated, StorageMoved) else OutcomeUnknown
-                translated = kind(
-                    f"{operation}, at commit: {self.path}: {error}: the write may or may not be there; read to know"
-                )
-            self.upkeep.after_failure(translated)
-            raise translated from error
+            raise self._commit_failed(error, operation) from error
         last = transactions[-1]
         self.last_seq = last.first + last.count - 1
         self.last_time = first.time
@@ -507,43 +460,35 @@ class Writer:
             if transaction.is_catalogue_changed:
                 self.adopt(transaction.catalogue)
         wal_bytes = 0 if self.guard is None else self.check_same_file()
-        self._seen_version = version
+        self._known_version = version
         try:
-            self._engine.publisher.publish(transactions, self.last_seq)
+            self.engine.publisher.publish(transactions, self.last_seq)
         except Exception:
-            # It is written, and may not look as if it were not; it is told with the next commit, from the log.
+            # It is written, and must not look as if it were not. The feeds read it from the log with the next commit.
             logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
         return wal_bytes
+
+    def _commit_failed(self, error: Exception, operation: str) -> ReactDBError:
+        """COMMIT raised this: take the transaction back. What the caller is told."""
+        self.roll_back()
+        translated = self.engine.translated(error, f"{operation}, at commit")
+        if self.flushes.notice(error):
+            # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
+            self.has_own_epoch = False
+            kind = MovedAtCommit if isinstance(translated, StorageMoved) else OutcomeUnknown
+            translated = kind(
+                f"{operation}, at commit: {self.path}: {error}: the write may or may not be there; read to know"
+            )
+        self.checkpoints.after_failure(translated)
+        return translated
 
     def note_commit(self) -> None:
         """What the transaction began with is in the file now: this process's epoch, and the id in the log."""
         if not self.has_own_epoch:
             self.has_own_epoch = True
             if self.epoch is not None:
-                self._engine.epochs.begun(self.epoch, self._epoch_place)
+                self.engine.epochs.begun(self.epoch, self._epoch_place)
         self.log_named = self._naming
-
-    def moved(self, trouble: str) -> ReactDBError:
-        """The error that says so. From now on every use of the database raises it."""
-        return self._engine.moved(trouble)
-
-    def translated(self, error: Exception, operation: str) -> ReactDBError:
-        """SQLite's error as one of ours."""
-        return self._engine.translated(error, operation)
-
-    def another_connection(self) -> Connection | None:
-        """To the same file; the caller closes it. None where there can be only this one."""
-        return None if self._engine.is_exclusive else self._engine.connect("rw")
-
-    def oldest_read_s(self) -> float:
-        """Seconds since the oldest read of this process began that is still going on."""
-        return self._engine.oldest_read_s()
-
-    def check_log(self) -> None:
-        """Called with the write lock. Raises: StorageMoved: A part of the log is missing."""
-        trouble = "" if self.guard is None else self.guard.look_before()[1]
-        if trouble:
-            raise self.moved(trouble)
 
     def check_same_file(self) -> int:
         """The size of the write-ahead log; 0 in memory. Called after a COMMIT.
@@ -555,6 +500,193 @@ class Writer:
             return 0
         wal_bytes, trouble = self.guard.look()
         if trouble:
-            raise MovedAtCommit(f"{self.moved(trouble)}; the write that has noticed it may be there, or not")
-        self.guard.note_commit(wal_bytes)
+            raise MovedAtCommit(
+                f"{self.engine.moved(trouble)}; the write that has noticed it may be there, or not"
+            )
         return wal_bytes
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Failures
+
+    def roll_back(self) -> None:
+        """End the transaction that is open, if there is one, and leave nothing of it."""
+        connection = self.connection
+        if self.is_abandoned:
+            # A rollback by the child would take back what the parent is doing.
+            return
+        self.memory.forget()
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except SQLiteError:
+            # The connection was closed inside; or the next writer tries again.
+            logger.debug("rolling back %s failed", self.path, exc_info=True)
+            self._known_version = None
+
+    def note_failure(self, error: BaseException, operation: str) -> BaseException:
+        """Something failed inside a transaction. SQLite's error as one of ours; others as they are."""
+        if isinstance(error, SQLiteError):
+            translated = self.engine.translated(error, operation)
+            # What it is worth depends on who says so.
+            translated.__cause__ = error
+            error = translated
+        self.damage.note(error)
+        return error
+
+    def doubt(self, error: BaseException) -> None:
+        """Something failed. If it was a flush, the next transaction begins with making sure of the log."""
+        if self.flushes.notice(error):
+            self._known_version = None
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Closing, and fork()
+
+    def close(self) -> None:
+        """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout` closes it
+        itself, when it is done."""
+        if self.guard is not None and self.guard.has_lost_its_log:
+            self.close_unused()
+            return
+        if self.current is not None:
+            # By the thread that is inside of a transaction: the transaction is taken back, and says so when it ends.
+            self.connection.close()
+            return
+        self._is_closing = True
+        waiter = Waiter(None)
+        with waiter.held:
+            try:
+                self.queue.acquire(waiter, self.busy_timeout_s)
+                self._close_in_turn()
+            except DatabaseBusy:
+                logger.debug("%s is closed by the write that is going on", self.path)
+            finally:
+                self.queue.release(waiter)
+
+    def _close_in_turn(self) -> None:
+        if self.guard is not None:
+            self.guard.close()
+        self.flushes.close(self.connection)
+
+    def close_unused(self) -> None:
+        """Close the connection, which nobody uses. If its log was taken away, it stays open: SQLite would write the log into the
+        file."""
+        if self.guard is not None and self.guard.has_lost_its_log:
+            sqlite.leave_open(self.connection)
+            guards.note_lost_log(self.path)
+            return
+        if self.guard is not None:
+            self.guard.close()
+        self.connection.close()
+
+    def abandon(self) -> None:
+        """In a forked child: the connection is the parent's, also in the middle of a transaction."""
+        self.is_abandoned = True
+        sqlite.leave_open(self.connection)
+
+    def stop(self, timeout_s: float) -> Waiter | None:
+        """Let nobody write, for a fork, until `go_on`; None where somebody is still at it, this thread for instance."""
+        return None if self.current is not None else self.queue.stop(timeout_s)
+
+    def go_on(self, waiter: Waiter) -> None:
+        self.queue.go_on(waiter)
+
+
+class DamageLatch:
+    """Stops every write after one has met damage: nobody knows what else is wrong, and what was written on top of it would have
+    to be taken apart again.
+
+    Every feed ends with the damage: this handle can tell them nothing more, and silence would say that nothing happens.
+
+    Attributes:
+        found: What a write has met; None while none has.
+    """
+
+    __slots__ = ("_connection", "_end_feeds", "_found_each_time", "found")
+
+    def __init__(self, connection: Connection, end_feeds: Callable[[ReactDBError], None]) -> None:
+        self._connection = connection
+        self._end_feeds = end_feeds
+        self.found: CorruptDatabase | None = None
+        self._found_each_time: CorruptDatabase | None = None
+
+    def found_each_time(self, error: CorruptDatabase) -> CorruptDatabase:
+        """Damage that every write looks for, which therefore need not be remembered: it may be repaired meanwhile."""
+        self._found_each_time = error
+        return error
+
+    def note(self, error: BaseException) -> None:
+        """A write has failed. The first damage that one meets is what all later ones are told."""
+        if isinstance(error, CorruptDatabase) and self.found is None:
+            if not isinstance(error.__cause__, SQLiteError):
+                self._end_feeds(error)
+            if error is not self._found_each_time:
+                self.found = error
+
+    def check(self, operation: str) -> None:
+        """Raises: CorruptDatabase, after a write has met damage. It begins with the `operation` that is refused."""
+        if self.found is not None and not self._has_passed(self.found):
+            self._end_feeds(self.found)
+            raise CorruptDatabase(
+                f"{operation}: nothing is written any more since damage was found: {self.found}"
+            )
+
+    def _has_passed(self, found: CorruptDatabase) -> bool:
+        """If a disk could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""
+        if not isinstance(found.__cause__, SQLiteError):
+            return False
+        try:
+            is_whole = bool(self._connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
+        except SQLiteError:
+            return False
+        if is_whole:
+            self.found = None
+        return is_whole
+
+
+class LockWait:
+    """How long a connection's statements wait for another process's write lock.
+
+    SQLite waits for a lock in C, where Ctrl-C is not heard. So a long wait is made of short ones. Not in memory: there a commit
+    waits for the reads that are going on, and no other process has the lock.
+    """
+
+    # Seconds that one statement waits, where a wait is made of short ones.
+    PIECE_S = 0.25
+
+    __slots__ = ("_connection", "_is_in_pieces", "_set_s")
+
+    def __init__(self, connection: Connection, *, is_in_pieces: bool, set_s: float) -> None:
+        """`set_s`: the connection's busy timeout as it is."""
+        self._connection = connection
+        self._is_in_pieces = is_in_pieces
+        self._set_s = set_s
+
+    def at_most(self, seconds: float, *, in_one_piece: bool = False) -> None:
+        """Set how long each statement waits from now on."""
+        if self._is_in_pieces and not in_one_piece:
+            seconds = min(seconds, self.PIECE_S)
+        if seconds != self._set_s:
+            self._connection.execute(f"PRAGMA busy_timeout={max(0, int(seconds * 1000))}")
+            self._set_s = seconds
+
+    def begin_immediate(self, timeout_s: float) -> None:
+        """BEGIN IMMEDIATE, tried for `timeout_s` as long as another process has the write lock.
+
+        Raises:
+            SQLiteError: The last one.
+        """
+        self.at_most(timeout_s)
+        end: float | None = None
+        while True:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                return
+            except SQLiteError as error:
+                if not self._is_in_pieces or not is_busy(error):
+                    raise
+                now = time.monotonic()
+                if end is None:
+                    end = now + timeout_s - self._set_s
+                if now >= end:
+                    raise
+                self.at_most(end - now)

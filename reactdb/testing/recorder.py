@@ -5,6 +5,8 @@
     assert [{"old_val": None, "new_val": {"id": 1}}] == heard.take()
     heard.assert_quiet()
 
+It is an observer, too: `games.changes().pipe(...).subscribe(Recorder())`.
+
 A feed without a scheduler tells on the committing thread, before the write returns: then nothing needs to be waited for. Where
 another thread or another process writes, `wait` returns the moment that enough has come.
 
@@ -17,44 +19,66 @@ import threading
 from types import TracebackType
 from typing import Any
 
-from reactdb.feeds.feed import Feed
+from reactivex import Observable
+from reactivex.abc import ObserverBase
+
 from reactdb.values.codec import thaw
 
 
-class Recorder:
+class Recorder(ObserverBase[Any]):
     """See the head of this file. A context manager that ends the subscription.
 
     Attributes:
-        events: Everything that was told so far, copied, so that it compares and prints as plain dicts.
-        error: What ended the feed, or None.
-        is_completed: It ended without an error.
+        events: All events so far, copied, so that they compare and print as plain dicts.
+        threads: The name of the thread that delivered each event.
+        errors: What ended the feed: one error, or none.
+        completions: How often the feed said that it was complete: once, or never.
     """
 
-    def __init__(self, feed: Feed, *, scheduler: Any = None) -> None:
+    def __init__(self, feed: Observable[Any] | None = None, *, scheduler: Any = None) -> None:
+        """
+        Args:
+            feed: What to subscribe to at once, on the given scheduler. Without it, pass the recorder to `subscribe` yourself.
+        """
         self.events: list[Any] = []
-        self.error: Exception | None = None
-        self.is_completed = False
+        self.threads: list[str] = []
+        self.errors: list[Exception] = []
+        self.completions = 0
         self._taken = 0
         self._heard = threading.Condition()
-        self._subscription = feed.subscribe(self._next, self._fail, self._complete, scheduler=scheduler)
+        self._subscription = None if feed is None else feed.subscribe(self, scheduler=scheduler)
 
-    def _next(self, event: Any) -> None:
+    @property
+    def error(self) -> Exception | None:
+        """What ended the feed, or None."""
+        return self.errors[0] if self.errors else None
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the feed ended without an error."""
+        return bool(self.completions)
+
+    def on_next(self, event: Any) -> None:
+        """Keep an event. Called by what it is subscribed to."""
         with self._heard:
             self.events.append(thaw(event))
+            self.threads.append(threading.current_thread().name)
             self._heard.notify_all()
 
-    def _fail(self, error: Exception) -> None:
+    def on_error(self, error: Exception) -> None:
+        """Keep the error that ended the feed. Called by what it is subscribed to."""
         with self._heard:
-            self.error = error
+            self.errors.append(error)
             self._heard.notify_all()
 
-    def _complete(self) -> None:
+    def on_completed(self) -> None:
+        """Note that the feed ended. Called by what it is subscribed to."""
         with self._heard:
-            self.is_completed = True
+            self.completions += 1
             self._heard.notify_all()
 
     def take(self) -> list[Any]:
-        """What was told since the last `take` or `wait`."""
+        """The events since the last `take` or `wait`."""
         with self._heard:
             found = self.events[self._taken :]
             self._taken = len(self.events)
@@ -67,31 +91,39 @@ class Recorder:
             AssertionError: They did not come in time, or the feed ended before.
         """
         with self._heard:
-            self._heard.wait_for(
-                lambda: self._left >= count or self.error is not None or self.is_completed, timeout_s
-            )
+            self._heard.wait_for(lambda: self._left >= count or self._has_ended, timeout_s)
             if self._left < count:
-                raise AssertionError(
-                    f"expected {count} events, heard {self.events[self._taken :]!r}"
-                    + (
-                        f"; the feed ended: {self.error or 'completed'}"
-                        if self.error or self.is_completed
-                        else ""
-                    )
-                )
+                ending = f"; the feed ended: {self.error or 'completed'}" if self._has_ended else ""
+                raise AssertionError(f"expected {count} events, heard {self.events[self._taken :]!r}{ending}")
             found = self.events[self._taken : self._taken + count]
             self._taken += count
             return found
+
+    def wait_for_end(self, timeout_s: float = 5.0) -> Exception | None:
+        """The error that ended the feed, or None if it completed, as soon as it has ended.
+
+        Raises:
+            AssertionError: It went on for longer.
+        """
+        with self._heard:
+            self._heard.wait_for(lambda: self._has_ended, timeout_s)
+            if not self._has_ended:
+                raise AssertionError(f"expected the end, heard {self.events[self._taken :]!r}")
+            return self.error
 
     @property
     def _left(self) -> int:
         return len(self.events) - self._taken
 
+    @property
+    def _has_ended(self) -> bool:
+        return bool(self.errors or self.completions)
+
     def assert_quiet(self) -> None:
-        """Nothing was told since the last `take` or `wait`, and the feed goes on.
+        """Assert that there was no event since the last `take` or `wait`, and that the feed goes on.
 
         Raises:
-            AssertionError: With what was told.
+            AssertionError: It names the events.
         """
         with self._heard:
             left = self.events[self._taken :]
@@ -101,8 +133,9 @@ class Recorder:
                 raise AssertionError(f"expected silence, the feed ended: {self.error!r}")
 
     def close(self) -> None:
-        """Hear nothing more."""
-        self._subscription.dispose()
+        """Hear nothing more of the feed that was given."""
+        if self._subscription is not None:
+            self._subscription.dispose()
 
     def __enter__(self) -> Recorder:
         return self

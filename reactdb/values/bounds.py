@@ -1,6 +1,6 @@
-"""`minval` and `maxval`: what stands below and above every value.
+"""`minval` and `maxval`: the bounds below and above every value.
 
-Rule of this file: there are two, and they are told apart by identity.
+Rule of this file: there are exactly two, and code distinguishes them by identity.
 """
 
 from __future__ import annotations

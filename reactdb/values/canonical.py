@@ -1,12 +1,12 @@
-"""Spelling: which one of several values is shown, where the order calls them equal and only one can be.
+"""Canonical forms: which of several values is shown where the order calls them equal and only one can be shown.
 
     distinct of 1.0, 1 and 1.0    [1]
     distinct of 0.0 and -0.0      [0.0]
 
-The one with the shortest encoding is shown, and of these the one whose bytes come first. So the answer does not depend on who
-came first, and a result that is kept up to date shows what one that is worked out anew does.
+The one with the shortest encoding is shown, and of these the one whose bytes come first. So the answer does
+not depend on which value came first, and an incrementally kept result equals one that is computed from scratch.
 
-Rule of this file: equal is for the collation to say; whoever asks here has asked there.
+Rule of this file: it never decides whether values are equal. The caller has asked `collation` before it asks here.
 """
 
 from __future__ import annotations

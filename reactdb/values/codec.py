@@ -11,8 +11,8 @@ What could not come back equal is refused by `InvalidDocument`, which says where
 text with lone surrogates, datetimes without a time zone, times with one, sets, other objects, and
 everything beyond the limits, here and in `scalars`.
 
-Rule of this file: what `encode` returns is what was given as it was at one moment, and `decode` reads it back; whatever else it
-is given raises `InvalidDocument`.
+Rule of this file: `encode` returns the bytes of its argument as that was at one single moment, and `decode` reads them back.
+An argument for which that is impossible raises `InvalidDocument`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from reactdb.values.frozen import FrozenDict, FrozenList, freeze, thaw
 from reactdb.values.printing import pretty
 from reactdb.values.scalars import MAX_DECIMAL_DIGITS, MAX_DECIMAL_EXPONENT, MAX_INT_BITS, Refused
 
-# Also names of the files that this one stands on: to the rest of the house they are one module.
+# Names of the modules below are exported from here too, so that the library imports everything about documents from one module.
 __all__ = [
     "MAX_DECIMAL_DIGITS",
     "MAX_DECIMAL_EXPONENT",
@@ -63,10 +63,10 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 100
-"""Containers inside one another, the document itself being the first. The packer's own bound is 511."""
+"""How deep containers may be nested; the document itself is level one. The packer's own limit is 511."""
 
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
-"""Of the encoded document. Under SQLite's bound for a blob, and what one change may cost a feed's reader."""
+"""The size limit of an encoded document. It is below SQLite's limit for a blob, and it bounds what one change costs a reader."""
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ _own = _ThreadsPacker()
 
 
 def is_flat(value: Any) -> bool:
-    """Whether this is a plain dict with plain names, of which no value holds another: nothing to walk through or merge into."""
+    """Whether this is a plain dict with plain keys, none of whose values is a container."""
     return (
         type(value) is dict and _all_plain(map(type, value.values())) and _TEXT.issuperset(map(type, value))
     )
@@ -111,7 +111,7 @@ def is_flat(value: Any) -> bool:
 def encode(document: dict[str, Any]) -> bytes:
     """The bytes of a document.
 
-    The document is not kept and not changed: what the caller does to it later reaches nobody.
+    The document is neither kept nor changed: a later mutation by the caller has no effect.
 
     Raises:
         InvalidDocument: It could not come back equal, or is beyond a limit; `path` says where.
@@ -130,10 +130,10 @@ def encode(document: dict[str, Any]) -> bytes:
 
 
 def _left_of(left: int, values: Collection[Any], levels: int) -> int:
-    """How many of so many plain values are left after these, of which some are lists and dicts; below zero where they are too
-    many, too deep, or not all of them plain. `TypeError` where a key is not str.
+    """Count plain values in nested containers: `left` minus their number. The result is below zero where there are too many,
+    they are nested too deep, or one is not plain. `TypeError` where a key is not str.
 
-    A quick look at what most documents are that are not flat: `_Scan`, which sees all else, takes twice the time.
+    Most nested documents pass this check; `_Scan`, which knows all other cases, takes twice the time.
     """
     left -= len(values)
     for value in values:
@@ -157,7 +157,7 @@ def _left_of(left: int, values: Collection[Any], levels: int) -> int:
 
 
 def encode_again(document: dict[str, Any]) -> bytes:
-    """The bytes of a document that `decode` gave and nobody else has, in which only plain values of `is_flat` have changed."""
+    """The bytes of a document that came from `decode`, is not shared, and had plain values replaced by plain values only."""
     try:
         data = _own.pack(document)
     except _PACK_ERRORS:
@@ -166,16 +166,16 @@ def encode_again(document: dict[str, Any]) -> bytes:
 
 
 def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]] | None:
-    """The bytes of each of many documents, and what it has in a field: as `encode` one by one, without a call for each of the
-    plain ones. None where one is no plain dict, has nothing there, or something else when its bytes are made.
+    """The bytes of each of many documents, and each one's value of the field `name`. Equal to `encode` one by one, but without a
+    call for each plain document. None where a document is no plain dict, lacks the field, or was changed meanwhile.
 
     Raises:
-        InvalidDocument: Of the first that is not right.
+        InvalidDocument: For the first document that cannot be encoded.
     """
     found: list[bytes] = []
     values: list[Any] = []
     add, note, join, pack, most = found.append, values.append, "".join, _own.pack, _KEPT_BUFFER_BYTES
-    # All that is asked of a document is asked at once: later it has left the processor's cache, which costs more than the rest.
+    # Everything about one document is done before the next, while it is in the processor's cache: that saves more than half.
     for document in documents:
         if type(document) is not dict or name not in document:
             return None
@@ -225,7 +225,7 @@ _PACK_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
 def _packed_with_extensions(value: Any, found: list[Any]) -> bytes:
     """The bytes of a value in which these need an extension type, in the order in which the packer meets them.
 
-    They are converted beforehand and handed over by `next`, which is C, so that nobody else's code runs while the packer works:
+    They are converted beforehand and handed over by `next`, which is C, so that no other Python code runs while the packer works:
     it writes how long a list is before it writes the list, and another thread might change it in between.
     """
     converted = iter([EXTENSION_WRITERS[type(one)](one) for one in found])
@@ -237,7 +237,7 @@ def _packed_with_extensions(value: Any, found: list[Any]) -> bytes:
 
 
 def _encode_carefully(value: Any) -> bytes:
-    """From a copy of our own, which neither another thread nor a method of the caller's can change any more."""
+    """Encode a private copy, which neither another thread nor a method of the caller's class can change any more."""
     path: _Path = []
     try:
         _measure(value, [], {})
@@ -252,7 +252,7 @@ def _encode_carefully(value: Any) -> bytes:
     try:
         decode_value(data)
     except CorruptDatabase as error:
-        # A class of the caller's, which is a UUID by name only for example. Rare enough to be asked here.
+        # For example a subclass of UUID that lies about its bytes. It is rare, so reading back here is cheap enough.
         raise InvalidDocument(f"it could not be read back ({error})") from None
     return data
 
@@ -265,14 +265,14 @@ def _within_size(data: bytes) -> bytes:
     return data
 
 
-# More values than that are counted first, so that an endless walk is never begun.
+# Containers with more values than this are counted before they are walked, so that no endless walk begins.
 _FEW_VALUES: Final = 100_000
 
 
 class _Scan:
-    """What a quick look at a value finds: extension types, or something for which `_normalise` is needed.
+    """The result of a quick walk through a value: its extension types, or whether `_normalise` is needed.
 
-    `left` is how many more values may be looked at; below zero, the look was broken off.
+    `left` is how many more values may be walked; below zero the walk was stopped.
     """
 
     __slots__ = ("extensions", "left", "unusual")
@@ -306,7 +306,7 @@ class _Scan:
 
 
 def _is_foreign(zone: tzinfo | None) -> bool:
-    """Whether to ask the time zone runs the caller's code, which might change the document that it stands in."""
+    """Whether asking this time zone for its offset runs the caller's code, which might change the document during the walk."""
     kind = type(zone)
     return not (zone is None or kind is timezone or kind.__module__ == "zoneinfo")
 
@@ -315,9 +315,9 @@ _Path = list[str | int]
 
 
 def _contents(value: Any) -> Collection[tuple[Any, Any]] | None:
-    """What a container holds, with its places, as it is now; None for what is no container.
+    """The keys or indexes of a container with their values, copied now; None if it is no container.
 
-    Subclasses are asked as what they are subclasses of: what they have made of iteration may say something else each time.
+    Subclasses are read by the methods of their base class, since an overridden iteration may give something else each time.
     """
     if isinstance(value, dict):
         return list((OrderedDict if isinstance(value, OrderedDict) else dict).items(value))
@@ -329,13 +329,13 @@ def _contents(value: Any) -> Collection[tuple[Any, Any]] | None:
 
 
 def check_extent(value: Any) -> None:
-    """Raise InvalidDocument for what is too deep, inside itself, or too many values: before anybody walks through it."""
+    """Raise InvalidDocument where a value is nested too deep, contains itself, or has too many values, before it is walked."""
     if isinstance(value, (dict, list, tuple)):
         _measure(value, [], {})
 
 
 def _measure(value: Any, path: _Path, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """How many values there are in this one, and how many levels; `InvalidDocument` beyond the limits.
+    """The number of values in this one, and of its levels; `InvalidDocument` beyond the limits.
 
     A container that is held in many places is counted everywhere and walked once (`known`, by identity), so
     this ends soon also for sixty lists that hold each other twice, which are 2**60 values.
@@ -406,7 +406,7 @@ def _normalise(value: Any, path: _Path) -> Any:
 
 
 def plain_name(name: Any) -> Any:
-    """A key of a dict, without what a subclass of str makes of it; another key as it is, to be refused with its place."""
+    """A key as an exact str. A key that is no str is returned as it is, so that it is refused with its path."""
     return str.__str__(name) if isinstance(name, str) else name
 
 
@@ -444,7 +444,7 @@ def _why_not(value: object) -> str:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are stored alike: 0, 0.0 and False differ, the order of a dict's keys is nothing.
+    """Whether two values are stored alike: 0, 0.0 and False differ; the order of a dict's keys does not matter.
 
     Raises:
         InvalidDocument: One of them could not be stored.

@@ -6,10 +6,10 @@ views, in comparisons of an expression. ReQL orders values of different types by
     MINVAL < ARRAY < BOOL < NULL < NUMBER < OBJECT < PTYPE<BINARY> < PTYPE<DATE> < PTYPE<DURATION>
            < PTYPE<LOCALTIME> < PTYPE<TIME> < PTYPE<UUID> < STRING < MAXVAL
 
-How the bytes are made is `key_format`; what they promise is told here. They agree with `compare`, and no key's
+`key_format` makes the bytes; this file states what they promise. They agree with `compare`, and no key's
 bytes begin another's, so keys written one after the other sort as arrays do.
 
-Rule of this file: one order. Whoever compares documents' values compares these bytes, or calls `compare`.
+Rule of this file: one order. All code that compares values of documents compares these bytes or calls `compare`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from reactdb.values.key_format import key_bytes, key_value, many_key_bytes
 from reactdb.values.printing import pretty
 from reactdb.values.scalars import EPOCH
 
-# Also names of the files that this one stands on: to the rest of the house they are one module.
+# Names of the modules below are exported from here too, so that the library imports everything about order from one module.
 __all__ = [
     "MAX_KEY_BYTES",
     "Bound",
@@ -43,18 +43,18 @@ __all__ = [
 ]
 
 MAX_KEY_BYTES: Final = 1_024
-"""Of an encoded primary key. Each entry of the log and of every index repeats it; ReQL stops at 127."""
+"""The size limit of an encoded primary key. Each log entry and each index entry repeats the key; ReQL's limit is 127."""
 
 
 # -----------------------------------------------------------------------------------------------------------
 # Comparing values
 
-# Types that Python itself orders as we do, among their own.
+# Among values of one of these types, Python's order is this order.
 _ORDERED_ALIKE: Final = frozenset({str, int, bool, bytes, date, timedelta, UUID})
 
 
 def compare(left: Any, right: Any) -> int:
-    """-1, 0 or 1: where the left value stands to the right one.
+    """-1, 0 or 1: whether the left value is below, equal to or above the right one.
 
     Raises:
         InvalidKey: One of them is not a value.
@@ -164,7 +164,7 @@ def _check_primary_key(value: Any, *, within_array: bool) -> None:
     elif value is None or isinstance(value, dict):
         if within_array:
             raise InvalidKey(
-                # Two spaces: so says RethinkDB.
+                # The two spaces are RethinkDB's.
                 "Array keys can only contain numbers, strings, bools,  pseudotypes, or arrays "
                 f"(got {pretty(value)} of type {type_name(value)})."
             )

@@ -1,4 +1,4 @@
-"""Decoding: bytes that `codec` wrote, as documents again.
+"""Decoding: from the bytes that `codec` wrote back to documents.
 
     decode           fresh dicts and lists, the caller's to change
     decode_frozen    one that is shared, and refuses to be changed
@@ -31,8 +31,8 @@ def decode(data: bytes) -> dict[str, Any]:
         document = _unpack(data, ext_hook=read_extension)
     except _UNPACK_ERRORS as error:
         raise _corrupt(error) from error
-    # What the unpacker lets pass and we do not: keys of bytes and MessagePack's own timestamps. Both show
-    # as one of these bytes, which other data has too, so the second look comes only after the quick one.
+    # The unpacker accepts keys of bytes and MessagePack's own timestamps, and a document has neither. Both contain one of
+    # these bytes; other data may contain them too, so the full check runs only where one is present.
     if 0xFF in data or 0xC4 in data or 0xC5 in data or 0xC6 in data:
         _check_unpacked(document)
     if type(document) is not dict:
@@ -57,17 +57,17 @@ def decode_frozen(data: bytes) -> FrozenDict:
     return document
 
 
-# Written between documents that are read with one call: a number nobody knows, so that one whose bytes are damaged cannot take
-# some of the next one's without anybody noticing.
+# A random number stands between documents that are decoded with one call, so that a document whose bytes are damaged cannot
+# swallow bytes of the next one unnoticed.
 _FENCE = b"\xcf\xff" + os.urandom(7)
 _FENCE_NUMBER = int.from_bytes(_FENCE[1:], "big")
-# Lets no byte string and no extension type pass, not even an empty one. Of what is left all is as it was written, without a look.
+# These options refuse byte strings and extension types, even empty ones. All other values need no check after unpacking.
 _PLAIN = {"max_bin_len": -2, "max_ext_len": -2}
 _FROZEN = {"object_hook": FrozenDict, "list_hook": FrozenList, **_PLAIN}
 
 
 def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
-    """As `decode` of each. Where all are plain, one call reads them all: a quarter less.
+    """Equal to `decode` of each. Where all documents are plain, one call decodes all of them in three quarters of the time.
 
     Raises:
         CorruptDatabase: One of them is not a document's bytes.
@@ -77,13 +77,13 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
 
 
 def decode_many_frozen(bodies: Sequence[bytes]) -> list[FrozenDict]:
-    """As `decode_frozen` of each."""
+    """Equal to `decode_frozen` of each."""
     found = _together(bodies, FrozenDict, _FROZEN)
     return list(map(decode_frozen, bodies)) if found is None else found
 
 
 def _together(bodies: Sequence[bytes], kind: type, how: dict[str, Any]) -> list[Any] | None:
-    """The documents, read as one list; None where these bytes are not plain documents, each by itself."""
+    """The documents, decoded as one list; None where one of them is not a plain document."""
     count = 2 * len(bodies) - 1
     if count < 3:
         return None
@@ -125,7 +125,7 @@ def _corrupt(error: Exception) -> CorruptDatabase:
     )
 
 
-# Values that hold nothing more to look at.
+# Values that contain no others.
 _TEXT = frozenset({str})
 _is_plain = frozenset({str, int, float, bool, type(None), bytes}).issuperset
 

@@ -1,4 +1,4 @@
-"""The values that MessagePack has no type for, as extension types of our own.
+"""Values for which MessagePack has no type, as extension types of this format.
 
 Their numbers and layouts are part of the file format and never change (all big-endian):
 
@@ -96,7 +96,7 @@ _PACK_TIME = struct.Struct(">Q").pack
 _PACK_DATE = struct.Struct(">I").pack
 _PACK_TIMEDELTA = struct.Struct(">iII").pack
 
-# A datetime is also a date: whoever asks by `isinstance` asks in this order.
+# A datetime is also a date, so code that tests with `isinstance` goes through these in this order.
 EXTENSION_WRITERS: dict[type, Callable[[Any], Any]] = {
     int: _int,
     datetime: _datetime,

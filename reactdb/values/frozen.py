@@ -1,11 +1,10 @@
 """Documents that many readers share: dicts and lists that refuse to be changed.
 
 A feed hands one document to all of its subscribers. It is a dict still (`isinstance`, `==`, `json.dumps`),
-only every method that would change it raises and says how to get a copy. `thaw` makes that copy; `freeze`
-goes the other way, for values that are ours.
+but every method that would change it raises and says how to get a copy. `thaw` makes that copy; `freeze`
+is the reverse, for values that reactdb itself has made.
 
-Rule of this file: only containers. What stands inside them is never looked at, and need not be a value that
-can be stored.
+Rule of this file: it treats containers only. Their leaves are never inspected and need not be storable values.
 """
 
 from __future__ import annotations

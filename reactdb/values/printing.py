@@ -1,10 +1,10 @@
 """Values as ReQL prints them inside its messages.
 
 An error that says what was found, or a key that was refused, shows it as RethinkDB's server would: as JSON
-with tabs, its names sorted. These are words for people. Nothing reads them back, so what JSON has not (times,
-bytes, UUIDs) is shown as the pseudotype of ReQL's wire, and a value of a foreign type by its `repr`.
+with tabs, its names sorted. The text is for people and is never parsed, so values that JSON lacks (times,
+bytes, UUIDs) are shown as the pseudotypes of ReQL's wire, and a value of a foreign type by its `repr`.
 
-Rule of this file: it decides nothing. What may be stored, or be a key, was decided by whoever asks for its text.
+Rule of this file: it makes no decisions. The caller has decided already what may be stored or be a key.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _json(value: Any) -> str:
 
 @cache
 def _encoder() -> Callable[[Any], str]:
-    # Imported here because who makes no mistake needs no JSON.
+    # Imported late: a program without mistakes does not need it.
     import json
 
     return json.JSONEncoder(ensure_ascii=False).encode

@@ -1,10 +1,10 @@
-"""Scalars: which ints, Decimals, dates and times are values, and the exact integers that stand for them.
+"""Scalars: which ints, Decimals, dates and times are values, and the exact integers that represent them.
 
-A document's bytes and a key's bytes are two formats with one idea of what an int, a Decimal and a moment are.
-So the limits that both keep, and the numbers of microseconds that both write, live here, once.
+The format of documents and the format of keys agree on what an int, a Decimal and a moment are. The limits of
+both, and the microseconds that both write, are therefore defined once, here.
 
-Rule of this file: one scalar at a time, knowing neither bytes nor where it stands. What is refused is
-`Refused`, and whoever knows the place makes that an error for the caller.
+Rule of this file: it sees one scalar at a time and knows neither its bytes nor its path. It raises `Refused`,
+which the caller, who knows the path, turns into a public error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_DECIMAL_EXPONENT: Final = 2_000_000
 
 
 class Refused(ValueError):
-    """Why a value, wherever it stands, is not one of ours; whoever knows where makes it a public error."""
+    """Why a value cannot be stored. The code that knows its path turns this into a public error."""
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ MAX_INSTANT: Final = microseconds_of(datetime.max - NAIVE_EPOCH)
 
 def instant_and_offset(value: datetime) -> tuple[int, int]:
     """Microseconds since 1970-01-01 UTC, and the offset in seconds; `Refused` if there is no such thing."""
-    if value.tzinfo is UTC and type(value) is datetime:  # what most are, and all are after decoding
+    if value.tzinfo is UTC and type(value) is datetime:  # the common case, and the only one after decoding
         return microseconds_of(value - EPOCH), 0
     if getattr(value, "nanosecond", 0):
         raise Refused("a datetime is exact to the microsecond; this one has nanoseconds")

@@ -1,16 +1,16 @@
-"""Exact sums of numbers: what has been added can be taken away again, and the order does not matter.
+"""Exact sums of numbers: a number that was added can be removed again, and the order does not matter.
 
     0.1 + 0.2 + 0.3 - 0.1      as floats: 0.5000000000000001, or 0.5, by the order
     the same here              0.5
 
-A sum that is kept up to date must equal one that is worked out anew, digit by digit. So numbers are added as fractions, and
-rounded once, when somebody asks.
+An incrementally kept sum must equal one that is computed from scratch, digit by digit. So numbers are added as fractions and
+rounded once, when the sum is read.
 
     ints only                  an int
     a float among them         a float: the one nearest to the true sum
     Decimals, but no float     a Decimal: the true sum
 
-Rule of this file: it adds. What is added, and which values do not take part, is for the caller to say.
+Rule of this file: it adds numbers. The caller decides which values take part.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Total:
 
     @property
     def sum(self) -> Any:
-        """The sum of all numbers; 0 of none."""
+        """The sum of all numbers; 0 where there are none."""
         odd = self._odd()
         if odd is not None:
             return odd
@@ -78,7 +78,7 @@ class Total:
 
     @property
     def mean(self) -> Any:
-        """The mean of all numbers; None of none."""
+        """The mean of all numbers; None where there are none."""
         if not self.count:
             return None
         odd = self._odd()
@@ -90,7 +90,7 @@ class Total:
         return _nearest_float(mean)
 
     def _odd(self) -> float | None:
-        """What infinities and NaN make of any sum."""
+        """The sum where infinities or NaN take part; None where none does."""
         negative, positive = self._infinities
         if self._nans or (negative and positive):
             return nan

@@ -217,7 +217,7 @@ def test_every_workload_has_a_name_of_its_own_and_says_what_it_asks_and_what_to_
 def test_a_name_stands_for_its_family_too() -> None:
     listed = run("--list", "--workload", "W2").stdout
 
-    assert ["W2-soft", "W2-hard", "W2-soft-feed", "W2-soft-exclusive", "W2-threads"] == [
+    assert ["W2-soft", "W2-hard", "W2-soft-feed", "W2-threads"] == [
         line.split()[0] for line in listed.splitlines() if line.startswith("W")
     ]
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import reactdb
 from reactdb import cli, row
 from reactdb.cli import changelines, files, main, rows, terminal
-from reactdb.store.upkeep import MAKE_ROOM
+from reactdb.store.retention import MAKE_ROOM
 
 
 def run(*arguments, **options):

@@ -21,6 +21,7 @@ from reactdb.store.tools import pages
 from reactdb.values import codec
 from tests import fuzzed_files
 from tests.support import kept_files
+from tests.support.scaling import examples
 
 PAGE = 4096
 
@@ -108,13 +109,15 @@ def test_of_a_sound_file_of_any_format_everything_is_saved(name: str, tmp_path: 
     assert before == bytes_of(path)
 
 
+@pytest.mark.examples
 def test_of_a_fuzzed_file_only_true_documents_are_saved_and_what_is_not_is_told(
     truths: list[fuzzed_files.Truth], tmp_path: Path
 ):
     """Also: whatever can be read in the ordinary way is among what is saved."""
     wrong = []
     rescued = 0
-    for seed in range(5000, 5150):
+    count = examples(150)
+    for seed in range(5000, 5000 + count):
         truth = truths[seed % 2]
         path, words = fuzzed_files.damaged(truth, truths[1], tmp_path, seed)
         is_foreign = "another" in words
@@ -151,7 +154,7 @@ def test_of_a_fuzzed_file_only_true_documents_are_saved_and_what_is_not_is_told(
         fuzzed_files.remove(path)
 
     assert [] == wrong
-    assert rescued > 8_000
+    assert rescued > 50 * count
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def feed_told_before_commit() -> None:
     def tell_and_commit(
         self: Writer, connection: Connection, transactions: Sequence[WriteTransaction], *rest: Any
     ) -> int:
-        publisher = self._engine.publisher
+        publisher = self.engine.publisher
         publisher.publish(transactions, max(t.first + t.count - 1 for t in transactions))
         publisher.drain()
         time.sleep(PAUSE_S)

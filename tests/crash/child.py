@@ -78,9 +78,7 @@ def checkpoint_at(wal_bytes: int) -> None:
 
 
 def _connect(config: dict[str, Any]) -> Database:
-    return reactdb.connect(
-        config["path"], busy_timeout=60, retention=config["retention"], exclusive=config["exclusive"]
-    )
+    return reactdb.connect(config["path"], busy_timeout=60, retention=config["retention"])
 
 
 def _lanes(config: dict[str, Any], db: Database, say: Say) -> list[Lane]:
@@ -173,7 +171,7 @@ class Keeper:
             oldest = self._db.compact(message["keep"], vacuum=kind == "vacuum")["oldest"]
         elif kind == "checkpoint":
             writer = self._db._engine._writable()
-            writer.in_turn(writer.upkeep.checkpoint)
+            writer.in_turn(writer.checkpoints.run)
         else:
             euros = [account["euros"] for account in self._db.table(ACCOUNTS).run()]
             if euros and sum(euros) != ACCOUNT_COUNT * EUROS:

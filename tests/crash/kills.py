@@ -176,7 +176,6 @@ class Scenario:
     Args:
         span_s: How long a process lives at most.
         mutant: What is broken in the processes, by its name.
-        exclusive: Each process has the file alone.
     """
 
     def __init__(
@@ -187,15 +186,12 @@ class Scenario:
         *,
         span_s: float,
         mutant: str | None = None,
-        exclusive: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.folder = folder
         self.nursery = nursery
         self.span_s = span_s
         self.mutant = mutant
-        self.exclusive = exclusive
-        self._is_shared = False
         self.path = folder / "kills.db"
         self.memory = Memory()
         self.outcome = Outcome(seed)
@@ -214,8 +210,6 @@ class Scenario:
         if not self.memory.is_founded:
             # There is no file yet, or one that was left while it was made.
             kind = self.random.choice(["early", "early", "alone"])
-        # Those that are three cannot have it alone. What they leave is found by one that has.
-        self._is_shared = kind == "three"
         lives = {"alone": self._alone, "early": self._early, "doors": self._doors, "three": self._three}[
             kind
         ]()
@@ -299,7 +293,6 @@ class Scenario:
             "revolving": revolving,
             "sweeping": random.random() < 0.15,
             "retention": random.choice([None, None, None, 300]),
-            "exclusive": self.exclusive and not self._is_shared,
             # Small, so that checkpoints come often; or so large that none comes.
             "checkpoint_bytes": random.choice([1 << 16, 1 << 18, 1 << 24]),
             "mutant": self.mutant,
@@ -349,14 +342,12 @@ def run_scenario(
     span_s: float = 0.4,
     mutant: str | None = None,
     nursery: Nursery | None = None,
-    exclusive: bool = False,
 ) -> Outcome:
-    """One file, killed so many times; fewer where something was lost. (A round may kill a few more.) With `exclusive`, by
-    processes that have it alone."""
+    """One file, killed so many times; fewer where something was lost. (A round may kill a few more.)"""
     own = nursery or Nursery()
     folder = Path(tempfile.mkdtemp(prefix="reactdb-kills-"))
     try:
-        outcome = Scenario(seed, folder, own, span_s=span_s, mutant=mutant, exclusive=exclusive).run(kills)
+        outcome = Scenario(seed, folder, own, span_s=span_s, mutant=mutant).run(kills)
     finally:
         if nursery is None:
             own.close()
@@ -374,9 +365,7 @@ def scenarios(kills: int, seed: int, jobs: int) -> Iterator[Outcome]:
         nursery = Nursery()
         try:
             while done < kills:
-                outcome = run_scenario(
-                    seed, min(KILLS_OF_A_SCENARIO, kills - done), nursery=nursery, exclusive=seed % 4 == 0
-                )
+                outcome = run_scenario(seed, min(KILLS_OF_A_SCENARIO, kills - done), nursery=nursery)
                 yield outcome
                 done += outcome.kills
                 seed += 1
@@ -386,12 +375,7 @@ def scenarios(kills: int, seed: int, jobs: int) -> Iterator[Outcome]:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         planned = range(0, kills, KILLS_OF_A_SCENARIO)
         work = [
-            pool.submit(
-                run_scenario,
-                seed + number,
-                min(KILLS_OF_A_SCENARIO, kills - start),
-                exclusive=(seed + number) % 4 == 0,
-            )
+            pool.submit(run_scenario, seed + number, min(KILLS_OF_A_SCENARIO, kills - start))
             for number, start in enumerate(planned)
         ]
         for future in as_completed(work):

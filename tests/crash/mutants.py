@@ -62,8 +62,8 @@ def told_early() -> None:
     real = writer.Writer._commit_and_publish
 
     def commit(self: Any, connection: Any, transactions: Any, *arguments: Any) -> int:
-        self._engine.publisher.publish(transactions, transactions[-1].first + transactions[-1].count - 1)
-        self._engine.publisher.drain()
+        self.engine.publisher.publish(transactions, transactions[-1].first + transactions[-1].count - 1)
+        self.engine.publisher.drain()
         return real(self, connection, transactions, *arguments)
 
     writer.Writer._commit_and_publish = commit  # type: ignore[method-assign]

@@ -58,7 +58,6 @@ class Program:
                     self.path,
                     durability=scenario.durability,
                     retention=scenario.retention,
-                    exclusive=scenario.is_exclusive,
                 )
                 break
             except reactdb.StorageError:

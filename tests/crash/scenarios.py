@@ -47,7 +47,6 @@ class Scenario:
         chunk_changes: Changes that one transaction of a compaction removes, where it is not the store's own.
         retention: As for `connect`.
         is_heard: A feed listens, and marks what it is told.
-        is_exclusive: As for `connect`.
         failing: Suffix of the files of which a flush fails; the random source says which. None: none does.
         failures: How many flushes of them fail, one after the other.
     """
@@ -60,7 +59,6 @@ class Scenario:
     chunk_changes: int | None = None
     retention: int | None = None
     is_heard: bool = False
-    is_exclusive: bool = False
     failing: str | None = None
     failures: int = 1
 
@@ -341,13 +339,6 @@ SCENARIOS = {
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
         Scenario("reopenings", reopenings),
-        Scenario("creation, exclusive", creation("hard"), is_exclusive=True),
-        Scenario("writes, exclusive, mixed", mixed, is_heard=True, is_exclusive=True),
-        Scenario(
-            "checkpoints, exclusive", checkpoints, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, is_exclusive=True
-        ),
-        Scenario("threads, exclusive", together("threads", "hard", "soft"), is_heard=True, is_exclusive=True),
-        Scenario("a flush fails, exclusive", with_second_tries(mixed), failing="-wal", is_exclusive=True),
         Scenario("a flush fails in creation", with_second_tries(creation("hard")), failing=""),
         Scenario("a flush of the log fails", with_second_tries(writes("hard")), failing="-wal"),
         Scenario(

@@ -57,13 +57,6 @@ class TestKills:
         assert outcome.kills >= SCENARIOS[seed]
         assert outcome.acknowledged
 
-    def test_nor_where_the_processes_have_the_file_alone(self, nursery):
-        outcome = run_scenario(16, 15, span_s=0.15, nursery=nursery, exclusive=True)
-
-        assert [] == outcome.losses
-        assert outcome.kills >= 15
-        assert outcome.acknowledged
-
     def test_there_are_enough_of_them(self):
         assert sum(SCENARIOS.values()) >= 60
 
@@ -83,7 +76,7 @@ class TestTheCommand:
         def scenario(seed: int, kills: int, **_: Any) -> Outcome:
             return Outcome(seed, kills, losses=list(losses))
 
-        monkeypatch.setattr("crash.kills.run_scenario", scenario)
+        monkeypatch.setattr("tests.crash.kills.run_scenario", scenario)
 
         assert status == main(["--kills", "50", "--seed", "3"])
         printed = capsys.readouterr().out

@@ -48,6 +48,10 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "a.db")
 
 
+# One of them shows that the judge judges; the others take ten seconds together.
+LATER = pytest.mark.slow
+
+
 class TestImages:
     @pytest.mark.slow
     def test_every_image_of_every_scenario_is_as_promised(self, shop, capsys):
@@ -61,11 +65,19 @@ class TestImages:
         ("mutant", "scenario", "seed", "complaint"),
         [
             ("synchronous=OFF", "writes", 1, "no prefix of the commits"),
-            ("soft judged as hard", "writes", 1, "no prefix of the commits"),
-            ("log apart from heads", "writes", 1, "doctor, heads"),
-            ("a feed is told early", "writes", 1, "no prefix of the commits"),
-            ("a failed flush is forgotten", "a flush fails, mixed", 6, "no prefix of the commits"),
-            ("an answer is not flushed", "writes, mixed", 1, "no prefix of the commits"),
+            pytest.param("soft judged as hard", "writes", 1, "no prefix of the commits", marks=LATER),
+            pytest.param("log apart from heads", "writes", 1, "doctor, heads", marks=LATER),
+            pytest.param("a feed is told early", "writes", 1, "no prefix of the commits", marks=LATER),
+            pytest.param(
+                "a failed flush is forgotten",
+                "a flush fails, mixed",
+                6,
+                "no prefix of the commits",
+                marks=LATER,
+            ),
+            pytest.param(
+                "an answer is not flushed", "writes, mixed", 1, "no prefix of the commits", marks=LATER
+            ),
         ],
     )
     def test_a_store_that_is_wrong_is_found_out(self, shop, mutant, scenario, seed, complaint):
@@ -249,14 +261,11 @@ class TestFlushes:
         with reactdb.connect(path, read_only=True) as after:
             assert 2 == after.table("games").count().run()
 
-    @pytest.mark.parametrize("is_exclusive", [False, True])
-    def test_what_was_closed_in_doubt_is_made_sure_of_by_whoever_opens_it_next(
-        self, path, monkeypatch, is_exclusive
-    ):
+    def test_what_was_closed_in_doubt_is_made_sure_of_by_whoever_opens_it_next(self, path, monkeypatch):
         def fail(file: int) -> None:
             raise OSError(5, "Input/output error")
 
-        database = reactdb.connect(path, durability="soft", exclusive=is_exclusive)
+        database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
         engine_writer = database._engine._writer
         assert engine_writer is not None
@@ -270,7 +279,7 @@ class TestFlushes:
         real = flush.write_again
         monkeypatch.setattr(flush, "write_again", lambda file: (written.append(file), real(file)))
 
-        with reactdb.connect(path, busy_timeout=0, exclusive=is_exclusive) as again:
+        with reactdb.connect(path, busy_timeout=0) as again:
             assert 1 == again.table("games").count().run()
         reactdb.connect(path).close()
         assert 1 == len(written)
@@ -280,7 +289,7 @@ class TestFlushes:
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(flush, "write_again", fail)
-        database = reactdb.connect(path, durability="soft", exclusive=True)
+        database = reactdb.connect(path, durability="soft")
         engine_writer = database._engine._writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
@@ -324,10 +333,10 @@ class TestFlushes:
             database.table_create("games").insert({"id": 1})
             engine_writer = database._engine._writer
             assert engine_writer is not None
-            another = engine_writer.another_connection
+            connect = engine_writer.engine.connect
 
-            def copier() -> Any:
-                connection = another()
+            def copier(mode: str) -> Any:
+                connection = connect(mode)
                 connection.set_trace_callback(look)
                 return connection
 
@@ -340,8 +349,8 @@ class TestFlushes:
                     except sqlite.SQLiteError as error:
                         seen.append(str(error))
 
-            monkeypatch.setattr(engine_writer, "another_connection", copier)
-            assert engine_writer.in_turn(engine_writer.upkeep.checkpoint)
+            monkeypatch.setattr(engine_writer.engine, "connect", copier)
+            assert engine_writer.in_turn(engine_writer.checkpoints.run)
             other.close()
 
         assert ["database is locked"] == seen

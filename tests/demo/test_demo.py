@@ -503,8 +503,23 @@ def file_db(tmp_path):
         yield db
 
 
-def test_a_day_is_replayed_and_every_board_is_right(file_db, new_year):
-    result = replay.run(file_db, new_year)
+@pytest.fixture(scope="module")
+def whole_day(tmp_path_factory, new_year):
+    """(What a replay of the whole day found, how often a board showed something else)."""
+    shown = Counter()
+    last = {}
+
+    def observe(scene):
+        for one in (*scene.next_boards, *scene.last_boards):
+            shown[one.name] += one.documents() != last.get(one.name, [])
+            last[one.name] = one.documents()
+
+    with reactdb.connect(tmp_path_factory.mktemp("day") / "flights.db", durability="soft") as db:
+        return replay.run(db, new_year, observe=observe), sum(shown.values())
+
+
+def test_a_day_is_replayed_and_every_board_is_right(whole_day):
+    result, _ = whole_day
 
     assert [] == result.mistakes
     assert result.is_right
@@ -513,20 +528,12 @@ def test_a_day_is_replayed_and_every_board_is_right(file_db, new_year):
     assert 0 < result.lag_p50_us <= result.lag_p99_us <= result.lag_max_us
 
 
-def test_each_change_is_heard_by_the_feeds_that_it_concerns(file_db, new_year):
+def test_each_change_is_heard_by_the_feeds_that_it_concerns(whole_day, new_year):
     """A flight is counted at every step; a board hears of what it shows, and of nothing that is further down."""
-    shown = Counter()
-
-    def observe(scene):
-        for one in (*scene.next_boards, *scene.last_boards):
-            shown[one.name] += one.documents() != last.get(one.name, [])
-            last[one.name] = one.documents()
-
-    last = {}
-    result = replay.run(file_db, new_year, observe=observe)
+    result, shown = whole_day
 
     heard_by_boards = result.events - len(new_year)
-    assert 0 < sum(shown.values()) <= heard_by_boards
+    assert 0 < shown <= heard_by_boards
     assert heard_by_boards < 2 * len(new_year)
 
 
@@ -631,30 +638,38 @@ def test_as_fast_as_possible_means_no_waiting(file_db, new_year):
 # The command
 
 
-def test_the_command_prints_figures_where_there_is_no_terminal():
-    outcome = CliRunner().invoke(demo, ["--day", "5"])
+@pytest.fixture
+def short_day(monkeypatch, new_year):
+    """The command replays the beginning of the day."""
+    monkeypatch.setattr(flights, "day_steps", lambda day, source=None: new_year[:300])
+    return new_year[:300]
+
+
+def test_the_command_prints_figures_where_there_is_no_terminal(short_day):
+    outcome = CliRunner().invoke(demo, ["--day", "1"])
 
     assert 0 == outcome.exit_code, outcome.output
     assert "boards and counters equal a fresh read" in outcome.output
     assert "reactdb tail" in outcome.output
 
 
-def test_the_command_prints_json():
+def test_the_command_prints_json(short_day):
     outcome = CliRunner().invoke(demo, ["--json"])
     figures = json.loads(outcome.output)
 
     assert 0 == outcome.exit_code
-    assert (True, 842, 2_521) == (figures["is_right"], figures["flights"], figures["changes"])
+    assert (True, len(short_day)) == (figures["is_right"], figures["changes"])
+    assert 0 < figures["flights"] < 300
     assert figures["file_bytes"] > 0
 
 
-def test_the_file_that_was_asked_for_is_kept(tmp_path):
+def test_the_file_that_was_asked_for_is_kept(tmp_path, short_day):
     file = tmp_path / "kept.db"
     outcome = CliRunner().invoke(demo, ["--db", str(file)])
 
     assert 0 == outcome.exit_code, outcome.output
     with reactdb.connect(str(file), read_only=True) as db:
-        assert 842 == len(list(db.table("flights").run()))
+        assert len(short_day) == db.seq >= len(list(db.table("flights").run())) > 100
 
 
 def test_a_file_that_exists_is_left_alone(tmp_path):
@@ -674,7 +689,7 @@ def test_a_day_that_is_not_there_is_an_error_in_one_sentence():
     assert outcome.output.startswith("Error: there are no flights on 2013-01-09")
 
 
-def test_the_exit_code_says_that_a_board_was_wrong(monkeypatch):
+def test_the_exit_code_says_that_a_board_was_wrong(monkeypatch, short_day):
     monkeypatch.setattr(reactdb.LiveList, "_apply", lambda self, event: None)
     outcome = CliRunner().invoke(demo, ["--headless"])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.store import checkpoints, engine, exclusive, upkeep, writer
+from reactdb.store import checkpoints, engine, writer
 from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.transaction import WriterMemory
 
@@ -71,8 +71,8 @@ def tell_before() -> None:
 
     def early(self: Any, connection: Any, transactions: Any, operation: str) -> int:
         last = transactions[-1]
-        self._engine.publisher.publish(transactions, last.first + last.count - 1)
-        self._engine.publisher.drain()
+        self.engine.publisher.publish(transactions, last.first + last.count - 1)
+        self.engine.publisher.drain()
         return commit(self, connection, transactions, operation)
 
     writer.Writer._commit_and_publish = early  # type: ignore[method-assign]
@@ -80,17 +80,12 @@ def tell_before() -> None:
 
 def leave_ghosts() -> None:
     """What a failed COMMIT left in the write-ahead log stays there, to be found after a crash."""
-    upkeep.Upkeep.after_failure = lambda self, error: None  # type: ignore[method-assign]
+    checkpoints.Checkpoints.after_failure = lambda self, error: None  # type: ignore[method-assign]
 
 
 def hide_checkpoints() -> None:
     """A checkpoint that fails is taken for one that succeeded."""
     checkpoints.Checkpoints._has_failed = lambda self, reason: None  # type: ignore[method-assign]
-
-
-def read_out_of_turn() -> None:
-    """Reads do not wait for the transaction that is going on with the only connection."""
-    exclusive.ExclusiveTurns.is_mine = True  # type: ignore[assignment, method-assign]
 
 
 # What each is, and a scenario that must find it.
@@ -101,5 +96,4 @@ MUTANTS = {
     "tell-before": (tell_before, "sweep insert"),
     "leave-ghosts": (leave_ghosts, "sweep insert"),
     "hide-checkpoints": (hide_checkpoints, "sweep checkpoint"),
-    "read-out-of-turn": (read_out_of_turn, "in turn"),
 }

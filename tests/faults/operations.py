@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import reactdb
 from reactdb import row
 from reactdb.database import Database
-from reactdb.errors import DatabaseBusy
 from reactdb.store import checkpoints, schema
-from reactdb.store.engine import Engine
-from reactdb.store.exclusive import ExclusiveEngine
 
 State = dict[str, Any]
 
@@ -73,7 +70,6 @@ class Operation:
         has_log: The file was left behind by a process that died.
         kept: The file is this one, of an older format, compressed, perhaps with its write-ahead log beside it.
         closes: The database is closed afterwards.
-        is_exclusive: The database was opened with exclusive=True.
     """
 
     name: str
@@ -85,7 +81,6 @@ class Operation:
     has_log: bool = False
     kept: Path | None = None
     closes: bool = False
-    is_exclusive: bool = False
 
 
 def transaction(db: Database, path: Path) -> None:
@@ -116,27 +111,6 @@ def open_and_read(db: Database, path: Path) -> None:
         opened.table("games").get(1).run()
 
 
-def create_exclusive(db: Database, path: Path) -> None:
-    with reactdb.connect(path, busy_timeout=0.02, exclusive=True) as made:
-        made.table_create("games").insert(document(1))
-
-
-def open_exclusive_and_read(db: Database, path: Path) -> None:
-    with reactdb.connect(path, busy_timeout=0.02, exclusive=True) as opened:
-        opened.table("games").get(1).run()
-
-
-def open_refused(path: Path, *kinds: type[Engine]) -> None:
-    """Others want the file too: by engines that know nothing of the one that has it, as those of another process."""
-    for kind in kinds:
-        try:
-            opened = kind(str(path), read_only=False, busy_timeout_s=0.0)
-        except DatabaseBusy:
-            continue
-        opened.close()
-        raise AssertionError(f"{kind.__name__} opened a file that one of the two has to have alone")
-
-
 def open_and_read_all(db: Database, path: Path) -> None:
     with reactdb.connect(path, busy_timeout=0.02) as opened:
         state_of(opened)
@@ -156,7 +130,7 @@ def insert_some(db: Database) -> None:
 def checkpoint(db: Database, path: Path) -> None:
     writer = db._engine._writer
     assert writer is not None
-    is_done = writer.in_turn(writer.upkeep.checkpoint)
+    is_done = writer.in_turn(writer.checkpoints.run)
     left = os.stat(f"{path}-wal").st_size
     figures = db._engine.checkpoint_figures()
     if (
@@ -210,53 +184,4 @@ OPERATIONS = [
         for file in kept_files()
     ),
     Operation("close", ("close",), lambda db, path: db.close(), before=insert_some, closes=True),
-]
-
-# What is done otherwise, or with other calls, where one process alone has the file.
-SAME_WITH_EXCLUSIVE = (
-    "read",
-    "insert",
-    "soft insert",
-    "bulk insert",
-    "transaction",
-    "index build",
-    "compaction",
-    "vacuum",
-    "checkpoint",
-    "close",
-)
-OPERATIONS += [
-    Operation(
-        "create, exclusive",
-        ("cannot open", "open", "table_create", "insert"),
-        create_exclusive,
-        opens=True,
-        is_new=True,
-    ),
-    Operation("open, exclusive", ("cannot open", "open", "read"), open_exclusive_and_read, opens=True),
-    Operation(
-        "open after a crash, exclusive",
-        ("cannot open", "open", "read"),
-        open_exclusive_and_read,
-        opens=True,
-        has_log=True,
-    ),
-    Operation(
-        "exclusive that others refuse",
-        ("cannot open", "open"),
-        lambda db, path: open_refused(path, ExclusiveEngine),
-        before=insert_some,
-    ),
-    Operation(
-        "others that exclusive refuses",
-        ("cannot open", "open"),
-        lambda db, path: open_refused(path, Engine, ExclusiveEngine),
-        before=insert_some,
-        is_exclusive=True,
-    ),
-    *(
-        replace(one, name=f"{one.name}, exclusive", is_exclusive=True)
-        for one in OPERATIONS
-        if one.name in SAME_WITH_EXCLUSIVE
-    ),
 ]

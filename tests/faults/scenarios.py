@@ -188,11 +188,11 @@ def a_sync_that_fails_once(folder: Path, faults: Faults) -> None:
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert([document(n) for n in range(50)])
-        upkeep = db._engine._writer.upkeep  # type: ignore[union-attr]
+        checkpoints = db._engine._writer.checkpoints  # type: ignore[union-attr]
         with faults.during(Fault("sync", errno.EIO, 1, False, ("file",))):
-            check(not upkeep.checkpoint(), "a checkpoint succeeded whose flush failed")
+            check(not checkpoints.run(), "a checkpoint succeeded whose flush failed")
             check(not db.stats()["checkpoint"]["is_healthy"], "the figures do not say so")
-            check(upkeep.checkpoint(), "the next one failed")
+            check(checkpoints.run(), "the next one failed")
         check(db.stats()["checkpoint"]["is_healthy"], "the figures do not say that it is over")
     is_healthy(path)
 
@@ -283,22 +283,14 @@ def long_reader_of_this_process(folder: Path, faults: Faults) -> None:
 
 
 def writers_that_share_a_commit(folder: Path, faults: Faults) -> None:
-    """Threads whose writes go into one commit, while calls fail: each hears of its own write what is so, and feeds of all."""
-    many_threads(folder, faults, is_exclusive=False)
-
-
-def readers_and_writers_in_turn(folder: Path, faults: Faults) -> None:
-    """The same where reads and writes take turns with one connection: a read that succeeds has what was acknowledged before."""
-    many_threads(folder, faults, is_exclusive=True)
-
-
-def many_threads(folder: Path, faults: Faults, *, is_exclusive: bool) -> None:
+    """Threads whose writes go into one commit, while calls fail: each hears of its own write what is so, and feeds of all. A read
+    that succeeds has what was acknowledged before."""
     path = folder / "a.db"
     told: dict[int, str] = {}
     wrong: list[str] = []
     seen: set[int] = set()
     enough = threading.Event()
-    with reactdb.connect(path, exclusive=is_exclusive) as db:
+    with reactdb.connect(path) as db:
         games = db.table_create("games")
         heard: list[Any] = []
         games.changes(include_seq=True).subscribe(heard.append)
@@ -592,7 +584,7 @@ def room_on_a_full_disk(folder: Path, faults: Faults) -> None:
             games = db.table_create("games")
             for turn in range(3):
                 games.insert([{**document(n), "turn": turn} for n in range(500)], conflict="replace")
-            db._engine._writer.upkeep.checkpoint()  # type: ignore[union-attr]
+            db._engine._writer.checkpoints.run()  # type: ignore[union-attr]
             with open(small / "ballast", "wb") as ballast, open(small / "more", "wb") as more:
                 more.write(b"x" * 300_000)
                 more.flush()
@@ -715,7 +707,6 @@ SCENARIOS: list[Callable[[Path, Faults], None]] = [
     long_reader_of_another_program,
     long_reader_of_this_process,
     writers_that_share_a_commit,
-    readers_and_writers_in_turn,
     files_that_cannot_be_opened,
     no_shared_memory,
     no_locks,

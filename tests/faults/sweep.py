@@ -136,7 +136,7 @@ class Sweep:
         return path
 
     def _connect(self, path: Path) -> Database:
-        return reactdb.connect(path, busy_timeout=BUSY_TIMEOUT_S, exclusive=self.operation.is_exclusive)
+        return reactdb.connect(path, busy_timeout=BUSY_TIMEOUT_S)
 
     @staticmethod
     def _remove(path: Path) -> None:

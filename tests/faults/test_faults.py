@@ -39,7 +39,10 @@ def test_no_fault_breaks_a_promise(part):
     assert " 0 scenarios broken" in found.stdout
 
 
-@pytest.mark.parametrize("name", sorted(MUTANTS))
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "swallow" else pytest.param(name, marks=pytest.mark.slow) for name in sorted(MUTANTS)],
+)
 def test_a_store_that_breaks_a_promise_is_found(name):
     found = run("--quick", "--break", name, "--only", MUTANTS[name][1])
 

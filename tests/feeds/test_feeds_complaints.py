@@ -15,8 +15,10 @@ from reactivex.scheduler import EventLoopScheduler, VirtualTimeScheduler
 
 import reactdb
 from reactdb import asc, desc, row
+from reactdb.testing import Recorder
 from reactdb.values.codec import same
-from tests.support.hearing import KINDS, PATIENCE_S, Ear, changed, hub, listen
+from tests.support.feeds import KINDS, changed, hub, new_ids
+from tests.support.threads import PATIENCE_S
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def content(table: Any) -> dict[Any, Any]:
 def test_a_write_that_changes_nothing_is_told_to_nobody(rooms, write):
     """It is not even logged."""
     rooms.insert({"id": 1, "score": 5, "tags": ["a", {"b": None}]})
-    ears = {name: listen(select(rooms).changes()) for name, select in KINDS.items() if name != "callable"}
+    ears = {name: Recorder(select(rooms).changes()) for name, select in KINDS.items() if name != "callable"}
     seq = rooms._database.seq
 
     write(rooms)
@@ -85,7 +87,7 @@ def test_a_write_that_changes_nothing_is_told_to_nobody(rooms, write):
 def test_values_that_python_calls_equal_are_a_change_where_they_are_not_the_same(games, before, after):
     """0, 0.0 and False are three values; who is told of none of it has the wrong document."""
     games.insert({"id": 1, "value": before})
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     games.get(1).update({"value": after})
 
@@ -99,12 +101,12 @@ def test_what_is_outside_of_the_result_is_not_told(games):
     games.index_create("score")
     games.insert([{"id": n, "room": 5, "score": n} for n in range(5)])
     ears = [
-        listen(games.pluck("id", "score").changes()),
-        listen(games.filter({"room": 6}).changes()),
-        listen(games.order_by(index="score").limit(2).changes()),
-        listen(games.get_all(0, 1).changes()),
-        listen(games.count().changes()),
-        listen(games.filter({"room": 5})["score"].changes()),
+        Recorder(games.pluck("id", "score").changes()),
+        Recorder(games.filter({"room": 6}).changes()),
+        Recorder(games.order_by(index="score").limit(2).changes()),
+        Recorder(games.get_all(0, 1).changes()),
+        Recorder(games.count().changes()),
+        Recorder(games.filter({"room": 5})["score"].changes()),
     ]
 
     games.get(4).update({"seen": True})
@@ -115,7 +117,7 @@ def test_what_is_outside_of_the_result_is_not_told(games):
 def test_there_and_back_again_is_silence_for_a_squashed_feed(games):
     clock = VirtualTimeScheduler()
     games.insert({"id": 1, "score": 5})
-    heard = listen(games.changes(squash=1.0), scheduler=clock)
+    heard = Recorder(games.changes(squash=1.0), scheduler=clock)
 
     games.get(1).update({"score": 6})
     games.get(1).update({"score": 5})
@@ -127,7 +129,7 @@ def test_there_and_back_again_is_silence_for_a_squashed_feed(games):
 
 
 def test_a_transaction_that_is_taken_back_is_silence(db, games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     for _ in range(3):
         with pytest.raises(reactdb.DuplicateKey):
@@ -179,7 +181,7 @@ def test_who_subscribes_among_writers_hears_each_document_once_and_each_change_a
     games.insert([{"id": n} for n in range(50)])
 
     with Writers(games, 3):
-        ears = [listen(games.changes(include_initial=True, include_states=True)) for _ in range(40)]
+        ears = [Recorder(games.changes(include_initial=True, include_states=True)) for _ in range(40)]
 
     for ear in ears:
         ready = ear.events.index({"state": "ready"})
@@ -217,9 +219,9 @@ def test_every_way_of_subscribing_among_writers_is_exact(games, kind):
             if kind == "cursor":
                 cursors.append(feed.cursor())
             else:
-                ears.append(listen(feed, scheduler=scheduler))
+                ears.append(Recorder(feed, scheduler=scheduler))
     for cursor in cursors:
-        ear = Ear()
+        ear = Recorder()
         with pytest.raises(TimeoutError):
             while True:
                 ear.on_next(cursor.next(timeout=0))
@@ -257,7 +259,7 @@ async def read_among_writers(games: Any, feed: Any, wanted: Any) -> None:
 def test_a_write_from_within_the_initial_values_is_told_after_them(games):
     """The subscriber itself writes in the moment of subscribing."""
     games.insert([{"id": 1}, {"id": 2}])
-    heard = Ear()
+    heard = Recorder()
 
     def on_next(event: Any) -> None:
         heard.on_next(event)
@@ -313,7 +315,7 @@ def test_a_feed_on_an_empty_result_says_initializing_and_ready(rooms, kind, way)
             assert expected == [cursor.next(timeout=PATIENCE_S) for _ in expected]
         return
     clock = VirtualTimeScheduler()
-    heard = listen(feed, scheduler=clock if way == "scheduler" else None)
+    heard = Recorder(feed, scheduler=clock if way == "scheduler" else None)
     clock.advance_by(0.001)
 
     assert expected == heard.events
@@ -321,7 +323,7 @@ def test_a_feed_on_an_empty_result_says_initializing_and_ready(rooms, kind, way)
 
 def test_a_feed_on_no_keys_at_all_says_ready(games):
     for selection in (games.get_all(), games.between(2, 1), games.order_by("id").limit(0)):
-        heard = listen(selection.changes(include_initial=True, include_states=True))
+        heard = Recorder(selection.changes(include_initial=True, include_states=True))
         games.insert({"x": 1})
 
         assert [{"state": "initializing"}, {"state": "ready"}] == heard.events
@@ -353,18 +355,18 @@ def fail(*_: object) -> Any:
 )
 def test_a_listener_that_throws_starves_nobody(games, break_it):
     """Neither those before it nor those after it, nor the writer; nor those that come later."""
-    before = listen(games.changes())
+    before = Recorder(games.changes())
     break_it(games)
-    after, cursor = listen(games.changes()), games.changes().cursor()
+    after, cursor = Recorder(games.changes()), games.changes().cursor()
 
     for number in range(3):
         assert 1 == games.insert({"id": number})["inserted"]
 
-    later = listen(games.changes())
+    later = Recorder(games.changes())
     games.insert({"id": 3})
-    assert [0, 1, 2, 3] == before.new_ids == after.new_ids
+    assert [0, 1, 2, 3] == new_ids(before) == new_ids(after)
     assert [0, 1, 2, 3] == [cursor.next(timeout=PATIENCE_S)["new_val"]["id"] for _ in range(4)]
-    assert [3] == later.new_ids
+    assert [3] == new_ids(later)
 
 
 def test_a_slow_listener_holds_up_no_other_that_has_a_thread_of_its_own(games):
@@ -372,11 +374,11 @@ def test_a_slow_listener_holds_up_no_other_that_has_a_thread_of_its_own(games):
     may_go_on = threading.Event()
     try:
         games.changes().subscribe(lambda event: may_go_on.wait(PATIENCE_S), scheduler=slow)
-        heard = listen(games.changes(), scheduler=quick)
+        heard = Recorder(games.changes(), scheduler=quick)
         for number in range(20):
             games.insert({"id": number})
 
-        heard.wait_for(20)
+        heard.wait(20, PATIENCE_S)
         assert not may_go_on.is_set()
     finally:
         may_go_on.set()
@@ -450,7 +452,7 @@ def test_a_move_within_the_order_is_told_by_its_offsets(games, direction):
     games.index_create("score")
     games.insert([{"id": n, "score": n * 10} for n in range(4)])
     selection = games.order_by(index=direction("score")).limit(3)
-    heard = listen(selection.changes(include_initial=True, include_offsets=True))
+    heard = Recorder(selection.changes(include_initial=True, include_offsets=True))
     first = 0 if direction is asc else 3
 
     games.get(first).update({"score": 15})
@@ -467,8 +469,8 @@ def test_an_order_only_move_is_told_though_the_value_shown_is_the_same(games):
     games.index_create("score")
     games.insert([{"id": n, "score": n} for n in range(3)])
     selection = games.order_by(index="score").pluck("id").limit(3)
-    with_places = listen(selection.changes(include_offsets=True))
-    without = listen(selection.changes())
+    with_places = Recorder(selection.changes(include_offsets=True))
+    without = Recorder(selection.changes())
 
     games.get(0).update({"score": 10})
 
@@ -482,7 +484,7 @@ def test_moves_of_several_documents_in_one_commit_add_up(games):
     """All ranks turn round at once."""
     games.insert([{"id": n, "score": n} for n in range(6)])
     selection = games.order_by(desc("score")).limit(4)
-    heard = listen(selection.changes(include_initial=True, include_offsets=True))
+    heard = Recorder(selection.changes(include_initial=True, include_offsets=True))
 
     games.update({"score": row["score"] * -1})
 
@@ -498,7 +500,7 @@ def test_the_next_document_comes_in_when_the_one_at_the_boundary_goes(games):
     games.index_create("score")
     games.insert([{"id": n, "score": n} for n in range(5)])
     selection = games.order_by(index="score").limit(3)
-    heard = listen(selection.changes(include_offsets=True))
+    heard = Recorder(selection.changes(include_offsets=True))
 
     games.get(2).delete()
 
@@ -518,7 +520,7 @@ def test_ties_at_the_boundary_go_by_key_and_stay_in_step_with_the_query(games, d
     games.index_create("score")
     games.insert([{"id": n, "score": 7} for n in range(8)])
     selection = games.order_by(index=direction("score")).limit(3)
-    heard = listen(selection.changes(include_initial=True, include_offsets=True))
+    heard = Recorder(selection.changes(include_initial=True, include_offsets=True))
     writes = [
         lambda: games.get(0 if direction is asc else 7).delete(),
         lambda: games.insert({"id": -1, "score": 7}),
@@ -540,7 +542,7 @@ def test_a_page_is_filled_up_after_a_mass_deletion(games):
     games.index_create("score")
     games.insert([{"id": n, "score": n} for n in range(100)])
     selection = games.order_by(index="score").skip(5).limit(10)
-    heard = listen(selection.changes(include_initial=True, include_offsets=True))
+    heard = Recorder(selection.changes(include_initial=True, include_offsets=True))
 
     games.between(0, 60).delete()
 
@@ -585,7 +587,7 @@ def test_a_waiting_iterator_returns_at_once(tmp_path, way):
 @pytest.mark.parametrize("durability", ["hard", "soft"])
 def test_the_old_value_is_there_for_every_write(games, durability):
     """Whole, for every way of writing, also for a delete: each is what the change before it made."""
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
     whole = {"id": 1, "name": "Bob", "deep": {"list": [1, {"a": None}], "bytes": b"\x00"}}
     for write in (
         lambda: games.insert(whole, durability=durability),
@@ -610,7 +612,7 @@ def test_the_old_value_is_there_in_another_life_of_the_process(tmp_path):
     with reactdb.connect(tmp_path / "a.db") as db:
         db.table_create("games").insert({"id": 1, "name": "Bob"})
     with reactdb.connect(tmp_path / "a.db") as db:
-        heard = listen(db.table("games").changes())
+        heard = Recorder(db.table("games").changes())
         db.table("games").get(1).delete()
 
     assert [changed({"id": 1, "name": "Bob"}, None)] == heard.events
@@ -622,18 +624,18 @@ def test_the_old_value_is_there_after_history_was_removed(db, games):
     games.get(1).update({"n": 2})
     db.compact(keep=0)
     seq = db.seq
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     games.get(1).update({"n": 3})
     games.get(1).delete()
 
     expected = [changed({"id": 1, "n": 2}, {"id": 1, "n": 3}), changed({"id": 1, "n": 3}, None)]
     assert expected == heard.events
-    assert expected == listen(games.changes(since=seq)).events
+    assert expected == Recorder(games.changes(since=seq)).events
 
 
 def test_the_old_value_is_there_when_a_document_leaves_a_filter(games):
-    heard = listen(games.filter(row["score"] > 10).changes())
+    heard = Recorder(games.filter(row["score"] > 10).changes())
     games.insert({"id": 1, "score": 15, "name": "Bob"})
 
     games.get(1).update({"score": 5})
@@ -658,9 +660,9 @@ def test_the_old_value_of_a_squashed_feed_is_what_was_last_told(games):
 
 def test_listeners_agree_on_the_order_among_writers(games):
     """And it is the log's."""
-    ears = [listen(games.changes(include_seq=True)) for _ in range(3)]
+    ears = [Recorder(games.changes(include_seq=True)) for _ in range(3)]
     with Writers(games, 4):
-        ears[0].wait_for(100)
+        ears[0].wait(100, PATIENCE_S)
 
     told = [event["seq"] for event in ears[0].events]
     assert sorted(told) == told
@@ -694,7 +696,7 @@ def test_what_a_listener_reads_is_never_older_than_what_it_was_told(games):
 
 def test_a_document_that_leaves_one_filter_and_enters_another_is_told_to_both(games):
     """Else it would be in two lists of a page, or in none."""
-    five, six = listen(games.filter({"room": 5}).changes()), listen(games.filter({"room": 6}).changes())
+    five, six = Recorder(games.filter({"room": 5}).changes()), Recorder(games.filter({"room": 6}).changes())
     games.insert({"id": 1, "room": 5})
 
     games.get(1).update({"room": 6})

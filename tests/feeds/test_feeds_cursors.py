@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import reactdb
-from tests.support.hearing import PATIENCE_S, changed, from_threads, hub, insert_numbers, listen
+from reactdb.testing import Recorder
+from tests.support.feeds import changed, hub, insert_numbers, new_ids
+from tests.support.threads import PATIENCE_S, from_threads
 
 WRITERS, WRITES = 4, 25
 
@@ -133,7 +135,7 @@ def test_threads_that_share_a_cursor_share_the_events(games):
 def test_listeners_of_every_kind_hear_the_same(db, games):
     """Cursors, observers and coroutines, while several threads write."""
     total = WRITERS * WRITES
-    pushed = listen(games.changes(include_seq=True))
+    pushed = Recorder(games.changes(include_seq=True))
 
     async def read_async(feed: Any) -> list[int]:
         found = []
@@ -303,7 +305,7 @@ def test_a_loop_that_was_closed_under_a_reader_harms_no_writer(db, games):
     """The feed of a loop that is gone ends with the next write, which knows nothing of it."""
     loop = asyncio.new_event_loop()
     cursor = aiter(games.changes())
-    neighbour = listen(games.changes())
+    neighbour = Recorder(games.changes())
     coroutine = anext(cursor).__await__()
 
     async def begin() -> None:
@@ -315,7 +317,7 @@ def test_a_loop_that_was_closed_under_a_reader_harms_no_writer(db, games):
     insert_numbers(games, 1, 2)
     coroutine.close()
 
-    assert [1, 2] == neighbour.new_ids
+    assert [1, 2] == new_ids(neighbour)
     assert 1 == len(hub(db).subscriptions())
 
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -22,27 +21,10 @@ from reactivex.scheduler.eventloop import AsyncIOThreadSafeScheduler
 
 import reactdb
 from reactdb import row
-from reactdb.feeds.hub import hub_of
 from reactdb.feeds.timers import timers
 from reactdb.store.file import sqlite
-
-
-def listen(feed: Any, **options: Any) -> list[Any]:
-    heard: list[Any] = []
-    feed.subscribe(heard.append, heard.append, **options)
-    return heard
-
-
-def hub(db: Any) -> Any:
-    return hub_of(db._open_engine())
-
-
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.002)
-
+from tests.support.feeds import hub, listen
+from tests.support.threads import wait_until
 
 # ---------------------------------------------------------------------------------------------------------------
 # On the committing thread

@@ -138,7 +138,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
         games.update({"score": 0})
         writer = db._open_engine().writer
         assert writer is not None
-        assert writer.upkeep.checkpoint()
+        assert writer.checkpoints.run()
 
         assert not is_read(db)
         initial = take(cursor, COUNT - 2)
@@ -149,7 +149,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
 
 def test_a_reader_that_never_comes_back_does_not_let_the_log_reach_its_limit(db, monkeypatch):
     monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 65_536)
-    db._open_engine().writer.upkeep.checkpoints.after_commit(10**9)
+    db._open_engine().writer.checkpoints.after_commit(10**9)
     games = db.table("games")
     with games.changes(include_initial=True, on_overflow="spill", changefeed_queue_size=1).cursor() as cursor:
         take(cursor, 2)
@@ -204,9 +204,8 @@ def test_a_transaction_sees_what_is_committed(db):
             assert not is_read(db)
 
 
-@pytest.mark.parametrize("options", [{"path": ":memory:"}, {"exclusive": True}])
-def test_where_reads_and_commits_take_turns_nobody_has_to_wait(tmp_path, options):
-    with reactdb.connect(**({"path": tmp_path / "b.db"} | options)) as db:
+def test_in_memory_where_commits_wait_for_reads_nobody_has_to_wait():
+    with reactdb.connect(":memory:") as db:
         games = db.table_create("games")
         games.insert([{"id": number} for number in range(COUNT)])
         with games.changes(include_initial=True).cursor() as cursor:
@@ -239,6 +238,7 @@ def test_what_comes_before_a_document_that_a_mapping_fails_for_is_told(db):
     assert not is_read(db)
 
 
+@pytest.mark.examples
 def test_many_threads_may_settle_close_and_read_at_once(db):
     """Checkpoints, readers and those who give up, all over each other: nothing is lost, and nobody reads for ever."""
     games, engine = db.table("games"), db._open_engine()
@@ -251,7 +251,7 @@ def test_many_threads_may_settle_close_and_read_at_once(db):
     settler = threading.Thread(target=settle)
     settler.start()
     try:
-        for number in range(200):
+        for number in range(examples(200)):
             with games.changes(include_initial=True).cursor() as cursor:
                 some = number % COUNT
                 assert list(range(some)) == ids(take(cursor, some))
@@ -312,7 +312,7 @@ def check_initial_values(kind: Kind, rows: list[Any], steps: list[Any]) -> None:
                 elif verb == "checkpoint":
                     engine = db._open_engine()
                     assert engine.writer is not None
-                    assert engine.writer.upkeep.checkpoint()
+                    assert engine.writer.checkpoints.run()
                 else:
                     for _ in range(given_):
                         try:

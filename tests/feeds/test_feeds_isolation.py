@@ -14,18 +14,10 @@ from reactdb.feeds.broadcast import Broadcast
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.feeds.queues import FeedQueue
 from reactdb.feeds.router import Router
-from reactdb.feeds.views.source import FieldAxis
+from reactdb.feeds.views.axes import FieldAxis
+from reactdb.testing import Recorder
 
 EVENT = {"old_val": None, "new_val": {"id": 1, "a": 5}}
-
-
-class Heard:
-    """What a subscriber heard, and how its feed ended."""
-
-    def __init__(self, feed: Any) -> None:
-        self.events: list[Any] = []
-        self.errors: list[Exception] = []
-        self.subscription = feed.subscribe(self.events.append, self.errors.append)
 
 
 @pytest.fixture(autouse=True)
@@ -35,19 +27,19 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
 
 
 @pytest.fixture
-def others(games: Any) -> list[Heard]:
+def others(games: Any) -> list[Recorder]:
     return feeds_of(games)
 
 
-def feeds_of(games: Any) -> list[Heard]:
+def feeds_of(games: Any) -> list[Recorder]:
     """Feeds that nothing ails: around the one that fails, whichever comes first."""
     games.index_create("a")
     return [
-        Heard(games.changes()),
-        Heard(games.get(1).changes()),
-        Heard(games.filter(row["a"] == 5).changes()),
-        Heard(games.order_by(index=desc("a")).limit(2).changes()),
-        Heard(games.between(0, 9, index="a").changes()),
+        Recorder(games.changes()),
+        Recorder(games.get(1).changes()),
+        Recorder(games.filter(row["a"] == 5).changes()),
+        Recorder(games.order_by(index=desc("a")).limit(2).changes()),
+        Recorder(games.between(0, 9, index="a").changes()),
     ]
 
 
@@ -69,10 +61,10 @@ FAILING: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("make", FAILING.values(), ids=FAILING)
 def test_a_view_that_fails_ends_its_own_feed(
-    games: Any, others: list[Heard], make: Callable[[Any], Any], log: pytest.LogCaptureFixture
+    games: Any, others: list[Recorder], make: Callable[[Any], Any], log: pytest.LogCaptureFixture
 ) -> None:
-    failed = Heard(make(games).changes())
-    last = Heard(games.has_fields("a").changes())
+    failed = Recorder(make(games).changes())
+    last = Recorder(games.has_fields("a").changes())
 
     games.insert({"id": 1, "a": 5})
 
@@ -84,9 +76,9 @@ def test_a_view_that_fails_ends_its_own_feed(
 
 @pytest.mark.parametrize("make", [lambda t: t.filter(raising(ValueError())), lambda t: t.map(row["a"] + "x")])
 def test_a_document_that_cannot_be_computed_ends_nothing(
-    games: Any, others: list[Heard], make: Callable[[Any], Any]
+    games: Any, others: list[Recorder], make: Callable[[Any], Any]
 ) -> None:
-    unaware = Heard(make(games).changes())
+    unaware = Recorder(make(games).changes())
 
     games.insert({"id": 1, "a": 5})
 
@@ -95,13 +87,13 @@ def test_a_document_that_cannot_be_computed_ends_nothing(
 
 
 def test_where_routing_by_a_field_fails_everybody_on_that_field_looks(
-    games: Any, others: list[Heard], monkeypatch: pytest.MonkeyPatch
+    games: Any, others: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(axis: FieldAxis, document: Any) -> Any:
         raise MemoryError
 
-    ranged = Heard(games.filter((row["a"] > 1) & (row["a"] < 6)).changes())
-    elsewhere = Heard(games.filter(row["a"] == 6).changes())
+    ranged = Recorder(games.filter((row["a"] > 1) & (row["a"] < 6)).changes())
+    elsewhere = Recorder(games.filter(row["a"] == 6).changes())
     monkeypatch.setattr(FieldAxis, "values", fail)
 
     games.insert({"id": 1, "a": 5})
@@ -112,7 +104,7 @@ def test_where_routing_by_a_field_fails_everybody_on_that_field_looks(
 
 
 def test_a_queue_that_fails_ends_one_subscription_of_a_shared_view(
-    games: Any, others: list[Heard], monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
+    games: Any, others: list[Recorder], monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
     add = FeedQueue.add
     queues: list[FeedQueue] = []
@@ -125,9 +117,9 @@ def test_a_queue_that_fails_ends_one_subscription_of_a_shared_view(
         add(queue, deltas)
 
     # Those that may lose nothing have a queue each.
-    shared = [Heard(games.pluck("id", "a").changes(on_overflow="spill")) for _ in range(3)]
+    shared = [Recorder(games.pluck("id", "a").changes(on_overflow="spill")) for _ in range(3)]
     for other in others:
-        other.subscription.dispose()
+        other.close()
     monkeypatch.setattr(FeedQueue, "add", fail_the_second)
 
     games.insert({"id": 1, "a": 5})
@@ -139,7 +131,7 @@ def test_a_queue_that_fails_ends_one_subscription_of_a_shared_view(
 
 
 def test_a_queue_that_fails_ends_those_who_share_it(
-    games: Any, others: list[Heard], monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
+    games: Any, others: list[Recorder], monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
     publish = Broadcast.publish
     failed: list[Any] = []
@@ -150,9 +142,9 @@ def test_a_queue_that_fails_ends_those_who_share_it(
             raise MemoryError("broken")
         publish(queue, deltas)
 
-    called = [Heard(games.changes()) for _ in range(3)]
+    called = [Recorder(games.changes()) for _ in range(3)]
     cursors = [games.changes().cursor() for _ in range(3)]
-    typed = Heard(games.changes(include_types=True))
+    typed = Recorder(games.changes(include_types=True))
     monkeypatch.setattr(Broadcast, "publish", fail_once)
 
     games.insert({"id": 1, "a": 5})
@@ -185,8 +177,8 @@ def test_an_interrupt_in_a_predicate_ends_its_feed_and_reaches_the_writer(
             raise interrupt
         return True
 
-    interrupted = Heard(games.filter(test).changes())
-    last = Heard(games.has_fields("a").changes())
+    interrupted = Recorder(games.filter(test).changes())
+    last = Recorder(games.has_fields("a").changes())
     with pytest.raises(type(interrupt)):
         games.insert({"id": 1, "a": 5})
 
@@ -200,7 +192,11 @@ def test_an_interrupt_in_a_predicate_ends_its_feed_and_reaches_the_writer(
 
 
 def test_a_router_that_fails_ends_all_feeds_and_not_the_writer(
-    db: Any, games: Any, others: list[Heard], monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
+    db: Any,
+    games: Any,
+    others: list[Recorder],
+    monkeypatch: pytest.MonkeyPatch,
+    log: pytest.LogCaptureFixture,
 ) -> None:
     """Whom the commit would have concerned nobody knows, and none must go on as if it had been told."""
 

@@ -9,13 +9,7 @@ import pytest
 import reactdb
 from reactdb import desc, maxval, minval, row
 from reactdb.errors import FeedAborted
-
-
-def listen(feed: Any) -> list[Any]:
-    """Everything that the feed tells from now on; an error as itself."""
-    heard: list[Any] = []
-    feed.subscribe(heard.append, heard.append)
-    return heard
+from tests.support.feeds import listen
 
 
 def told(heard: list[Any]) -> list[Any]:

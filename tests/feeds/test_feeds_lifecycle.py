@@ -22,7 +22,10 @@ import pytest
 import reactdb
 from reactdb import r, row
 from reactdb.errors import FeedAborted, HistoryDiverged, HistoryLost, InvalidOption, TableNotFound
-from tests.support.hearing import KINDS, NEEDS_INDEX, PATIENCE_S, ROOT, Ear, changed, hub, listen, run_python
+from reactdb.testing import Recorder
+from tests.support.feeds import KINDS, NEEDS_INDEX, changed, hub, new_ids
+from tests.support.processes import ROOT, run_python
+from tests.support.threads import PATIENCE_S, wait_until
 
 
 def our_threads() -> list[threading.Thread]:
@@ -75,13 +78,6 @@ def in_thread(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     thread = threading.Thread(target=run)
     thread.start()
     return thread, results
-
-
-def wait_until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.001)
 
 
 def wait_until_it_waits(cursor: Any) -> None:
@@ -149,8 +145,8 @@ def test_closing_the_database_completes_every_kind_of_feed(tmp_path):
     db = reactdb.connect(tmp_path / "a.db")
     rooms = db.table_create("rooms")
     rooms.index_create("score")
-    ears = {name: listen(select(rooms).changes()) for name, select in KINDS.items()}
-    ears["database"] = listen(db.changes())
+    ears = {name: Recorder(select(rooms).changes()) for name, select in KINDS.items()}
+    ears["database"] = Recorder(db.changes())
     cursor = rooms.changes().cursor()
     rooms.insert({"id": 1, "room": 5, "score": 1})
 
@@ -181,11 +177,11 @@ def test_closing_the_database_completes_a_coroutine(tmp_path):
 
 def test_a_feed_lives_as_long_as_any_handle_on_its_file(path):
     first, second = reactdb.connect(path), reactdb.connect(path)
-    heard = listen(first.table_create("games").changes())
+    heard = Recorder(first.table_create("games").changes())
 
     first.close()
     second.table("games").insert({"id": 1})
-    assert ([1], 0) == (heard.new_ids, heard.completions)
+    assert ([1], 0) == (new_ids(heard), heard.completions)
     second.close()
 
     assert 1 == heard.completions
@@ -257,7 +253,7 @@ def test_a_process_that_only_writes_has_no_thread(path):
 
 def test_a_database_in_memory_needs_no_thread():
     with reactdb.connect(":memory:") as db:
-        listen(db.table_create("games").changes())
+        Recorder(db.table_create("games").changes())
 
         assert [] == our_threads()
 
@@ -442,16 +438,16 @@ def test_a_feed_that_nobody_listens_to_costs_nothing(games):
 
 
 def test_a_subscription_lives_though_its_handle_is_forgotten(games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
     gc.collect()
 
     games.insert({"id": 1})
 
-    assert [1] == heard.new_ids
+    assert [1] == new_ids(heard)
 
 
 def test_a_disposed_subscriber_is_collected(games):
-    heard = Ear()
+    heard = Recorder()
     memory = weakref.ref(heard)
     subscription = games.changes().subscribe(heard)
     games.insert({"id": 1})
@@ -472,7 +468,7 @@ def test_every_kind_of_feed_gets_what_is_pending_and_then_the_error(rooms, kind)
     """The real server lets the error replace what is pending."""
     db = rooms._database
     cursor = KINDS[kind](rooms).changes().cursor()
-    heard = listen(KINDS[kind](rooms).changes())
+    heard = Recorder(KINDS[kind](rooms).changes())
 
     rooms.insert({"id": 1, "room": 5, "score": 1})
     rooms.get(1).update({"score": 2})
@@ -490,64 +486,64 @@ def test_every_kind_of_feed_gets_what_is_pending_and_then_the_error(rooms, kind)
 
 def test_a_union_of_two_tables_ends_with_either(db):
     first, second = db.table_create("first"), db.table_create("second")
-    heard = listen(first.union(second).changes())
+    heard = Recorder(first.union(second).changes())
     second.insert({"id": 1})
 
     db.table_drop("first")
 
-    assert ([1], 1) == (heard.new_ids, len(heard.errors))
+    assert ([1], 1) == (new_ids(heard), len(heard.errors))
 
 
 def test_a_dropped_table_ends_no_other_tables_feed(db, games):
     moves = db.table_create("moves")
-    heard, of_all = listen(games.changes()), listen(db.changes())
+    heard, of_all = Recorder(games.changes()), Recorder(db.changes())
 
     db.table_drop("moves")
     games.insert({"id": 1})
 
-    assert ([1], [1], [], []) == (heard.new_ids, of_all.new_ids, heard.errors, of_all.errors)
+    assert ([1], [1], [], []) == (new_ids(heard), new_ids(of_all), heard.errors, of_all.errors)
     with pytest.raises(TableNotFound):
         moves.changes()
 
 
 def test_a_table_made_again_is_another_table(db, games):
     feed = games.changes()
-    before = listen(feed)
+    before = Recorder(feed)
     db.table_drop("games")
     db.table_create("games")
-    after = listen(feed)
+    after = Recorder(feed)
 
     games.insert({"id": 1})
 
     assert ([], 1) == (before.events, len(before.errors))
-    assert [1] == after.new_ids
+    assert [1] == new_ids(after)
 
 
 def test_a_drop_that_is_taken_back_ends_nothing(db, games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     with pytest.raises(ZeroDivisionError), db.transaction():
         db.table_drop("games")
         raise ZeroDivisionError
     games.insert({"id": 1})
 
-    assert ([1], []) == (heard.new_ids, heard.errors)
+    assert ([1], []) == (new_ids(heard), heard.errors)
 
 
 def test_a_table_that_is_filled_and_dropped_in_one_transaction_tells_what_it_did(db, games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     with db.transaction():
         games.insert({"id": 1})
         db.table_drop("games")
 
-    assert ([1], 1) == (heard.new_ids, len(heard.errors))
+    assert ([1], 1) == (new_ids(heard), len(heard.errors))
 
 
 @pytest.mark.parametrize("kind", NEEDS_INDEX)
 def test_a_dropped_index_ends_the_feeds_that_need_it_and_is_named(rooms, kind):
     """The real server falls silent, and may wake up when an index of that name is made."""
-    heard = listen(KINDS[kind](rooms).changes())
+    heard = Recorder(KINDS[kind](rooms).changes())
     rooms.insert({"id": 1, "room": 5, "score": 1})
 
     rooms.index_drop("score")
@@ -561,7 +557,7 @@ def test_a_dropped_index_ends_the_feeds_that_need_it_and_is_named(rooms, kind):
 def test_a_dropped_index_ends_no_feed_that_does_without_it(rooms):
     """A filter on the indexed field is not of the index: its documents are still there."""
     ears = {
-        name: listen(select(rooms).changes()) for name, select in KINDS.items() if name not in NEEDS_INDEX
+        name: Recorder(select(rooms).changes()) for name, select in KINDS.items() if name not in NEEDS_INDEX
     }
 
     rooms.index_drop("score")
@@ -581,7 +577,7 @@ def test_a_feed_opened_in_a_transaction_begins_with_what_is_committed(db, games)
     games.insert({"id": 0})
     with db.transaction():
         games.insert({"id": 1})
-        heard = listen(games.changes(include_initial=True, include_states=True))
+        heard = Recorder(games.changes(include_initial=True, include_states=True))
         games.insert({"id": 2})
         assert 1 not in [event["new_val"]["id"] for event in heard.events if "new_val" in event]
 
@@ -597,7 +593,7 @@ def test_a_feed_opened_in_a_transaction_begins_with_what_is_committed(db, games)
 def test_a_feed_opened_in_a_transaction_that_fails_lives_on(db, games):
     with pytest.raises(ZeroDivisionError), db.transaction():
         games.insert({"id": 1})
-        heard = listen(games.changes(include_initial=True))
+        heard = Recorder(games.changes(include_initial=True))
         cursor = games.order_by("id").limit(2).changes(include_initial=True).cursor()
         raise ZeroDivisionError
     games.insert({"id": 2})
@@ -611,15 +607,15 @@ def test_a_feed_of_a_table_made_in_the_same_transaction_is_refused_until_it_is_t
         games = db.table_create("games")
         with pytest.raises(TableNotFound):
             games.changes().subscribe()
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     games.insert({"id": 1})
 
-    assert [1] == heard.new_ids
+    assert [1] == new_ids(heard)
 
 
 def test_a_feed_disposed_in_a_transaction_hears_nothing_of_it(db, games):
-    heard = Ear()
+    heard = Recorder()
     subscription = games.changes().subscribe(heard)
 
     with db.transaction():
@@ -646,7 +642,7 @@ OPENINGS = {
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
-@pytest.mark.parametrize("where", [":memory:", "file"])
+@pytest.mark.parametrize("where", [pytest.param(":memory:", marks=pytest.mark.slow), "file"])
 def test_the_interpreter_ends_with_feeds_open(tmp_path, opening, where):
     """At once, without complaint, and without anybody closing anything."""
     target = tmp_path / "a.db" if where == "file" else where
@@ -803,7 +799,7 @@ def test_a_forked_child_is_told_nothing_that_was_for_the_parent_whatever_kind_of
 
 def test_writes_of_another_process_arrive_in_log_order(file_db, path):
     games = file_db.table_create("games")
-    heard = listen(games.changes(include_seq=True))
+    heard = Recorder(games.changes(include_seq=True))
     games.insert({"id": "here"})
 
     other_process(
@@ -813,14 +809,14 @@ def test_writes_of_another_process_arrive_in_log_order(file_db, path):
         "with db.transaction(): games.delete(); games.insert({'id': 'last'})",
     )
 
-    heard.wait_for(1 + 50 + 51 + 1)
+    heard.wait(1 + 50 + 51 + 1, PATIENCE_S)
     assert [entry.seq for entry in file_db.log()] == [event["seq"] for event in heard.events]
-    assert "last" == heard.new_ids[-1]
+    assert "last" == new_ids(heard)[-1]
 
 
 def test_writes_here_and_there_at_once_are_all_heard_in_log_order(file_db, path):
     games = file_db.table_create("games")
-    heard = listen(games.changes(include_seq=True))
+    heard = Recorder(games.changes(include_seq=True))
     writer, results = in_thread(
         lambda: other_process(path, "for n in range(40): db.table('games').insert({'id': f'there-{n}'})")
     )
@@ -830,13 +826,13 @@ def test_writes_here_and_there_at_once_are_all_heard_in_log_order(file_db, path)
         number += 1
     assert [None] == results
 
-    heard.wait_for(40 + number)
+    heard.wait(40 + number, PATIENCE_S)
     assert [entry.seq for entry in file_db.log()] == [event["seq"] for event in heard.events]
 
 
 def test_every_way_of_listening_hears_another_process(file_db, path):
     games = file_db.table_create("games")
-    squashed, cursor = listen(games.changes(squash=True)), games.changes().cursor()
+    squashed, cursor = Recorder(games.changes(squash=True)), games.changes().cursor()
 
     async def read() -> Any:
         cursor = aiter(games.changes())
@@ -846,64 +842,64 @@ def test_every_way_of_listening_hears_another_process(file_db, path):
     expected = changed(None, {"id": 1})
     assert expected == asyncio.run(read())
     assert expected == cursor.next(timeout=PATIENCE_S)
-    assert [expected] == squashed.wait_for(1)
+    assert [expected] == squashed.wait(1, PATIENCE_S)
 
 
 def test_a_read_only_handle_follows_another_process(path):
     with reactdb.connect(path) as db:
         db.table_create("games").insert({"id": 0})
     with reactdb.connect(path, read_only=True) as db:
-        heard = listen(db.table("games").changes(include_initial=True))
+        heard = Recorder(db.table("games").changes(include_initial=True))
 
         other_process(path, "db.table('games').insert({'id': 1})")
 
-        heard.wait_for(2)
-    assert [0, 1] == heard.new_ids
+        heard.wait(2, PATIENCE_S)
+    assert [0, 1] == new_ids(heard)
 
 
 def test_a_table_dropped_by_another_process_ends_its_feeds(file_db, path):
     games = file_db.table_create("games")
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     other_process(path, "db.table('games').insert({'id': 1})", "db.table_drop('games')")
 
-    heard.wait_for_end()
-    assert [1] == heard.new_ids
+    heard.wait_for_end(PATIENCE_S)
+    assert [1] == new_ids(heard)
     assert ["Changefeed aborted (table unavailable)"] == [str(error) for error in heard.errors]
 
 
 def test_a_table_that_another_process_has_emptied_and_made_again_is_another_table(file_db, path):
     games = file_db.table_create("games")
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     other_process(path, "db.table_drop('games')", "db.table_create('games').insert({'id': 1})")
 
-    heard.wait_for_end()
+    heard.wait_for_end(PATIENCE_S)
     assert ([], 1) == (heard.events, len(heard.errors))
 
 
 def test_an_index_dropped_by_another_process_ends_the_feeds_that_need_it(file_db, path):
     games = file_db.table_create("games")
     games.index_create("score")
-    heard = listen(games.order_by(index="score").limit(2).changes())
+    heard = Recorder(games.order_by(index="score").limit(2).changes())
 
     other_process(path, "db.table('games').index_drop('score')")
 
-    heard.wait_for_end()
+    heard.wait_for_end(PATIENCE_S)
     assert ["Changefeed aborted (index `score` unavailable)"] == [str(error) for error in heard.errors]
 
 
 def test_a_table_made_by_another_process_is_watched(file_db, path):
     file_db.table_create("games")
-    of_all = listen(file_db.changes())
+    of_all = Recorder(file_db.changes())
 
     other_process(path, "db.table_create('moves').insert({'id': 1})")
 
-    of_all.wait_for(1)
+    of_all.wait(1, PATIENCE_S)
     assert [{"table": "moves", "old_val": None, "new_val": {"id": 1}}] == of_all.events
-    heard = listen(file_db.table("moves").changes())
+    heard = Recorder(file_db.table("moves").changes())
     file_db.table("moves").insert({"id": 2})
-    assert [2] == heard.new_ids
+    assert [2] == new_ids(heard)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -977,7 +973,7 @@ def test_the_token_of_a_feed_outlives_its_subscription(games):
 def test_every_kind_resumes_from_every_position(rooms, kind):
     """What is told from there on is what an uninterrupted feed would have told."""
     db, start = rooms._database, rooms._database.seq
-    heard = listen(KINDS[kind](rooms).changes(include_seq=True))
+    heard = Recorder(KINDS[kind](rooms).changes(include_seq=True))
     for number in range(4):
         rooms.insert({"id": number, "room": 5 + number % 2, "score": number})
     rooms.update({"score": row["score"] * 2})
@@ -987,13 +983,13 @@ def test_every_kind_resumes_from_every_position(rooms, kind):
     rooms.get(3).update({"score": -1, "room": 5})
 
     for since in range(start, db.seq + 1):
-        resumed = listen(KINDS[kind](rooms).changes(include_seq=True, since=since))
+        resumed = Recorder(KINDS[kind](rooms).changes(include_seq=True, since=since))
         assert [event for event in heard.events if event["seq"] > since] == resumed.events
 
 
 def test_a_resumed_feed_says_that_it_catches_up_and_goes_live(games):
     games.insert([{"id": 1}, {"id": 2}])
-    heard = listen(games.changes(since=1, include_states=True))
+    heard = Recorder(games.changes(since=1, include_states=True))
 
     games.insert({"id": 3})
 
@@ -1031,7 +1027,7 @@ def test_a_position_that_is_not_there_yet_is_refused(games):
 
     with pytest.raises(HistoryDiverged, match="no position 2"):
         games.changes(since=2)
-    assert [] == listen(games.changes(since=1)).events
+    assert [] == Recorder(games.changes(since=1)).events
 
 
 def test_since_and_initial_values_exclude_each_other(games):
@@ -1075,12 +1071,12 @@ def test_a_token_of_the_lost_future_of_a_restored_backup_is_refused(tmp_path, pa
         with pytest.raises(HistoryDiverged):
             games.order_by("id").limit(2).changes(since=lost, include_offsets=True)
 
-        resumed = listen(games.changes(since=kept))
-        assert ["other 3", "other 4", "other 5"] == resumed.new_ids
+        resumed = Recorder(games.changes(since=kept))
+        assert ["other 3", "other 4", "other 5"] == new_ids(resumed)
         new = db.token
     with reactdb.connect(path) as db:
         db.table("games").insert({"id": "later"})
-        assert ["later"] == listen(db.table("games").changes(since=new)).new_ids
+        assert ["later"] == new_ids(Recorder(db.table("games").changes(since=new)))
 
 
 def test_what_was_compacted_away_cannot_be_resumed_and_the_error_says_from_where(db, games):
@@ -1093,7 +1089,7 @@ def test_what_was_compacted_away_cannot_be_resumed_and_the_error_says_from_where
             games.changes(since=since)
         assert (since, 7) == (caught.value.since, caught.value.oldest)
         assert f"changes since seq {since} are gone; the log starts at seq 7" == str(caught.value)
-    assert [6, 7, 8, 9] == listen(games.changes(since=6)).new_ids
+    assert [6, 7, 8, 9] == new_ids(Recorder(games.changes(since=6)))
 
 
 def test_a_token_from_before_a_compaction_is_refused(db, games):
@@ -1105,7 +1101,7 @@ def test_a_token_from_before_a_compaction_is_refused(db, games):
 
     with pytest.raises(HistoryLost):
         games.changes(since=token)
-    assert [3] == listen(games.changes(since=kept)).new_ids
+    assert [3] == new_ids(Recorder(games.changes(since=kept)))
 
 
 def test_a_feed_made_before_a_compaction_finds_out_on_subscribing(db, games):
@@ -1126,23 +1122,23 @@ def test_resuming_a_table_that_has_gone_tells_what_it_did_and_then_that_it_has_g
     games.insert({"id": 2})
     db.table_drop("games")
 
-    heard = listen(feed)
+    heard = Recorder(feed)
 
-    assert ([1, 2], [FeedAborted]) == (heard.new_ids, [type(error) for error in heard.errors])
+    assert ([1, 2], [FeedAborted]) == (new_ids(heard), [type(error) for error in heard.errors])
 
 
 def test_a_seq_from_an_event_is_a_position(games):
-    heard = listen(games.changes(include_seq=True))
+    heard = Recorder(games.changes(include_seq=True))
     games.insert([{"id": 1}, {"id": 2}, {"id": 3}])
 
     for place, event in enumerate(heard.events):
-        resumed = listen(games.changes(include_seq=True, since=event["seq"]))
+        resumed = Recorder(games.changes(include_seq=True, since=event["seq"]))
         assert heard.events[place + 1 :] == resumed.events
 
 
 def test_an_error_in_a_filter_tells_nothing_of_where_it_stands(games):
     """A resumed feed treats a failing filter as a live one does: the document is not in."""
     games.insert([{"id": 1, "n": 0}, {"id": 2, "n": 1}])
-    heard = listen(games.filter(1 / row["n"] > r.expr(0)).changes(since=0))
+    heard = Recorder(games.filter(1 / row["n"] > r.expr(0)).changes(since=0))
 
-    assert [2] == heard.new_ids
+    assert [2] == new_ids(heard)

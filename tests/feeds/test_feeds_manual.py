@@ -20,7 +20,8 @@ from reactdb.errors import (
     TableNotFound,
     UnsupportedFeed,
 )
-from tests.support.hearing import changed, listen
+from reactdb.testing import Recorder
+from tests.support.feeds import changed, new_ids
 
 TERMINAL = "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stream (such as a changefeed)."
 EAGER = "Cannot call `changes` on an eager stream."
@@ -65,7 +66,7 @@ def test_the_changes_on_a_table_are_printed_as_in_the_manual(db, games):
 
 
 def test_a_subscriber_hears_what_a_loop_reads(db, games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     games.insert({"id": 1})
     games.get(1).update({"player1": "Bob"})
@@ -96,7 +97,7 @@ def test_a_subscriber_hears_what_a_loop_reads(db, games):
 )
 def test_all_the_changes_that_increase_a_players_score(arena, increases):
     """An insert and a delete have nothing to compare: their missing field counts as False."""
-    heard = listen(arena.changes().filter(increases))
+    heard = Recorder(arena.changes().filter(increases))
 
     arena.insert({"id": 1, "score": 5})
     arena.get(1).update({"score": 7})
@@ -110,7 +111,7 @@ def test_all_the_changes_that_increase_a_players_score(arena, increases):
 
 def test_all_the_changes_to_a_players_score_that_increase_it_past_ten(games):
     """Filter before changes: what counts is whether the document is in the result, so 12 to 15 is told as well."""
-    heard = listen(games.get(1).filter(r.row["score"].gt(10)).changes())
+    heard = Recorder(games.get(1).filter(r.row["score"].gt(10)).changes())
 
     games.insert([{"id": 1, "score": 8}, {"id": 2, "score": 80}])
     games.get(1).update({"score": 12})
@@ -131,7 +132,7 @@ def test_all_the_changes_to_a_players_score_that_increase_it_past_ten(games):
     ids=["eq", "==", "dict"],
 )
 def test_all_the_inserts_on_a_table(arena, is_insert):
-    heard = listen(arena.changes().filter(is_insert))
+    heard = Recorder(arena.changes().filter(is_insert))
 
     arena.insert({"id": 1})
     arena.get(1).update({"score": 1})
@@ -169,7 +170,7 @@ def test_game_one_with_state_notifications_and_initial_values(games):
 
 def test_a_point_feed_on_nothing_begins_with_null(games):
     """Only a point feed may say `new_val: null` for an initial value."""
-    heard = listen(games.get(1).changes(include_initial=True, include_states=True, include_types=True))
+    heard = Recorder(games.get(1).changes(include_initial=True, include_states=True, include_types=True))
 
     games.insert({"id": 1})
 
@@ -188,7 +189,7 @@ def test_a_point_feed_on_nothing_begins_with_null(games):
 def test_all_the_changes_to_the_top_ten_games(games):
     games.index_create("score")
     games.insert([{"id": n, "score": n * 10} for n in range(12)])
-    heard = listen(games.order_by(index=r.desc("score")).limit(10).changes())
+    heard = Recorder(games.order_by(index=r.desc("score")).limit(10).changes())
 
     games.insert({"id": "below", "score": 15})
     games.insert({"id": "above", "score": 1000})
@@ -205,7 +206,7 @@ def test_the_top_ten_begin_in_order(games):
     games.index_create("score")
     games.insert([{"id": n, "score": n} for n in range(20)])
 
-    heard = listen(games.order_by(index=desc("score")).limit(10).changes(include_initial=True))
+    heard = Recorder(games.order_by(index=desc("score")).limit(10).changes(include_initial=True))
 
     assert [{"new_val": {"id": n, "score": n}} for n in range(19, 9, -1)] == heard.events
 
@@ -243,7 +244,7 @@ def test_offsets_stand_beside_their_values(games):
     games.index_create("score")
     games.insert([{"id": 1, "score": 1}, {"id": 2, "score": 2}])
     selection = games.order_by(index="score").limit(2)
-    heard = listen(selection.changes(include_initial=True, include_offsets=True, include_types=True))
+    heard = Recorder(selection.changes(include_initial=True, include_offsets=True, include_types=True))
 
     games.insert({"id": 0, "score": 0})
     games.get(0).delete()
@@ -268,7 +269,7 @@ def test_offsets_stand_beside_their_values(games):
 
 def test_an_insert_of_a_user_is_posted_to_the_feed(db):
     users = db.table_create("users")
-    heard = listen(users.changes())
+    heard = Recorder(users.changes())
 
     users.insert({"id": 1, "name": "Slava", "age": 31})
 
@@ -277,7 +278,7 @@ def test_an_insert_of_a_user_is_posted_to_the_feed(db):
 
 def test_a_point_feed_looks_like_a_tables(db):
     users = db.table_create("users")
-    heard = listen(users.get(100).changes())
+    heard = Recorder(users.get(100).changes())
 
     users.insert([{"id": 99}, {"id": 100}, {"id": 101}])
     users.get(100).update({"age": 31})
@@ -293,7 +294,7 @@ def test_a_point_feed_looks_like_a_tables(db):
 def test_messages_of_one_room(db):
     """Entering the room is an add and leaving it a removal, though both are updates of the table."""
     messages = db.table_create("messages")
-    heard = listen(messages.filter({"room_id": 5}).changes(include_types=True))
+    heard = Recorder(messages.filter({"room_id": 5}).changes(include_types=True))
 
     messages.insert([{"id": 1, "room_id": 5}, {"id": 2, "room_id": 6}])
     messages.get(2).update({"room_id": 5})
@@ -308,7 +309,7 @@ def test_messages_of_one_room(db):
 def test_only_the_new_value_where_a_user_beats_the_previous_score(db):
     scores = db.table_create("scores")
     beaten = scores.changes().filter(row["new_val"]["score"] > row["old_val"]["score"])["new_val"]
-    heard = listen(beaten)
+    heard = Recorder(beaten)
 
     scores.insert({"id": "bob", "score": 3})
     scores.get("bob").update({"score": 2})
@@ -319,7 +320,7 @@ def test_only_the_new_value_where_a_user_beats_the_previous_score(db):
 
 def test_a_feed_with_the_fields_that_are_wanted(db):
     users = db.table_create("users")
-    heard = listen(users.changes().pluck({"new_val": ["name"], "old_val": ["name"]}))
+    heard = Recorder(users.changes().pluck({"new_val": ["name"], "old_val": ["name"]}))
 
     users.insert({"id": 1, "name": "Slava", "age": 31})
     users.get(1).update({"age": 32})
@@ -334,7 +335,7 @@ def test_a_feed_with_the_fields_that_are_wanted(db):
 
 def test_plucking_before_changes_hides_what_is_not_in_the_result(db):
     users = db.table_create("users")
-    heard = listen(users.pluck("id", "name").changes())
+    heard = Recorder(users.pluck("id", "name").changes())
 
     users.insert({"id": 1, "name": "Slava", "age": 31})
     users.get(1).update({"age": 32})
@@ -348,8 +349,8 @@ def test_plucking_before_changes_hides_what_is_not_in_the_result(db):
 
 def test_feeds_of_two_tables_become_one(db):
     first, second = db.table_create("first"), db.table_create("second")
-    before = listen(first.union(second).changes())
-    after = listen(first.changes().union(second.changes()))
+    before = Recorder(first.union(second).changes())
+    after = Recorder(first.changes().union(second.changes()))
 
     first.insert({"id": 1})
     second.insert({"id": 2})
@@ -365,8 +366,8 @@ def test_a_union_before_changes_tells_its_states_once_and_one_after_changes_tell
     second.insert({"id": 2})
     options: dict[str, Any] = {"include_initial": True, "include_states": True}
 
-    before = listen(first.union(second).changes(**options))
-    after = listen(first.changes(**options).union(second.changes(**options)))
+    before = Recorder(first.union(second).changes(**options))
+    after = Recorder(first.changes(**options).union(second.changes(**options)))
 
     one, two = {"new_val": {"id": 1}}, {"new_val": {"id": 2}}
     assert [INITIALIZING, one, two, READY] == before.events
@@ -380,7 +381,7 @@ def test_min_and_max_are_lists_of_one(arena, kind):
     selection = getattr(arena, kind)(index="score")
     best, other = ({"id": 1, "score": 1}, {"id": 2, "score": 2})[:: 1 if kind == "min" else -1]
 
-    heard = listen(selection.changes(include_initial=True, include_offsets=True))
+    heard = Recorder(selection.changes(include_initial=True, include_offsets=True))
     arena.get(best["id"]).delete()
 
     assert [
@@ -392,7 +393,7 @@ def test_min_and_max_are_lists_of_one(arena, kind):
 def test_a_range_of_an_index_is_watched(games):
     """What has no such field, or null in it, is not in the index and so in no range of it."""
     games.index_create("score")
-    heard = listen(games.between(10, 20, index="score").changes())
+    heard = Recorder(games.between(10, 20, index="score").changes())
 
     games.insert([{"id": 1, "score": 9}, {"id": 2, "score": 10}, {"id": 3, "score": 20}, {"id": 4}])
     games.get(1).update({"score": 19})
@@ -407,7 +408,7 @@ def test_a_range_of_an_index_is_watched(games):
 
 def test_a_key_listed_twice_is_told_twice(games):
     games.insert({"id": 1})
-    heard = listen(games.get_all(1, 1).changes(include_initial=True))
+    heard = Recorder(games.get_all(1, 1).changes(include_initial=True))
 
     games.get(1).update({"score": 1})
 
@@ -426,7 +427,7 @@ def test_a_key_listed_twice_is_told_twice(games):
 def test_states_alone_are_one_ready(games):
     """ "If `include_states` is true and `include_initial` is false, the first document on the feed will be ready"."""
     games.insert({"id": 1})
-    heard = listen(games.changes(include_states=True))
+    heard = Recorder(games.changes(include_states=True))
 
     games.insert({"id": 2})
 
@@ -435,7 +436,7 @@ def test_states_alone_are_one_ready(games):
 
 def test_without_states_nothing_marks_the_end_of_the_initial_values(games):
     games.insert([{"id": 2}, {"id": 1}])
-    heard = listen(games.changes(include_initial=True))
+    heard = Recorder(games.changes(include_initial=True))
 
     games.insert({"id": 3})
 
@@ -444,7 +445,7 @@ def test_without_states_nothing_marks_the_end_of_the_initial_values(games):
 
 def test_types_say_what_kind_of_change_it_is(games):
     games.insert({"id": 1})
-    heard = listen(games.changes(include_types=True, include_initial=True, include_states=True))
+    heard = Recorder(games.changes(include_types=True, include_initial=True, include_states=True))
 
     games.insert({"id": 2})
     games.get(2).update({"score": 1})
@@ -461,8 +462,8 @@ def test_the_keys_of_an_event_are_those_that_were_asked_for(games):
         "include_seq": {"seq"},
         "include_offsets": {"old_offset", "new_offset"},
     }
-    heard = {(name,): listen(selection.changes(**{name: True})) for name in extras} | {
-        tuple(extras): listen(selection.changes(**dict.fromkeys(extras, True)))
+    heard = {(name,): Recorder(selection.changes(**{name: True})) for name in extras} | {
+        tuple(extras): Recorder(selection.changes(**dict.fromkeys(extras, True)))
     }
 
     games.insert({"id": 1, "score": 1})
@@ -490,7 +491,7 @@ def test_squash_true_tells_a_slow_reader_the_net_difference(games):
 
 
 def test_squash_true_tells_a_reader_that_waits_every_change(games):
-    heard = listen(games.changes(squash=True))
+    heard = Recorder(games.changes(squash=True))
 
     games.insert({"id": 1, "score": 1})
     games.get(1).update({"score": 2})
@@ -576,7 +577,7 @@ def test_a_squash_interval_out_of_all_bounds_is_refused(arena, value):
 
 @pytest.mark.parametrize("value", [0, 0.0, 0.0001, 1, 2.5, 86_400, True, False])
 def test_a_squash_interval_may_be_any_time_up_to_a_day(arena, value):
-    heard = listen(arena.changes(squash=value, include_states=True))
+    heard = Recorder(arena.changes(squash=value, include_states=True))
 
     assert [READY] == heard.events
 
@@ -756,7 +757,7 @@ def test_a_negative_slice_of_a_feed_is_refused(games):
     ],
 )
 def test_terms_after_changes_work_on_the_events(arena, chain, expected):
-    heard = listen(chain(arena.changes()))
+    heard = Recorder(chain(arena.changes()))
 
     arena.insert({"id": 1, "score": 3})
     arena.get(1).update({"score": 9})
@@ -769,7 +770,7 @@ def test_terms_after_changes_work_on_the_events(arena, chain, expected):
 def test_limit_counts_every_item_and_then_completes(games):
     """State documents and initial values are items."""
     games.insert({"id": 1})
-    heard = listen(games.changes(include_initial=True, include_states=True).limit(4))
+    heard = Recorder(games.changes(include_initial=True, include_states=True).limit(4))
 
     assert ([INITIALIZING, {"new_val": {"id": 1}}, READY], 0) == (heard.events, heard.completions)
     games.insert({"id": 2})
@@ -778,7 +779,7 @@ def test_limit_counts_every_item_and_then_completes(games):
 
 
 def test_limit_zero_is_over_before_it_begins(games):
-    heard = listen(games.changes(include_states=True).limit(0))
+    heard = Recorder(games.changes(include_states=True).limit(0))
 
     games.insert({"id": 1})
 
@@ -787,8 +788,8 @@ def test_limit_zero_is_over_before_it_begins(games):
 
 def test_mapping_what_is_not_there_ends_the_feed_and_a_bracket_passes_over_it(games):
     """As in ReQL: `map` raises for the state document, `["new_val"]` skips it."""
-    mapped = listen(games.changes(include_states=True).map(row["new_val"]["id"]))
-    picked = listen(games.changes(include_states=True)["new_val"])
+    mapped = Recorder(games.changes(include_states=True).map(row["new_val"]["id"]))
+    picked = Recorder(games.changes(include_states=True)["new_val"])
 
     games.insert({"id": 1})
 
@@ -797,7 +798,7 @@ def test_mapping_what_is_not_there_ends_the_feed_and_a_bracket_passes_over_it(ga
 
 
 def test_a_mapping_of_a_deleted_document_ends_the_feed_with_reqls_sentence(games):
-    heard = listen(games.changes().map(row["new_val"]["id"]))
+    heard = Recorder(games.changes().map(row["new_val"]["id"]))
 
     games.insert({"id": 1})
     games.get(1).delete()
@@ -807,14 +808,14 @@ def test_a_mapping_of_a_deleted_document_ends_the_feed_with_reqls_sentence(games
 
 
 def test_a_predicate_is_a_callable_where_it_is_wanted(games):
-    heard = listen(
+    heard = Recorder(
         games.filter(lambda game: game["id"] % 2).changes().filter(lambda e: e["new_val"] is not None)
     )
 
     games.insert([{"id": n} for n in range(4)])
     games.delete()
 
-    assert [1, 3] == heard.new_ids
+    assert [1, 3] == new_ids(heard)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -823,7 +824,7 @@ def test_a_predicate_is_a_callable_where_it_is_wanted(games):
 
 def test_a_document_for_which_the_filter_fails_is_not_in_the_result(games):
     """An update that makes the filter fail is a removal; the feed goes on."""
-    heard = listen(games.filter(10 / row["score"] > 2).changes())
+    heard = Recorder(games.filter(10 / row["score"] > 2).changes())
 
     games.insert({"id": 1, "score": 1})
     games.get(1).update({"score": 0})
@@ -839,22 +840,22 @@ def test_a_document_for_which_the_filter_fails_is_not_in_the_result(games):
 
 def test_a_filter_that_fails_for_an_initial_value_fails_the_feed(games):
     games.insert({"id": 1, "score": 0})
-    heard = listen(games.filter(10 / row["score"] > 2).changes(include_initial=True))
+    heard = Recorder(games.filter(10 / row["score"] > 2).changes(include_initial=True))
 
     assert ["Cannot divide by zero."] == [str(error) for error in heard.errors]
 
 
 @pytest.mark.parametrize(("default", "ids"), [(False, [2]), (True, [1, 2]), (r.error("absent"), [2])])
 def test_a_missing_field_counts_as_the_filters_default(arena, default, ids):
-    heard = listen(arena.filter(row["score"] > 1, default=default).changes())
+    heard = Recorder(arena.filter(row["score"] > 1, default=default).changes())
 
     arena.insert([{"id": 1}, {"id": 2, "score": 2}])
 
-    assert ids == heard.new_ids
+    assert ids == new_ids(heard)
 
 
 def test_a_result_of_null_is_not_in_the_result(games):
-    heard = listen(games.map(row["score"].default(None)).changes(include_initial=True, include_types=True))
+    heard = Recorder(games.map(row["score"].default(None)).changes(include_initial=True, include_types=True))
 
     games.insert({"id": 1})
     games.get(1).update({"score": 1})

@@ -12,7 +12,9 @@ from reactivex.scheduler import EventLoopScheduler
 from reactivex.subject import ReplaySubject, Subject
 
 from reactdb import row
-from tests.support.hearing import MAIN, hub, insert_numbers, listen
+from reactdb.testing import Recorder
+from tests.support.feeds import hub, insert_numbers, new_ids
+from tests.support.threads import MAIN, PATIENCE_S
 
 IDS = ops.map(lambda event: event["new_val"]["id"])
 
@@ -65,7 +67,7 @@ IDS = ops.map(lambda event: event["new_val"]["id"])
 )  # fmt: skip
 def test_every_operator_works_on_a_feed(games, operators, expected):
     """`retry` and `repeat` subscribe anew: a feed is cold, and begins with what is written then."""
-    heard = listen(games.changes().pipe(*operators))
+    heard = Recorder(games.changes().pipe(*operators))
 
     insert_numbers(games, *range(1, 7))
 
@@ -75,7 +77,7 @@ def test_every_operator_works_on_a_feed(games, operators, expected):
 
 def test_a_feed_is_parted_in_two(games):
     large, small = games.changes().pipe(IDS, ops.partition(lambda number: number > 4))
-    ears = [listen(large), listen(small)]
+    ears = [Recorder(large), Recorder(small)]
 
     insert_numbers(games, *range(1, 7))
 
@@ -83,7 +85,7 @@ def test_a_feed_is_parted_in_two(games):
 
 
 def test_an_operator_that_is_satisfied_lets_go_of_the_feed(db, games):
-    heard = listen(games.changes().pipe(ops.take(1)))
+    heard = Recorder(games.changes().pipe(ops.take(1)))
 
     insert_numbers(games, 1, 2)
 
@@ -93,22 +95,22 @@ def test_an_operator_that_is_satisfied_lets_go_of_the_feed(db, games):
 
 def test_feeds_are_merged(db, games):
     moves = db.table_create("moves")
-    heard = listen(reactivex.merge(games.changes(), moves.changes()))
+    heard = Recorder(reactivex.merge(games.changes(), moves.changes()))
 
     games.insert({"id": "g1"})
     moves.insert({"id": "m1"})
     games.insert({"id": "g2"})
 
-    assert ["g1", "m1", "g2"] == heard.new_ids
+    assert ["g1", "m1", "g2"] == new_ids(heard)
 
 
 def test_a_shared_feed_is_subscribed_once(db, games):
     shared = games.changes().pipe(ops.share())
-    heard = [listen(shared) for _ in range(3)]
+    heard = [Recorder(shared) for _ in range(3)]
 
     assert 1 == len(hub(db).subscriptions())
     games.insert({"id": 1})
-    assert [[1]] * 3 == [ear.new_ids for ear in heard]
+    assert [[1]] * 3 == [new_ids(ear) for ear in heard]
 
 
 def test_a_shared_feed_is_let_go_with_its_last_subscriber(db, games):
@@ -127,10 +129,10 @@ def test_a_replayed_feed_tells_a_latecomer_what_it_missed(games):
     connection = replayed.connect()
     insert_numbers(games, 1, 2, 3)
 
-    heard = listen(replayed)
+    heard = Recorder(replayed)
     games.insert({"id": 4})
 
-    assert [2, 3, 4] == heard.new_ids
+    assert [2, 3, 4] == new_ids(heard)
     connection.dispose()
 
 
@@ -138,22 +140,22 @@ def test_a_replayed_feed_tells_a_latecomer_what_it_missed(games):
 def test_a_subject_subscribes_like_any_observer(games, kind):
     subject = kind()
     games.changes().subscribe(subject)
-    heard = listen(subject)
+    heard = Recorder(subject)
 
     games.insert({"id": 1})
 
-    assert [1] == heard.new_ids
+    assert [1] == new_ids(heard)
 
 
 def test_observe_on_takes_the_events_elsewhere(games):
     scheduler = EventLoopScheduler()
     try:
-        heard = listen(games.changes().pipe(ops.observe_on(scheduler)))
+        heard = Recorder(games.changes().pipe(ops.observe_on(scheduler)))
 
         insert_numbers(games, *range(50))
 
-        heard.wait_for(50)
-        assert list(range(50)) == heard.new_ids
+        heard.wait(50, PATIENCE_S)
+        assert list(range(50)) == new_ids(heard)
         assert MAIN not in heard.threads
     finally:
         scheduler.dispose()
@@ -163,16 +165,16 @@ def test_subscribe_on_takes_the_initial_values_elsewhere(games):
     insert_numbers(games, 1, 2)
     scheduler = EventLoopScheduler()
     try:
-        heard = listen(games.changes(include_initial=True).pipe(ops.subscribe_on(scheduler)))
+        heard = Recorder(games.changes(include_initial=True).pipe(ops.subscribe_on(scheduler)))
 
-        heard.wait_for(2)
+        heard.wait(2, PATIENCE_S)
         assert MAIN not in heard.threads
     finally:
         scheduler.dispose()
 
 
 def test_a_buffer_of_time_gathers_what_comes_in_it(games, clock):
-    heard = listen(games.changes().pipe(IDS, ops.buffer_with_time(1.0, scheduler=clock)))
+    heard = Recorder(games.changes().pipe(IDS, ops.buffer_with_time(1.0, scheduler=clock)))
 
     insert_numbers(games, 1, 2)
     clock.advance_by(1.0)
@@ -184,7 +186,7 @@ def test_a_buffer_of_time_gathers_what_comes_in_it(games, clock):
 
 
 def test_debounce_waits_for_a_pause(games, clock):
-    heard = listen(games.changes().pipe(IDS, ops.debounce(1.0, scheduler=clock)))
+    heard = Recorder(games.changes().pipe(IDS, ops.debounce(1.0, scheduler=clock)))
 
     for number in range(5):
         games.insert({"id": number})
@@ -196,8 +198,8 @@ def test_debounce_waits_for_a_pause(games, clock):
 
 
 def test_throttle_first_and_sample_take_one_of_an_interval(games, clock):
-    first = listen(games.changes().pipe(IDS, ops.throttle_first(1.0, scheduler=clock)))
-    sample = listen(games.changes().pipe(IDS, ops.sample(1.0, scheduler=clock)))
+    first = Recorder(games.changes().pipe(IDS, ops.throttle_first(1.0, scheduler=clock)))
+    sample = Recorder(games.changes().pipe(IDS, ops.sample(1.0, scheduler=clock)))
 
     for number in range(6):
         clock.advance_by(0.4)
@@ -209,8 +211,8 @@ def test_throttle_first_and_sample_take_one_of_an_interval(games, clock):
 
 
 def test_delay_and_timeout_go_by_the_clock(games, clock):
-    delayed = listen(games.changes().pipe(IDS, ops.delay(2.0, scheduler=clock)))
-    silent = listen(games.changes().pipe(IDS, ops.timeout(3.0, scheduler=clock)))
+    delayed = Recorder(games.changes().pipe(IDS, ops.delay(2.0, scheduler=clock)))
+    silent = Recorder(games.changes().pipe(IDS, ops.timeout(3.0, scheduler=clock)))
 
     clock.advance_by(2.0)
     games.insert({"id": 1})
@@ -224,7 +226,7 @@ def test_delay_and_timeout_go_by_the_clock(games, clock):
 
 def test_take_until_ends_a_feed_from_outside(games):
     stop: Subject[None] = Subject()
-    heard = listen(games.changes().pipe(IDS, ops.take_until(stop)))
+    heard = Recorder(games.changes().pipe(IDS, ops.take_until(stop)))
 
     games.insert({"id": 1})
     stop.on_next(None)
@@ -236,16 +238,16 @@ def test_take_until_ends_a_feed_from_outside(games):
 def test_a_condition_is_written_once_for_reql_and_rx(games):
     """An expression is callable on a document."""
     is_high = row["new_val"]["score"] > 10
-    in_reql = listen(games.changes().filter(is_high))
-    in_rx = listen(games.changes().pipe(ops.filter(is_high)))
+    in_reql = Recorder(games.changes().filter(is_high))
+    in_rx = Recorder(games.changes().pipe(ops.filter(is_high)))
 
     games.insert([{"id": 1, "score": 5}, {"id": 2, "score": 15}])
 
-    assert [2] == in_reql.new_ids == in_rx.new_ids
+    assert [2] == new_ids(in_reql) == new_ids(in_rx)
 
 
 def test_an_error_of_the_feed_passes_through_the_operators(db, games):
-    heard = listen(games.changes().pipe(IDS, ops.buffer_with_count(2)))
+    heard = Recorder(games.changes().pipe(IDS, ops.buffer_with_count(2)))
 
     games.insert({"id": 1})
     db.table_drop("games")
@@ -254,7 +256,7 @@ def test_an_error_of_the_feed_passes_through_the_operators(db, games):
 
 
 def test_the_end_of_the_database_completes_through_the_operators(games):
-    heard = listen(games.changes().pipe(IDS, ops.to_list()))
+    heard = Recorder(games.changes().pipe(IDS, ops.to_list()))
 
     insert_numbers(games, 1, 2)
     games._database.close()

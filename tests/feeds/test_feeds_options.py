@@ -10,6 +10,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 from reactdb import desc, r, row
 from reactdb.errors import IndexNotFound, InvalidOption, QueryError, TableNotFound, UnsupportedFeed
+from tests.support.feeds import listen
 
 RANGE = "Cannot include offsets for range subs."
 EAGER = "Cannot call `changes` on an eager stream."
@@ -18,12 +19,6 @@ AFTER_LIMIT = (
     "Changefeeds are not supported on queries that have a transformation following a `limit` term.  Transformations "
     "include terms such as `filter`, `map`, `pluck`, etc.  Consider moving the transformation before the `limit` term."
 )
-
-
-def listen(feed: Any, **options: Any) -> list[Any]:
-    heard: list[Any] = []
-    feed.subscribe(heard.append, heard.append, **options)
-    return heard
 
 
 @pytest.fixture

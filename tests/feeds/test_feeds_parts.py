@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reactdb.feeds.edits import edits, longest_rise
 from reactdb.feeds.intervals import Intervals
-from reactdb.feeds.pipeline import turned
+from reactdb.feeds.pipeline import inverted
 from reactdb.values.totals import Total
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -48,11 +48,11 @@ def test_intervals_find_exactly_the_ranges_that_hold_a_value(ranges, values, lat
 
 
 @given(st.lists(st.binary(max_size=3), unique=True))
-def test_turned_bytes_sort_the_other_way_round_among_prefix_free_places(places):
+def test_inverted_bytes_sort_the_other_way_round_among_prefix_free_places(places):
     """Key bytes are prefix-free; here a terminator makes them so."""
     ended = [bytes(byte % 200 + 1 for byte in place) + b"\x00" for place in places]
 
-    assert sorted(set(ended), reverse=True) == sorted(set(ended), key=turned)
+    assert sorted(set(ended), reverse=True) == sorted(set(ended), key=inverted)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -16,12 +16,7 @@ from reactdb import row
 from reactdb.errors import FeedOverflow, HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.views import window
-
-
-def listen(feed: Any) -> list[Any]:
-    heard: list[Any] = []
-    feed.subscribe(heard.append, heard.append)
-    return heard
+from tests.support.feeds import listen
 
 
 def rest(cursor: Any) -> list[Any]:

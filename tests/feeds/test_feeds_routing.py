@@ -13,7 +13,7 @@ from reactdb import desc, row
 from reactdb.change import Change, Commit
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.views import window
-from reactdb.feeds.views.source import IndexAxis
+from reactdb.feeds.views.axes import IndexAxis
 
 
 @pytest.fixture

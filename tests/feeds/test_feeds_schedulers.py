@@ -35,7 +35,8 @@ from reactivex.scheduler.mainloop import (
 
 import reactdb
 from reactdb.errors import InvalidOption
-from tests.support.hearing import PATIENCE_S, run_python
+from tests.support.processes import run_python
+from tests.support.threads import PATIENCE_S
 
 
 class EventLoop:

@@ -17,19 +17,14 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import FeedAborted
 from reactdb.feeds import broadcast
-from reactdb.feeds.broadcast import Broadcast, Entry
+from reactdb.feeds.broadcast import Entry
 from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.hub import hub_of
+from tests.support.feeds import listen
 
 
 def first(feed: Any) -> None:
     feed.subscribe(lambda event: None, lambda error: None)
-
-
-def listen(feed: Any) -> list[Any]:
-    heard: list[Any] = []
-    feed.subscribe(heard.append, heard.append)
-    return heard
 
 
 def ids(heard: list[Any]) -> list[Any]:

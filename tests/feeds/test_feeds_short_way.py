@@ -1,4 +1,4 @@
-"""From a write to who hears of it: what is told at once is what was stored, and an interrupt on the way loses and doubles nothing."""
+"""From a write to who hears of it: what is told is what was stored, and an interrupt on the way loses and doubles nothing."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ from reactivex.scheduler import (
 from reactivex.scheduler.eventloop import AsyncIOScheduler, AsyncIOThreadSafeScheduler
 
 import reactdb
-from tests.support.hearing import PATIENCE_S, Ear, changed, from_threads, insert_numbers, listen, tick
+from reactdb.testing import Recorder
+from tests.support.feeds import changed, insert_numbers, new_ids, tick
+from tests.support.threads import PATIENCE_S, from_threads
 
 MAIN = threading.main_thread().name
 
@@ -35,16 +37,16 @@ MAIN = threading.main_thread().name
 
 def test_a_write_has_been_told_when_it_returns(games):
     """By the thread that wrote, also where another thread follows the file for other processes' writes."""
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     for number in range(200):
         games.insert({"id": number})
-        assert number == heard.new_ids[-1]
+        assert number == new_ids(heard)[-1]
     assert {MAIN} == set(heard.threads)
 
 
 def test_the_thread_that_commits_is_the_thread_that_tells(games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     writer = threading.Thread(target=lambda: games.insert({"id": 1}), name="the writer")
     writer.start()
@@ -69,7 +71,7 @@ def test_a_subscriber_reads_what_it_is_told_of(games):
 
 
 def test_a_transaction_is_told_when_it_is_done(db, games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     with db.transaction():
         games.insert({"id": 1})
@@ -85,11 +87,11 @@ def test_a_transaction_is_told_when_it_is_done(db, games):
 
 
 def test_a_write_is_told_in_the_order_of_its_documents(games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     games.insert([{"id": number} for number in (7, 3, 9, 1)])
 
-    assert [7, 3, 9, 1] == heard.new_ids
+    assert [7, 3, 9, 1] == new_ids(heard)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -98,11 +100,11 @@ def test_a_write_is_told_in_the_order_of_its_documents(games):
 WRITERS, WRITES = 4, 25
 
 
-def check_that_all_is_heard_in_log_order(db: Any, games: Any, heard: Ear) -> None:
+def check_that_all_is_heard_in_log_order(db: Any, games: Any, heard: Recorder) -> None:
     """Several threads write; the subscriber hears every change once, in the log's order."""
     from_threads(WRITERS, lambda name: [games.insert({"id": f"{name}-{n}"}) for n in range(WRITES)])
 
-    heard.wait_for(WRITERS * WRITES)
+    heard.wait(WRITERS * WRITES, PATIENCE_S)
     assert [entry.seq for entry in db.log()] == [event["seq"] for event in heard.events]
 
 
@@ -112,7 +114,7 @@ def check_that_all_is_heard_in_log_order(db: Any, games: Any, heard: Ear) -> Non
     ids=lambda kind: "none" if kind is None else kind.__name__,
 )
 def test_events_come_in_log_order_on_every_scheduler(db, games, scheduler):
-    heard = listen(games.changes(include_seq=True), scheduler=scheduler and scheduler())
+    heard = Recorder(games.changes(include_seq=True), scheduler=scheduler and scheduler())
 
     check_that_all_is_heard_in_log_order(db, games, heard)
 
@@ -120,7 +122,7 @@ def test_events_come_in_log_order_on_every_scheduler(db, games, scheduler):
 def test_an_event_loop_scheduler_tells_on_its_own_thread(db, games):
     scheduler = EventLoopScheduler()
     try:
-        heard = listen(games.changes(include_seq=True), scheduler=scheduler)
+        heard = Recorder(games.changes(include_seq=True), scheduler=scheduler)
 
         check_that_all_is_heard_in_log_order(db, games, heard)
 
@@ -133,7 +135,7 @@ def test_an_event_loop_scheduler_tells_on_its_own_thread(db, games):
 def test_a_thread_pool_tells_one_event_at_a_time_in_log_order(db, games):
     scheduler = ThreadPoolScheduler(4)
     try:
-        at_work, heard = [], Ear()
+        at_work, heard = [], Recorder()
 
         def on_next(event: Any) -> None:
             at_work.append(1)
@@ -153,7 +155,7 @@ def test_a_thread_pool_tells_one_event_at_a_time_in_log_order(db, games):
 def test_a_slow_subscriber_on_a_scheduler_does_not_hold_up_the_writer(games):
     """The writer returns although its subscriber cannot go on before the writer has."""
     scheduler = EventLoopScheduler()
-    may_go_on, heard = threading.Event(), Ear()
+    may_go_on, heard = threading.Event(), Recorder()
 
     def on_next(event: Any) -> None:
         assert may_go_on.wait(PATIENCE_S)
@@ -164,28 +166,28 @@ def test_a_slow_subscriber_on_a_scheduler_does_not_hold_up_the_writer(games):
         insert_numbers(games, *range(10))
         assert [] == heard.events
         may_go_on.set()
-        heard.wait_for(10)
-        assert list(range(10)) == heard.new_ids
+        heard.wait(10, PATIENCE_S)
+        assert list(range(10)) == new_ids(heard)
     finally:
         may_go_on.set()
         scheduler.dispose()
 
 
 def test_asyncio_tells_on_the_loop_what_is_written_there(games):
-    async def main() -> Ear:
-        heard = listen(games.changes(), scheduler=AsyncIOScheduler(asyncio.get_running_loop()))
+    async def main() -> Recorder:
+        heard = Recorder(games.changes(), scheduler=AsyncIOScheduler(asyncio.get_running_loop()))
         insert_numbers(games, 1, 2)
         assert [] == heard.events
         await asyncio.sleep(0)
         return heard
 
-    assert [1, 2] == asyncio.run(main()).new_ids
+    assert [1, 2] == new_ids(asyncio.run(main()))
 
 
 def test_asyncio_tells_on_the_loop_what_threads_write(db, games):
-    async def main() -> Ear:
+    async def main() -> Recorder:
         loop = asyncio.get_running_loop()
-        heard = Ear()
+        heard = Recorder()
 
         def on_next(event: Any) -> None:
             assert loop is asyncio.get_running_loop()
@@ -203,7 +205,7 @@ def test_asyncio_tells_on_the_loop_what_threads_write(db, games):
 
 
 def test_virtual_time_tells_when_it_is_told_to(games, clock):
-    heard = listen(games.changes(include_states=True), scheduler=clock)
+    heard = Recorder(games.changes(include_states=True), scheduler=clock)
 
     insert_numbers(games, 1, 2)
     assert [] == heard.events
@@ -215,12 +217,12 @@ def test_virtual_time_tells_when_it_is_told_to(games, clock):
 def test_the_databases_scheduler_is_for_subscribers_that_bring_none(tmp_path, clock):
     with reactdb.connect(tmp_path / "a.db", scheduler=clock) as db:
         games = db.table_create("games")
-        by_default = listen(games.changes())
-        of_its_own = listen(games.changes(), scheduler=ImmediateScheduler())
-        after_terms = listen(games.changes()["new_val"])
+        by_default = Recorder(games.changes())
+        of_its_own = Recorder(games.changes(), scheduler=ImmediateScheduler())
+        after_terms = Recorder(games.changes()["new_val"])
 
         games.insert({"id": 1})
-        assert ([], [1], []) == (by_default.events, of_its_own.new_ids, after_terms.events)
+        assert ([], [1], []) == (by_default.events, new_ids(of_its_own), after_terms.events)
         tick(clock)
 
         assert ([changed(None, {"id": 1})], [{"id": 1}]) == (by_default.events, after_terms.events)
@@ -231,17 +233,17 @@ def test_a_scheduler_that_refuses_ends_the_feed_and_not_the_writer(games):
         def schedule(self, action: Any, state: Any = None) -> Any:
             raise RuntimeError("closed for today")
 
-    heard, neighbour = listen(games.changes(), scheduler=Refusing()), listen(games.changes())
+    heard, neighbour = Recorder(games.changes(), scheduler=Refusing()), Recorder(games.changes())
 
     games.insert({"id": 1})
 
     assert ([], ["closed for today"]) == (heard.events, [str(error) for error in heard.errors])
-    assert [1] == neighbour.new_ids
+    assert [1] == new_ids(neighbour)
 
 
 def test_each_interval_tells_what_has_come_in_it(games, clock):
     """A throttle with a leading edge: after a pause the first change comes at once, then one batch an interval."""
-    heard = listen(games.changes(squash=1.0), scheduler=clock)
+    heard = Recorder(games.changes(squash=1.0), scheduler=clock)
     clock.advance_by(5.0)
 
     games.insert({"id": 1, "n": 0})
@@ -259,7 +261,7 @@ def test_each_interval_tells_what_has_come_in_it(games, clock):
 def test_states_and_initial_values_are_not_held_back_by_squashing(games, clock):
     games.insert({"id": 1})
 
-    heard = listen(games.changes(squash=60, include_states=True, include_initial=True), scheduler=clock)
+    heard = Recorder(games.changes(squash=60, include_states=True, include_initial=True), scheduler=clock)
     tick(clock)
 
     assert [{"state": "initializing"}, {"new_val": {"id": 1}}, {"state": "ready"}] == heard.events
@@ -271,7 +273,7 @@ def test_states_and_initial_values_are_not_held_back_by_squashing(games, clock):
 
 def test_a_chain_of_a_hundred_writes_is_heard_by_all_in_one_order(games):
     """What a subscriber writes is told after what is being told, and never deeper on the stack."""
-    first, second, depths = Ear(), Ear(), []
+    first, second, depths = Recorder(), Recorder(), []
 
     def on_next(event: Any) -> None:
         first.on_next(event)
@@ -284,13 +286,13 @@ def test_a_chain_of_a_hundred_writes_is_heard_by_all_in_one_order(games):
     games.changes().subscribe(second)
     games.insert({"id": 0})
 
-    assert list(range(101)) == first.new_ids == second.new_ids
+    assert list(range(101)) == new_ids(first) == new_ids(second)
     assert 1 == len(set(depths))
 
 
 def test_two_subscribers_that_answer_each_other_hear_one_order(games):
     """Ping and pong: each writes on what the other wrote."""
-    ears = {"ping": Ear(), "pong": Ear()}
+    ears = {"ping": Recorder(), "pong": Recorder()}
 
     def player(name: str) -> Callable[[Any], None]:
         def on_next(event: Any) -> None:
@@ -305,7 +307,7 @@ def test_two_subscribers_that_answer_each_other_hear_one_order(games):
         games.changes().subscribe(player(name))
     games.insert({"id": 0})
 
-    assert list(range(41)) == ears["ping"].new_ids == ears["pong"].new_ids
+    assert list(range(41)) == new_ids(ears["ping"]) == new_ids(ears["pong"])
 
 
 def test_a_write_in_on_next_is_done_when_it_returns(games):
@@ -323,7 +325,7 @@ def test_a_write_in_on_next_is_done_when_it_returns(games):
 
 
 def test_a_transaction_in_on_next_is_told_after_it(db, games):
-    heard = Ear()
+    heard = Recorder()
 
     def on_next(event: Any) -> None:
         heard.on_next(event)
@@ -334,11 +336,11 @@ def test_a_transaction_in_on_next_is_told_after_it(db, games):
     games.changes().subscribe(on_next)
     games.insert({"id": 1})
 
-    assert [1, 2, 3] == heard.new_ids
+    assert [1, 2, 3] == new_ids(heard)
 
 
 def test_subscribing_in_on_next_begins_with_the_next_change(games):
-    inner, outer = Ear(), Ear()
+    inner, outer = Recorder(), Recorder()
 
     def on_next(event: Any) -> None:
         outer.on_next(event)
@@ -348,13 +350,13 @@ def test_subscribing_in_on_next_begins_with_the_next_change(games):
     games.changes().subscribe(on_next)
     insert_numbers(games, 1, 2)
 
-    assert [1, 2] == outer.new_ids
+    assert [1, 2] == new_ids(outer)
     assert [{"new_val": {"id": 1}}, changed(None, {"id": 2})] == inner.events
 
 
 def test_disposing_in_on_next_is_the_end_of_it(games):
     """Also of what is queued for it already; a neighbour hears all."""
-    heard, neighbour, subscription = Ear(), Ear(), reactivex.disposable.SerialDisposable()
+    heard, neighbour, subscription = Recorder(), Recorder(), reactivex.disposable.SerialDisposable()
 
     def on_next(event: Any) -> None:
         heard.on_next(event)
@@ -365,26 +367,26 @@ def test_disposing_in_on_next_is_the_end_of_it(games):
     games.insert([{"id": 1}, {"id": 2}])
     games.insert({"id": 3})
 
-    assert ([1], 0) == (heard.new_ids, heard.completions)
-    assert [1, 2, 3] == neighbour.new_ids
+    assert ([1], 0) == (new_ids(heard), heard.completions)
+    assert [1, 2, 3] == new_ids(neighbour)
 
 
 def test_disposing_a_neighbour_in_on_next_is_the_end_of_the_neighbour(games):
     """Whether the neighbour has heard the event already depends on whose turn it was; it hears no later one."""
     subscriptions: list[Any] = []
     games.changes().subscribe(lambda event: subscriptions[0].dispose())
-    heard = Ear()
+    heard = Recorder()
     subscriptions.append(games.changes().subscribe(heard))
 
     insert_numbers(games, 1, 2, 3)
 
-    assert heard.new_ids in ([], [1])
+    assert new_ids(heard) in ([], [1])
 
 
 def test_a_database_may_be_closed_in_on_next(tmp_path):
     db = reactdb.connect(tmp_path / "a.db")
     games = db.table_create("games")
-    heard = Ear()
+    heard = Recorder()
 
     def on_next(event: Any) -> None:
         heard.on_next(event)
@@ -393,11 +395,11 @@ def test_a_database_may_be_closed_in_on_next(tmp_path):
     games.changes().subscribe(on_next, heard.on_error, heard.on_completed)
     games.insert({"id": 1})
 
-    assert ([1], [], 1) == (heard.new_ids, heard.errors, heard.completions)
+    assert ([1], [], 1) == (new_ids(heard), heard.errors, heard.completions)
 
 
 def test_a_table_may_be_dropped_in_on_next(db, games):
-    heard = Ear()
+    heard = Recorder()
 
     def on_next(event: Any) -> None:
         heard.on_next(event)
@@ -407,7 +409,7 @@ def test_a_table_may_be_dropped_in_on_next(db, games):
     games.changes().subscribe(on_next, heard.on_error)
     games.insert([{"id": 1}, {"id": 2}])
 
-    assert ([1, 2], 1) == (heard.new_ids, len(heard.errors))
+    assert ([1, 2], 1) == (new_ids(heard), len(heard.errors))
 
 
 def test_a_predicate_must_not_subscribe_or_write(games):
@@ -416,7 +418,7 @@ def test_a_predicate_must_not_subscribe_or_write(games):
         lambda document: games.changes().subscribe(),
         lambda document: games.insert({"id": "from a predicate"}),
     ):
-        heard = listen(games.filter(forbidden).changes())
+        heard = Recorder(games.filter(forbidden).changes())
         games.insert({"x": 1})
         assert [] == heard.events
 
@@ -450,14 +452,14 @@ def complaints(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFi
 
 def test_a_subscriber_that_raises_ends_its_own_feed_and_no_other(games, complaints):
     errors: list[Exception] = []
-    before, after = Ear(), Ear()
+    before, after = Recorder(), Recorder()
     games.changes().subscribe(before)
     games.changes().subscribe(raising(after=1), errors.append)
     games.changes().subscribe(after)
 
     insert_numbers(games, 1, 2, 3)
 
-    assert [1, 2, 3] == before.new_ids == after.new_ids
+    assert [1, 2, 3] == new_ids(before) == new_ids(after)
     assert [Burst] == [type(error) for error in errors]
     assert ["reactdb"] == [record.name for record in complaints.records if record.levelno == logging.ERROR]
     assert 3 == games.count().run()
@@ -477,13 +479,13 @@ def test_an_on_error_that_raises_is_logged_and_goes_nowhere(games, complaints):
     def on_error(error: Exception) -> None:
         raise Burst("in on_error")
 
-    neighbour = Ear()
+    neighbour = Recorder()
     games.changes().subscribe(raising(), on_error)
     games.changes().subscribe(neighbour)
 
     insert_numbers(games, 1, 2)
 
-    assert [1, 2] == neighbour.new_ids
+    assert [1, 2] == new_ids(neighbour)
     assert "in on_error" in [str(record.exc_info[1]) for record in complaints.records if record.exc_info]
 
 
@@ -500,14 +502,14 @@ def test_a_subscriber_that_raises_at_its_initial_values_ends_there(games):
 def test_a_raising_subscriber_on_a_scheduler_ends_its_own_feed(games):
     scheduler = EventLoopScheduler()
     try:
-        heard = Ear()
+        heard = Recorder()
         games.changes().subscribe(raising(), heard.on_error, scheduler=scheduler)
-        neighbour = listen(games.changes(), scheduler=scheduler)
+        neighbour = Recorder(games.changes(), scheduler=scheduler)
 
         insert_numbers(games, 1, 2)
 
-        heard.wait_for_end()
-        neighbour.wait_for(2)
+        heard.wait_for_end(PATIENCE_S)
+        neighbour.wait(2, PATIENCE_S)
         assert [Burst] == [type(error) for error in heard.errors]
     finally:
         scheduler.dispose()
@@ -515,7 +517,7 @@ def test_a_raising_subscriber_on_a_scheduler_ends_its_own_feed(games):
 
 def test_an_interrupt_in_a_subscriber_reaches_the_writer_after_its_commit(games):
     """What is not an error is not for `on_error`: control-C ends the program, with the write done and the rest told later."""
-    neighbour, is_first = Ear(), iter([True])
+    neighbour, is_first = Recorder(), iter([True])
 
     def on_next(event: Any) -> None:
         if next(is_first, False):
@@ -528,7 +530,7 @@ def test_an_interrupt_in_a_subscriber_reaches_the_writer_after_its_commit(games)
     games.insert({"id": 2})
 
     assert 2 == games.count().run()
-    assert [1, 2] == neighbour.new_ids
+    assert [1, 2] == new_ids(neighbour)
 
 
 def test_a_subscriber_cannot_change_what_another_hears(games):
@@ -545,7 +547,7 @@ def test_a_subscriber_cannot_change_what_another_hears(games):
         event.clear()
 
     games.changes().subscribe(vandal)
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
     games.insert({"id": 1, "tags": ["a"]})
 
     assert [changed(None, {"id": 1, "tags": ["a"]})] == heard.events
@@ -555,7 +557,7 @@ def test_a_subscriber_cannot_change_what_another_hears(games):
 
 
 def test_an_event_is_a_plain_dict(games):
-    heard = listen(games.changes())
+    heard = Recorder(games.changes())
 
     games.insert({"id": 1})
 
@@ -565,7 +567,7 @@ def test_an_event_is_a_plain_dict(games):
 def test_a_clock_of_virtual_time_needs_no_thread(games, clock):
     assert isinstance(clock, VirtualTimeScheduler)
     before = threading.active_count()
-    listen(games.changes(squash=1.0), scheduler=clock)
+    Recorder(games.changes(squash=1.0), scheduler=clock)
     games.insert({"id": 1})
     clock.advance_by(2.0)
 

@@ -18,7 +18,7 @@ import reactdb
 from reactdb import row
 from reactdb.feeds.subscription import Subscription
 from reactdb.store.engine import Engine
-from tests.support.hearing import PATIENCE_S
+from tests.support.threads import PATIENCE_S
 
 Feeds = list[Any]
 

@@ -22,7 +22,9 @@ import reactdb
 from reactdb import row
 from reactdb.store import follow
 from reactdb.store.file import sqlite
-from tests.support.hearing import PATIENCE_S, Ear, hub, listen
+from reactdb.testing import Recorder
+from tests.support.feeds import hub
+from tests.support.threads import PATIENCE_S
 
 # The thread that follows the file ends the feeds after this, at the most.
 LAW_S = 1.0
@@ -30,11 +32,11 @@ LAW_S = 1.0
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there an open file cannot be moved")
 
 
-@pytest.fixture(params=[False, True], ids=["shared", "exclusive"])
-def db(request: Any, tmp_path: Path) -> Iterator[Any]:
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Any]:
     folder = tmp_path / "folder"
     folder.mkdir()
-    with reactdb.connect(folder / "a.db", durability="soft", exclusive=request.param) as database:
+    with reactdb.connect(folder / "a.db", durability="soft") as database:
         database.table_create("games").insert([{"id": n, "score": n} for n in range(20)])
         yield database
 
@@ -78,7 +80,7 @@ def a_compaction(db: Any) -> None:
 
 def a_checkpoint(db: Any) -> None:
     writer = db._engine.writer
-    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert not writer.in_turn(writer.checkpoints.run)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:
@@ -92,8 +94,6 @@ def a_repair_after_a_failed_flush(db: Any) -> None:
 
 def a_read(db: Any) -> None:
     """One that needs a connection of its own."""
-    if db._engine.is_exclusive:
-        pytest.skip("it has one connection for all")
     with db._engine.snapshot(), pytest.raises(reactdb.StorageMoved):
         db.table("games").run()
 
@@ -125,9 +125,9 @@ def noticer(request: Any) -> Any:
 # The law
 
 
-def ends_with(kind: type[Exception], ears: list[Ear]) -> None:
+def ends_with(kind: type[Exception], ears: list[Recorder]) -> None:
     for ear in ears:
-        ear.wait_for_end()
+        ear.wait_for_end(PATIENCE_S)
         assert [kind] == [type(error) for error in ear.errors]
         assert 0 == ear.completions
 
@@ -147,9 +147,9 @@ def test_every_kind_of_listener_hears_who_ever_noticed_that_the_file_was_moved(d
         games.changes().filter(row["new_val"]["score"] > 100),
         db.changes(),
     ]
-    ears = [listen(feed) for feed in feeds] + [listen(feed, scheduler=scheduler) for feed in feeds]
+    ears = [Recorder(feed) for feed in feeds] + [Recorder(feed, scheduler=scheduler) for feed in feeds]
     # Two that are alike share a queue.
-    ears += [listen(games.changes()), listen(games.changes())]
+    ears += [Recorder(games.changes()), Recorder(games.changes())]
     cursors = [feed.cursor() for feed in feeds]
     # One that somebody waits for.
     waited_for = games.changes().cursor()
@@ -221,7 +221,7 @@ def test_feeds_that_nobody_asks_and_that_read_on_from_the_log_have_ended_too(db,
     spilled = games.changes(changefeed_queue_size=2, on_overflow="spill").cursor()
     for n in range(100, 110):
         games.insert({"id": n})
-    ear = listen(games.changes())
+    ear = Recorder(games.changes())
     move(db)
     noticer(db)
     ends_with(reactdb.StorageMoved, [ear])
@@ -233,14 +233,12 @@ def test_feeds_that_nobody_asks_and_that_read_on_from_the_log_have_ended_too(db,
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_where_nobody_uses_the_file_it_is_noticed_by_whoever_follows_it(db, read_only):
-    if read_only and db._engine.is_exclusive:
-        pytest.skip("nobody else can open it")
-    with reactdb.connect(db.path, read_only=read_only, exclusive=db._engine.is_exclusive) as other:
+    with reactdb.connect(db.path, read_only=read_only) as other:
         feeds = [
             other.table("games").changes(),
             other.table("games").order_by("score").limit(2).changes(squash=60),
         ]
-        ears = [listen(feed) for feed in feeds]
+        ears = [Recorder(feed) for feed in feeds]
         behind = other.table("games").changes(since=0).cursor()
         move(db)
 
@@ -255,7 +253,7 @@ def test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_fil
     with reactdb.connect(path) as db:
         db.table_create("games")
         reader = reactdb.connect(path, read_only=True)
-        ear = listen(reader.table("games").changes())
+        ear = Recorder(reader.table("games").changes())
         move(db)
         engine = reader._engine
         # All of its connections are in use.
@@ -280,7 +278,7 @@ def test_a_feed_that_is_opened_while_somebody_notices_is_not_left_over(tmp_path,
             follow()
 
         monkeypatch.setattr(feeds, "_mind_the_tail", notice_first, raising=False)
-        ear = listen(games.changes())
+        ear = Recorder(games.changes())
 
         ends_with(reactdb.StorageMoved, [ear])
 
@@ -295,7 +293,7 @@ def test_damage_that_a_write_meets_ends_the_feeds_because_nothing_will_come_from
     path.write_bytes(path.read_bytes().replace(b"text 1", b"text 7"))
 
     with reactdb.connect(path) as db:
-        ears = [listen(db.table("games").changes()), listen(db.table("others").changes(squash=60))]
+        ears = [Recorder(db.table("games").changes()), Recorder(db.table("others").changes(squash=60))]
         cursor = db.changes().cursor()
         with pytest.raises(reactdb.CorruptDatabase):
             db.table("games").get(1).run()
@@ -325,7 +323,7 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
     path.write_bytes(data)
 
     with reactdb.connect(path) as db:
-        ear = listen(db.table("others").changes())
+        ear = Recorder(db.table("others").changes())
         with pytest.raises(reactdb.CorruptDatabase) as caught:
             db.table("games").get(1).update({"score": 100})
         assert isinstance(caught.value.__cause__, sqlite.SQLiteError)
@@ -336,22 +334,18 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
 
 
 def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
-    if db._engine.is_exclusive:
-        pytest.skip("nobody else writes, so that nothing is read")
     monkeypatch.setattr(follow, "FAILING_S", 0.0)
 
     def fail(watched: Any) -> bool:
         raise sqlite.sqlite3.OperationalError("disk I/O error")
 
-    ear = listen(db.table("games").changes())
+    ear = Recorder(db.table("games").changes())
     monkeypatch.setattr(follow.Watched, "has_news", fail)
 
     ends_with(reactdb.StorageError, [ear])
 
 
 def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypatch):
-    if db._engine.is_exclusive:
-        pytest.skip("nobody else can lock it")
     monkeypatch.setattr(follow, "FAILING_S", 0.0)
     polled = threading.Semaphore(0)
 
@@ -359,14 +353,14 @@ def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypat
         polled.release()
         raise sqlite.sqlite3.OperationalError("database is locked")
 
-    ear = listen(db.table("games").changes())
+    ear = Recorder(db.table("games").changes())
     with monkeypatch.context() as patch:
         patch.setattr(follow.Watched, "has_news", fail)
         for _ in range(5):
             assert polled.acquire(timeout=PATIENCE_S)
     db.table("games").insert({"id": "new"})
 
-    ear.wait_for(1)
+    ear.wait(1, PATIENCE_S)
     assert [] == ear.errors
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,29 +12,18 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import row
-from reactdb.database import Database
-from reactdb.store import upkeep
-from reactdb.store.engine import Engine
+from reactdb.store import retention as store_retention
 from reactdb.store.retention import Retention
+from tests.support.processes import another_process
 
 SPILL: dict[str, Any] = {"on_overflow": "spill", "changefeed_queue_size": 10, "include_seq": True}
 
 
-@contextmanager
-def another_process(path: Path) -> Iterator[Database]:
-    """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-@pytest.fixture(params=["memory", "file", "exclusive"])
+@pytest.fixture(params=["memory", "file"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """Where the database is, as arguments of `connect`."""
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
-    return {"path": path, "durability": "soft", "exclusive": request.param == "exclusive"}
+    return {"path": path, "durability": "soft"}
 
 
 def seqs(cursor: Any, count: int) -> list[int]:
@@ -147,7 +134,7 @@ def test_a_feed_that_is_closed_or_forgotten_holds_nothing_back(place):
 
 
 def test_a_feed_further_behind_than_the_limit_is_told_that_history_is_lost(place, monkeypatch):
-    monkeypatch.setattr(upkeep, "MOST_HELD_CHANGES", 300)
+    monkeypatch.setattr(store_retention, "MOST_HELD_CHANGES", 300)
     with reactdb.connect(**place, retention=100) as db:
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as late:
@@ -222,7 +209,7 @@ def test_every_open_feed_that_spills_is_told_every_change(
 ):
     """Law: with spill, a feed is told every change after it began, in order and once, whatever is removed meanwhile."""
     with pytest.MonkeyPatch.context() as patch, reactdb.connect(":memory:", retention=retention) as db:
-        patch.setattr(upkeep, "RETAIN_EVERY", 5)
+        patch.setattr(store_retention, "RETAIN_EVERY", 5)
         games = db.table_create("games")
         cursors: list[tuple[Any, list[int], int]] = []
         options = SPILL | {"changefeed_queue_size": queue}

@@ -24,7 +24,11 @@ def main(arguments: list[str]) -> int:
     asked, rest = parser.parse_known_args(arguments)
     # Also for the processes that share the work.
     os.environ["REACTDB_EXAMPLES"] = str(asked.times)
-    chosen = "(hypothesis or long) and not soak" if asked.long else "hypothesis and not long and not soak"
+    chosen = (
+        "(hypothesis or examples or long) and not soak"
+        if asked.long
+        else "(hypothesis or examples) and not long and not soak"
+    )
     limit_s = max(300, 600 * asked.times)
     return int(pytest.main(["-m", chosen, f"--timeout={limit_s:.0f}", *rest]))
 

@@ -586,6 +586,7 @@ def test_a_document_that_changes_itself_while_it_is_written_is_stored_whole_or_r
         assert [1, 2] == games.get(1).run()["after"]
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("door", ["insert", "many", "replace", "update"])
 def test_a_document_that_another_thread_changes_is_stored_under_the_key_that_is_in_it(door: str) -> None:
     """Whatever the other thread does, what is stored is a document, filed under its own key; or it is refused."""
@@ -612,7 +613,7 @@ def test_a_document_that_another_thread_changes_is_stored_under_the_key_that_is_
         changing = threading.Thread(target=change)
         changing.start()
         try:
-            for _ in range(1_500):
+            for _ in range(examples(1_500)):
                 try:
                     if door == "insert":
                         games.insert(shared, conflict="replace")

@@ -79,10 +79,8 @@ MUTANTS = [
     Mutant(
         "a checkpoint does not have the write lock",
         "store/checkpoints.py",
-        (
-            '                connection.execute("BEGIN IMMEDIATE")\n                try:\n                    writer'
-        ),
-        ('                connection.execute("BEGIN")\n                try:\n                    writer'),
+        ('            connection.execute("BEGIN IMMEDIATE")\n            try:\n                trouble'),
+        ('            connection.execute("BEGIN")\n            try:\n                trouble'),
         (
             "tests/crash/test_power_cuts.py::TestFlushes::test_a_log_that_is_being_copied_into_the_file_is_not_written_to",
         ),
@@ -162,7 +160,7 @@ MUTANTS = [
     Mutant(
         "what is buffered is forgotten when the transaction ends",
         "store/writer.py",
-        "                    flush(transaction, self, ticket.operation)\n",
+        "                    flush(transaction, self, waiter.operation)\n",
         "",
         ("tests/store/test_write_buffer.py::test_no_more_than_so_many_wait",),
     ),
@@ -407,7 +405,7 @@ MUTANTS = [
     Mutant(
         "nobody looks whether the write-ahead log was cut off",
         "store/file/identity.py",
-        "                if lseek(self._log, 0, SEEK_END) < least:",
+        "                if lseek(self._log, 0, SEEK_END) < state.bytes:",
         "                if False:",
         ("tests/store/test_stray_logs.py::test_nothing_is_acknowledged_behind_a_log_that_was_cut_off",),
     ),
@@ -479,7 +477,7 @@ MUTANTS = [
         ("        first.is_committing = True\n        try:\n"),
         (
             "        first.is_committing = True\n"
-            "        self._engine.publisher.publish(\n"
+            "        self.engine.publisher.publish(\n"
             "            transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
             "        )\n"
             "        try:\n"
@@ -488,7 +486,7 @@ MUTANTS = [
     ),
     Mutant(
         "a feed that joins misses what is committed meanwhile",
-        "feeds/routing.py",
+        "feeds/dispatch.py",
         "                if node.seq >= seq:",
         "                if node.seq + 1 >= seq:",
         (
@@ -498,7 +496,7 @@ MUTANTS = [
     ),
     Mutant(
         "a feed is told once more what its snapshot had",
-        "feeds/routing.py",
+        "feeds/dispatch.py",
         "                if node.seq >= seq:",
         "                if False:",
         ("tests/laws/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
@@ -519,21 +517,21 @@ MUTANTS = [
     ),
     Mutant(
         "a queue forgets to count what it dropped",
-        "feeds/queue.py",
+        "feeds/queues.py",
         ("                return\n            self.dropped += 1"),
         "                return",
         ("tests/feeds/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
     ),
     Mutant(
         "a queue takes one more than it may",
-        "feeds/queue.py",
-        "        while len(queue) > self.limit:",
-        "        while len(queue) > self.limit + 1:",
+        "feeds/queues.py",
+        "        while len(queue) > self._limit:",
+        "        while len(queue) > self._limit + 1:",
         ("tests/feeds/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
     ),
     Mutant(
         "a squashing queue forgets what was last told",
-        "feeds/queue.py",
+        "feeds/queues.py",
         "            pending[identity] = (entry[0], delta)",
         "            pending[identity] = (delta, delta)",
         (
@@ -542,7 +540,7 @@ MUTANTS = [
     ),
     Mutant(
         "a squashing queue forgets to count what it dropped",
-        "feeds/queue.py",
+        "feeds/queues.py",
         ("                del pending[next(iter(pending))]\n                self.dropped += 1"),
         "                del pending[next(iter(pending))]",
         (
@@ -577,7 +575,7 @@ MUTANTS = [
     ),
     Mutant(
         "a filter's feed is not asked about what a document was",
-        "feeds/views/source.py",
+        "feeds/views/axes.py",
         "        return (before,) if after is None else (before, after)",
         "        return () if after is None else (after,)",
         (
@@ -585,45 +583,39 @@ MUTANTS = [
         ),
     ),
     Mutant(
-        "a subscriber that raises stops those after it",
-        "feeds/direct.py",
-        "            except Exception as error:\n                consumer.broken(error)",
-        "            except GeneratorExit as error:\n                consumer.broken(error)",
+        "a subscriber that raises stops those who are told with it",
+        "feeds/broadcast.py",
+        "                except Exception as error:\n                    called(",
+        "                except GeneratorExit as error:\n                    called(",
         (
+            "tests/feeds/test_feeds_shared.py::test_who_raises_is_taken_out_and_the_others_are_told",
             "tests/feeds/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
         ),
     ),
     Mutant(
-        "a subscriber that raises stops those who are told with it",
-        "feeds/fan.py",
-        "                except Exception as error:\n                    called(",
-        "                except GeneratorExit as error:\n                    called(",
-        ("tests/feeds/test_feeds_shared.py::test_who_raises_is_taken_out_and_the_others_are_told",),
-    ),
-    Mutant(
         "who is disposed of while others are told is told too",
-        "feeds/fan.py",
+        "feeds/broadcast.py",
         "            self.calls[place] = nobody",
         "            pass",
         ("tests/feeds/test_feeds_shared.py::test_who_is_disposed_while_others_are_told_hears_nothing_more",),
     ),
     Mutant(
         "all who are told together get one event",
-        "feeds/fan.py",
-        "                        on_event(copy())",
-        "                        on_event(event)",
+        "feeds/broadcast.py",
+        "                        call(copy())",
+        "                        call(event)",
         ("tests/feeds/test_feeds_shared.py::test_each_gets_an_event_of_its_own",),
     ),
     Mutant(
         "a reader of a shared queue does not hear what it missed",
-        "feeds/chain.py",
-        "        self._dropped += link.number - self._place",
+        "feeds/broadcast.py",
+        "        self._dropped += found.number - self._number",
         "        pass",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
     Mutant(
         "a reader that sleeps is not woken",
-        "feeds/chain.py",
+        "feeds/broadcast.py",
         "                member.wake()",
         "                pass",
         ("tests/feeds/test_feeds_shared.py::test_readers_who_sleep_are_woken_by_one_change",),
@@ -642,7 +634,7 @@ MUTANTS = [
     Mutant(
         "after a commit that may be there or not, the epoch goes on",
         "store/writer.py",
-        "                self.has_own_epoch = False\n",
+        "            self.has_own_epoch = False\n",
         "",
         (
             "tests/crash/test_power_cuts.py::TestFlushes::test_after_a_commit_that_may_be_there_or_not_another_epoch_begins",
@@ -713,25 +705,32 @@ MUTANTS = [
         (
             "        with self._mutex:\n"
             "            # To queue and to look who is first is one step: in between, the work could be done, "
-            "and the ticket be gone.\n"
-            "            self._queue.append(ticket)\n"
+            "and the waiter be gone.\n"
+            "            self._queue.append(waiter)\n"
         ),
-        "        self._queue.append(ticket)\n        with self._mutex:\n",
+        "        self._queue.append(waiter)\n        with self._mutex:\n",
         SCHEDULES,
     ),
     Mutant(
         "a feed forgets who came while it was telling",
-        "feeds/consumer.py",
+        "feeds/consumers.py",
         "                wait_s = self.wait_s\n                if wait_s:\n",
         "                wait_s = self.wait_s\n                self._is_asked = False\n                if wait_s:\n",
         SCHEDULES,
     ),
     Mutant(
-        "a feed whose queue was handed over is taken for ended",
-        "feeds/subscription.py",
-        "while another member of its union is told.\n                return NOTHING\n",
-        "while another member of its union is told.\n                break\n",
+        "the dispatcher looks at its line for the last time before it gives the turn back",
+        "feeds/dispatch.py",
+        "        while line:\n            if not self._turn",
+        "        if line:\n            if not self._turn",
         SCHEDULES,
+    ),
+    Mutant(
+        "a feed that is behind goes live though another thread has ended it",
+        "feeds/subscription.py",
+        "            if to not in MOVES[self.state]:",
+        '            if self.state == "closed":',
+        ("tests/feeds/test_feeds_subscription.py",),
     ),
     Mutant(
         "a batch is nowhere while it is taken from the queue",
@@ -742,7 +741,7 @@ MUTANTS = [
     ),
     Mutant(
         "a cursor looks before it remembers which signal it has heard",
-        "feeds/cursors.py",
+        "feeds/consumers.py",
         "            signal = self._signal\n            event = self.take()\n",
         "            event = self.take()\n            signal = self._signal\n",
         SCHEDULES,

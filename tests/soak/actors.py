@@ -267,7 +267,7 @@ def checkpoint(orders: Orders) -> None:
     with _connect(orders) as db:
         writer = db._engine.writer
         while not is_over(orders):
-            report.note(str(int(writer.in_turn(writer.upkeep.checkpoint))))
+            report.note(str(int(writer.in_turn(writer.checkpoints.run))))
             time.sleep(0.05)
 
 

@@ -80,7 +80,7 @@ def finish(stage: Stage, db: reactdb.Database, recovery_s: float) -> tuple[str, 
         stage.end(actor, 60)
     writer = db._engine.writer
     assert writer is not None
-    writer.in_turn(writer.upkeep.checkpoint)
+    writer.in_turn(writer.checkpoints.run)
     wal_bytes = stage.wal_now()
     if not problems:
         if free_s > recovery_s:
@@ -203,7 +203,7 @@ def mixed_versions(options: Options) -> Result:
 
 def _sqlite_version(python: str, *, is_plain: bool) -> str:
     code = "import sys\nif sys.argv[1] == '1': sys.modules['pysqlite3'] = None\n"
-    code += "from reactdb.store import sqlite\nprint('.'.join(map(str, sqlite.VERSION)))"
+    code += "from reactdb.store.file import sqlite\nprint('.'.join(map(str, sqlite.VERSION)))"
     done = subprocess.run(
         [python, "-c", code, str(int(is_plain))],
         capture_output=True,

@@ -18,7 +18,7 @@ from reactdb.store import doorbell, follow
 from reactdb.store.doorbell import Doorbell
 from reactdb.store.engine import Engine
 from reactdb.store.readers import connect_reader
-from tests.support.hearing import PATIENCE_S
+from tests.support.threads import PATIENCE_S
 
 WRITER = """
 import sys, reactdb
@@ -143,7 +143,7 @@ class TestAnotherProcess:
         try:
             with games.changes().cursor() as feed:
                 self.wait_until_it_listens()
-                games._database._engine.writer.in_turn(games._database._engine.writer.upkeep.checkpoint)
+                games._database._engine.writer.in_turn(games._database._engine.writer.checkpoints.run)
                 other.write(1)
                 assert self.hears(feed, 1)
         finally:

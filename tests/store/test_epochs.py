@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,11 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb.database import Database
 from reactdb.store import exports
-from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from reactdb.store.tools import doctor
+from tests.support.processes import another_process
 
 MANY = 20_000
-
-
-@contextmanager
-def another_process(path: Path) -> Iterator[Database]:
-    """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 def open_often(path: Path, count: int) -> None:

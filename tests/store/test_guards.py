@@ -12,16 +12,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reactdb
-from reactdb.database import Database
 from reactdb.store.engine import Engine
 from reactdb.store.file import guards, sqlite
+from tests.support.processes import another_process
 
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 SHIM = Path(__file__).parent.parent / "support" / "nolocks.c"
@@ -48,16 +47,6 @@ def in_process(script: str, *arguments: object, **environment: str) -> str:
     )
     assert 0 == done.returncode, done.stderr
     return done.stdout.strip()
-
-
-@contextmanager
-def another_process(path: Path) -> Iterator[Database]:
-    """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 MOUNTS = rb"""22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -431,7 +420,7 @@ class TestLostLocks:
         if has_dbapi2:
             (package / "dbapi2.py").write_text("from sqlite3.dbapi2 import *\n")
         script = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from reactdb.store import sqlite;"
+            "import sys; sys.path.insert(0, sys.argv[1]); from reactdb.store.file import sqlite;"
             " from sqlite_utils.utils import sqlite3 as chosen; assert sqlite.sqlite3 is chosen; print(chosen.__name__)"
         )
         done = subprocess.run(

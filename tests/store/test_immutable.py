@@ -281,7 +281,7 @@ class TestDecision:
 
     def test_a_process_that_has_it_open_is_named(self, folder: Path):
         path = fill(folder / "a.db")
-        script = "import sys, reactdb\ndb = reactdb.connect(sys.argv[1], exclusive=True); print('open', flush=True); input()"
+        script = "import sys, reactdb\ndb = reactdb.connect(sys.argv[1]); print('open', flush=True); input()"
         process = subprocess.Popen(
             [sys.executable, "-c", script, str(path)],
             stdin=subprocess.PIPE,

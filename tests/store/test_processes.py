@@ -111,7 +111,7 @@ def other_process(statement):
     subprocess.run([sys.executable, "-c", program, path], check=True)
 
 def is_sound():
-    from reactdb.store import doctor
+    from reactdb.store.tools import doctor
     return not [one for _, found in doctor.examine(path) for one in found if one.level == "problem"]
 """
 
@@ -273,8 +273,8 @@ db.close()
             FORK
             + """
 import time
-from reactdb.store import forking
-forking.WAIT_S = 0.2
+from reactdb.store.file import fork
+fork.WAIT_S = 0.2
 entered, leave = threading.Event(), threading.Event()
 def hold():
     with db.transaction():
@@ -694,5 +694,5 @@ def test_after_writers_are_killed_the_feeds_have_everything_and_the_log_shrinks(
             assert {f"{life}-{n}" for n in range(1, last + 1)} <= found
             assert f"{life}-{last + 2}" not in found
         writer = db._engine.writer
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         assert os.stat(f"{path}-wal").st_size < 64 * 1024

@@ -211,7 +211,7 @@ for n in range(10):
         if n % 3 != 2:
             games.insert({"from": sys.argv[2]})
             writer = db._engine.writer
-            writer.in_turn(writer.upkeep.checkpoint)
+            writer.in_turn(writer.checkpoints.run)
         if n == 4:
             db.compact(keep=100_000, vacuum=True)
 """
@@ -286,7 +286,7 @@ def test_a_checkpoint_touches_no_other_file(db):
     before = path.read_bytes()
     writer = db._engine.writer
 
-    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert not writer.in_turn(writer.checkpoints.run)
     assert before == path.read_bytes()
 
 

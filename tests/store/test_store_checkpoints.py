@@ -87,7 +87,7 @@ def test_the_log_is_emptied_where_nobody_is_in_the_way(path, monkeypatch):
         assert wal_bytes(path) > 5 * MIB
         writer = writer_of(db)
 
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         assert wal_bytes(path) < 64 * 1024
         assert 5000 == db.table("games").count().run()
 
@@ -317,7 +317,7 @@ def test_another_writer_can_write_while_a_reader_keeps_the_log_from_being_emptie
         try:
             assert is_looking.wait(30)
             began = time.monotonic()
-            assert not writer.in_turn(writer.upkeep.checkpoint)
+            assert not writer.in_turn(writer.checkpoints.run)
             ended = time.monotonic()
         finally:
             done.set()
@@ -338,10 +338,10 @@ def test_without_the_write_lock_nothing_is_copied(path, reader, monkeypatch):
         reader.execute("BEGIN IMMEDIATE")
         before = os.stat(path).st_size
 
-        assert not writer.in_turn(writer.upkeep.checkpoint)
+        assert not writer.in_turn(writer.checkpoints.run)
         assert before == os.stat(path).st_size
         reader.execute("ROLLBACK")
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         assert os.stat(path).st_size > before + MIB
 
 
@@ -353,10 +353,10 @@ def test_while_the_log_is_copied_nobody_can_write(path, reader, monkeypatch):
         writer = writer_of(db)
         seen: list[str] = []
         refused: list[str] = []
-        real = writer.another_connection
+        connect = writer.engine.connect
 
-        def another_connection() -> Connection:
-            copier = real()
+        def connect_copier(mode: str) -> Connection:
+            copier = connect(mode)
 
             def trace(statement: str) -> None:
                 if "wal_checkpoint" in statement:
@@ -369,8 +369,8 @@ def test_while_the_log_is_copied_nobody_can_write(path, reader, monkeypatch):
             copier.set_trace_callback(trace)
             return copier
 
-        monkeypatch.setattr(writer, "another_connection", another_connection)
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        monkeypatch.setattr(writer.engine, "connect", connect_copier)
+        assert writer.in_turn(writer.checkpoints.run)
 
     assert ["PRAGMA wal_checkpoint(PASSIVE)"] == seen
     assert ["database is locked"] == refused
@@ -382,7 +382,7 @@ def test_after_a_checkpoint_writes_wait_for_others_as_long_as_before(path, reade
         db.table_create("games")
         fill(db, 10)
         writer = writer_of(db)
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         reader.execute("BEGIN IMMEDIATE")
         started = time.monotonic()
 
@@ -399,15 +399,15 @@ def test_a_checkpoint_waits_for_the_lock_its_own_time_whatever_the_last_write_wa
     with reactdb.connect(path, durability="soft", busy_timeout=0.6) as db:
         db.table_create("games")
         writer = writer_of(db)
-        writer.waiting.at_most(60.0, in_one_piece=True)
+        writer.lock_wait.at_most(60.0, in_one_piece=True)
         writer.flushes.is_doubtful = True
         reader.execute("BEGIN IMMEDIATE")
         started = time.monotonic()
 
-        assert not writer.in_turn(writer.upkeep.checkpoint)
+        assert not writer.in_turn(writer.checkpoints.run)
         assert time.monotonic() - started < 30
         reader.execute("ROLLBACK")
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         assert not writer.flushes.is_doubtful
 
 

@@ -7,8 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,16 @@ from reactdb import desc, row
 from reactdb.database import Database
 from reactdb.errors import DiskFull
 from reactdb.feeds.position import read_position
-from reactdb.store import schema, upkeep
-from reactdb.store.engine import Engine
+from reactdb.store import retention, schema
 from reactdb.store.file import sqlite
-from reactdb.store.write_queue import Ticket, Turns
+from reactdb.store.write_queue import Waiter, WriteQueue
+from tests.support.processes import another_process
+from tests.support.threads import wait_until
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "a.db"
-
-
-@contextmanager
-def another_process(path: Path) -> Iterator[Database]:
-    """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 def in_thread(target: Callable[[], Any]) -> Any:
@@ -58,14 +48,6 @@ def in_thread(target: Callable[[], Any]) -> Any:
     if errors:
         raise errors[0]
     return found[0]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Give way to other threads until something is so."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        os.sched_yield()
 
 
 class Listener:
@@ -370,8 +352,8 @@ class TestOtherProcesses:
 
 class TestUpkeep:
     def test_retention_keeps_up_with_big_commits(self, path, monkeypatch):
-        monkeypatch.setattr(upkeep, "CHUNK_CHANGES", 50)
-        monkeypatch.setattr(upkeep, "RETAIN_EVERY", 20)
+        monkeypatch.setattr(retention, "CHUNK_CHANGES", 50)
+        monkeypatch.setattr(retention, "RETAIN_EVERY", 20)
         with reactdb.connect(path, durability="soft", retention=100) as db:
             games = db.table_create("games")
             games.insert([{"id": n, "n": 0} for n in range(500)])
@@ -421,7 +403,7 @@ class TestUpkeep:
         with reactdb.connect(path, durability="soft", retention=1) as db:
             games = db.table_create("games")
             with monkeypatch.context() as patch:
-                patch.setattr(upkeep.Upkeep, "_step", fail)
+                patch.setattr(retention.Compaction, "_step", fail)
                 patch.setattr(db._engine.publisher, "publish", fail)
                 games.insert([{"id": n} for n in range(1000)])
 
@@ -508,63 +490,63 @@ class TestClosing:
             assert not path.with_name("a.db-wal").exists()
 
 
-class TestTurns:
-    """Ctrl-C may end a thread's turn in any line: the turn of a thread that is gone is over."""
+class TestWriteQueue:
+    """Ctrl-C may strike a thread in the queue in any line: a waiter that its thread has abandoned is dropped."""
 
-    def test_a_ticket_that_nobody_holds_is_dead(self):
-        turns, first, second = Turns(), Ticket(None), Ticket(None)
+    def test_a_waiter_that_nobody_holds_is_dropped(self):
+        queue, first, second = WriteQueue(), Waiter(None), Waiter(None)
         with first.held:
-            assert turns.take(first, 1)
+            assert queue.acquire(first, 1)
 
         with second.held:
-            assert turns.take(second, 1)
+            assert queue.acquire(second, 1)
 
-    def test_one_who_waits_finds_out_that_the_first_is_dead(self, monkeypatch):
+    def test_a_waiter_finds_out_that_the_first_was_abandoned(self, monkeypatch):
         monkeypatch.setattr("reactdb.store.write_queue.LOOK_S", 0.01)
-        turns, first, second = Turns(), Ticket(None), Ticket(None)
+        queue, first, second = WriteQueue(), Waiter(None), Waiter(None)
         with first.held:
-            turns.take(first, 1)
+            queue.acquire(first, 1)
             entered = threading.Event()
 
             def wait() -> bool:
                 with second.held:
                     entered.set()
-                    return turns.take(second, 30)
+                    return queue.acquire(second, 30)
 
             found: list[bool] = []
             thread = threading.Thread(target=lambda: found.append(wait()))
             thread.start()
             entered.wait(30)
-            wait_until(lambda: turns.waiting == 2)
+            wait_until(lambda: len(queue) == 2)
         thread.join(30)
 
         assert [True] == found
 
-    def test_the_dead_are_no_companions(self):
-        turns, first, second = Turns(), Ticket(None), Ticket(lambda transaction: None)
+    def test_an_abandoned_waiter_is_in_no_group(self):
+        queue, first, second = WriteQueue(), Waiter(None), Waiter(lambda transaction: None)
         with first.held:
-            turns.take(first, 1)
+            queue.acquire(first, 1)
             with second.held, pytest.raises(reactdb.DatabaseBusy):
-                turns.take(second, 0)
+                queue.acquire(second, 0)
             with second.held:
-                second.prepare_to_wait()
-                turns._queue.append(second)
+                second.prepare_to_sleep()
+                queue._queue.append(second)
 
-            assert [] == turns.companions()
-            turns.release(first)
-            assert 0 == turns.waiting
+            assert [] == queue.take_group()
+            queue.release(first)
+            assert 0 == len(queue)
 
     def test_one_whose_work_is_given_back_when_its_time_is_over_waits_for_its_turn(self):
-        """It gives up waiting, is taken for a companion, and is given back just then: the first one still has its turn."""
+        """It gives up waiting, is taken into a group, and is given back just then: the first one still has its turn."""
 
-        class Late(Ticket):
+        class Late(Waiter):
             """Its time is over at once. When it waits once more, the first one's turn ends."""
 
-            def wait(self, timeout_s: float) -> bool:
+            def sleep(self, timeout_s: float) -> bool:
                 if not given_back:
                     return False
-                turns.release(first)
-                return super().wait(timeout_s)
+                queue.release(first)
+                return super().sleep(timeout_s)
 
         class Giving:
             """The mutex of the queue. It is let go after queueing, after its time is over, and where it gives up: then what was
@@ -577,21 +559,21 @@ class TestTurns:
                 mutex.release()
                 if len(looks) == 2 and not given_back:
                     given_back.append(True)
-                    turns.give_back([second])
+                    queue.give_back([second])
                 looks.append(True)
 
-        turns, first, second = Turns(), Ticket(None), Late(lambda transaction: None)
+        queue, first, second = WriteQueue(), Waiter(None), Late(lambda transaction: None)
         given_back: list[bool] = []
         looks: list[bool] = []
         with first.held, second.held:
-            turns.take(first, 1)
-            mutex = turns._mutex
+            queue.acquire(first, 1)
+            mutex = queue._mutex
             second.is_taken = True
-            turns._mutex = Giving()
+            queue._mutex = Giving()
 
-            assert turns.take(second, 0)
-            assert not turns.is_first(first)
-            assert turns.is_first(second)
+            assert queue.acquire(second, 0)
+            assert not queue.is_first(first)
+            assert queue.is_first(second)
 
     def test_interrupting_the_thread_that_carries_others_is_for_that_thread_alone(self, path):
         """The others' writes are taken back with it, and done by themselves."""
@@ -599,7 +581,7 @@ class TestTurns:
             games = db.table_create("games")
             engine = db._engine
             table = engine.catalogue.live["games"]
-            turns = engine._writer._turns
+            queue = engine._writer.queue
             done_by: list[str] = []
 
             def companion(transaction: Any) -> None:
@@ -627,7 +609,7 @@ class TestTurns:
                 for name, work in (("leader", leader), ("companion", companion)):
                     threads.append(threading.Thread(target=run, args=(work,), name=name))
                     threads[-1].start()
-                    wait_until(lambda: turns.waiting == len(threads) + 1)
+                    wait_until(lambda: len(queue) == len(threads) + 1)
             for thread in threads:
                 thread.join(30)
 
@@ -649,7 +631,7 @@ class TestTurns:
 
             def first(transaction):
                 other.start()
-                while writer._turns.waiting < 2:
+                while len(writer.queue) < 2:
                     time.sleep(0)
 
             def strike(*_):
@@ -659,7 +641,7 @@ class TestTurns:
                 raise KeyboardInterrupt
 
             if where == "in a checkpoint":
-                monkeypatch.setattr(writer.upkeep, "after_commit", strike)
+                monkeypatch.setattr(writer.checkpoints, "after_commit", strike)
             else:
                 monkeypatch.setattr(db._engine.publisher, "publish", strike)
             with pytest.raises(KeyboardInterrupt):

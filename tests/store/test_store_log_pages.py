@@ -17,7 +17,7 @@ from reactdb.store import log_pages
 COUNT = 10
 
 
-@pytest.fixture(params=["file", "memory", "exclusive"])
+@pytest.fixture(params=["file", "memory"])
 def db(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[reactdb.Database]:
@@ -26,7 +26,7 @@ def db(
     monkeypatch.setattr(log_pages, "PICKED", 2)
     monkeypatch.setattr(log_pages, "PICK_OLD", log_pages.PICK_OLD.split("(")[0] + "(?, ?)")
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
-    with reactdb.connect(path, durability="soft", exclusive=request.param == "exclusive") as db:
+    with reactdb.connect(path, durability="soft") as db:
         games = db.table_create("games")
         games.insert([{"id": number, "score": number} for number in range(COUNT)])
         for number in range(COUNT):
@@ -45,7 +45,7 @@ EXPECTED = [
 
 
 def keep_out_where_nobody_else_can_be(db: reactdb.Database) -> None:
-    if db._open_engine().is_alone:
+    if db._open_engine().is_memory:
         pytest.skip("nobody else has it")
 
 
@@ -81,7 +81,7 @@ def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
 
 def test_they_are_there_after_retention_removed_them(db):
     changes = list(db.log())
-    db._open_engine().writer.upkeep.before_removal(db.seq)
+    db._open_engine().before_removal(db.seq)
     for page in {change._page for change in changes}:
         assert page._found is not None
 

@@ -45,9 +45,8 @@ def insert(db: reactdb.Database, count: int, **options: Any) -> None:
         db.table("games").insert({"text": "x" * 4_000}, **options)
 
 
-@pytest.mark.parametrize("is_exclusive", [False, True])
-def test_a_log_that_begins_anew_keeps_its_room_and_is_still_emptied_whenever_it_is_full(path, is_exclusive):
-    with reactdb.connect(path, durability="soft", exclusive=is_exclusive) as db:
+def test_a_log_that_begins_anew_keeps_its_room_and_is_still_emptied_whenever_it_is_full(path):
+    with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
         generations, most, least_used = [wal_room.generation(str(path))], 0, 1 << 40
         for n in range(400):
@@ -145,7 +144,7 @@ def test_who_asks_for_a_checkpoint_gets_the_room_back(path):
         writer = db._engine.writer
         assert writer is not None
 
-        assert writer.in_turn(writer.upkeep.checkpoint)
+        assert writer.in_turn(writer.checkpoints.run)
         assert wal_bytes(path) < 4 * FRAME_BYTES
         insert(db, 150)
         assert FULL_BYTES == wal_bytes(path)
@@ -158,7 +157,7 @@ def test_a_full_disk_gets_the_room_back(path):
         writer = db._engine.writer
         assert writer is not None
 
-        writer.in_turn(lambda: writer.upkeep.after_failure(reactdb.DiskFull("insert: no room")))
+        writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.DiskFull("insert: no room")))
         assert wal_bytes(path) < 4 * FRAME_BYTES
 
 
@@ -175,7 +174,7 @@ def test_room_that_is_kept_does_not_count_towards_the_limit(path, monkeypatch):
         insert(db, 5)
         writer = db._engine.writer
         assert writer is not None
-        assert not writer.in_turn(writer.upkeep.checkpoint)
+        assert not writer.in_turn(writer.checkpoints.run)
 
         insert(db, 5)
         assert not db.stats()["checkpoint"]["is_refusing_writes"]

@@ -23,7 +23,9 @@ from reactdb.store import checkpoints, schema
 from reactdb.store.engine import Engine
 from reactdb.store.file import wal_check
 from reactdb.store.file.sqlite import sqlite3
-from tests.support.hearing import listen, run_python
+from reactdb.testing import Recorder
+from tests.support.processes import run_python
+from tests.support.threads import PATIENCE_S
 from tests.support.wal import FRAME_BYTES, HEADER_BYTES, first_commit, used_bytes
 
 pytestmark = pytest.mark.skipif(
@@ -37,9 +39,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.db"
 
 
-@pytest.fixture(params=[False, True], ids=["shared", "exclusive"])
-def db(request: Any, path: Path) -> Iterator[Any]:
-    with reactdb.connect(path, durability="soft", exclusive=request.param) as database:
+@pytest.fixture
+def db(path: Path) -> Iterator[Any]:
+    with reactdb.connect(path, durability="soft") as database:
         database.table_create("games").insert([{"id": n, "text": "x" * 200} for n in range(50)])
         yield database
 
@@ -60,8 +62,8 @@ def plain(db: Any) -> Any:
 
 def when_due(db: Any, patch: pytest.MonkeyPatch) -> None:
     before = stray_salts(db.path)
-    db._engine.writer.upkeep.checkpoints.due_bytes = 1
-    db._engine.writer.upkeep.checkpoints._room_bytes = 1
+    db._engine.writer.checkpoints.due_bytes = 1
+    db._engine.writer.checkpoints._room_bytes = 1
     patch.setattr(checkpoints, "SMALL_BYTES", 0)
     db.table("games").insert({"id": "due"})
     assert before != stray_salts(db.path)
@@ -69,7 +71,7 @@ def when_due(db: Any, patch: pytest.MonkeyPatch) -> None:
 
 def when_asked_for(db: Any, patch: pytest.MonkeyPatch) -> None:
     writer = db._engine.writer
-    assert writer.in_turn(writer.upkeep.checkpoint)
+    assert writer.in_turn(writer.checkpoints.run)
 
 
 def when_nothing_could_be_written_over(db: Any, patch: pytest.MonkeyPatch) -> None:
@@ -81,7 +83,7 @@ def when_nothing_could_be_written_over(db: Any, patch: pytest.MonkeyPatch) -> No
     writer = db._engine.writer
     with patch.context() as inner:
         inner.setattr(schema, "name_log", fail)
-        writer.in_turn(writer.upkeep.checkpoint)
+        writer.in_turn(writer.checkpoints.run)
 
 
 def by_vacuum(db: Any, patch: pytest.MonkeyPatch) -> None:
@@ -110,7 +112,7 @@ def by_another_process(db: Any, patch: pytest.MonkeyPatch) -> None:
     other = another_engine(db)
     writer = other._engine.writer
     assert writer is not None
-    assert writer.in_turn(writer.upkeep.checkpoint)
+    assert writer.in_turn(writer.checkpoints.run)
     other.close()
 
 
@@ -126,7 +128,7 @@ def by_a_write_in_the_middle_of_another_process_s_checkpoint(db: Any, patch: pyt
 
     with patch.context() as inner:
         inner.setattr(checkpoints.Checkpoints, "_begin_log_anew", too_late)
-        writer.in_turn(writer.upkeep.checkpoint)
+        writer.in_turn(writer.checkpoints.run)
     other.close()
 
 
@@ -135,8 +137,8 @@ def after_a_reader_was_in_the_way(db: Any, patch: pytest.MonkeyPatch) -> None:
     with db._engine.snapshot() as snapshot:
         snapshot.connection.execute("SELECT count(*) FROM log").fetchone()
         db.table("games").insert({"id": "meanwhile"})
-        assert not writer.in_turn(writer.upkeep.checkpoint)
-    assert writer.in_turn(writer.upkeep.checkpoint)
+        assert not writer.in_turn(writer.checkpoints.run)
+    assert writer.in_turn(writer.checkpoints.run)
 
 
 ALONE = [
@@ -168,8 +170,6 @@ def names(path: Any, database_id: str) -> bool:
 def test_the_first_commit_of_a_log_that_was_begun_anew_names_its_database(
     db, restart, durability, monkeypatch
 ):
-    if db._engine.is_exclusive and restart in WITH_OTHERS:
-        pytest.skip("nobody else can open it")
     before = stray_salts(db.path)
     restart(db, monkeypatch)
     db.table("games").insert({"id": "first"}, durability=durability)
@@ -188,8 +188,6 @@ def test_the_first_commit_of_a_new_file_and_of_one_that_was_opened_again_names_i
 
 
 def test_a_log_that_another_program_began_anew_names_the_database_after_our_next_write(db):
-    if db._engine.is_exclusive:
-        pytest.skip("nobody else can open it")
     connection = plain(db)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.execute("CREATE TABLE other (number)")
@@ -240,7 +238,7 @@ def test_a_log_that_was_begun_anew_is_refused_beside_another_database(tmp_path, 
     shutil.copy(f"{other}-wal", f"{mine}-wal")
     log = Path(f"{mine}-wal").read_bytes()
 
-    for options in ({}, {"read_only": True}, {"exclusive": True}):
+    for options in ({}, {"read_only": True}):
         with pytest.raises(reactdb.CorruptDatabase, match="is of database"):
             reactdb.connect(mine, **options)
     for command in ("doctor", "inspect"):
@@ -288,7 +286,7 @@ def test_a_document_or_a_key_that_looks_like_the_row_names_no_database(path):
         games = db.table_create("games")
         writer = db._open_engine().writer
         assert writer is not None
-        writer.in_turn(writer.upkeep.checkpoint)
+        writer.in_turn(writer.checkpoints.run)
         games.insert([{"id": row.decode() + str(n), "data": row * 20} for n in range(50)])
         shutil.copy(path, path.with_name("b.db"))
         shutil.copy(f"{path}-wal", path.with_name("b.db-wal"))
@@ -309,11 +307,11 @@ def test_what_is_no_log_names_no_database(path, size):
 
 CUT = """
 import os, sys, reactdb
-path, size, exclusive = sys.argv[1], sys.argv[2], sys.argv[3] == "True"
-db = reactdb.connect(path, durability=sys.argv[4], exclusive=exclusive)
+path, size = sys.argv[1], sys.argv[2]
+db = reactdb.connect(path, durability=sys.argv[3])
 games = db.table_create("games")
 writer = db._engine.writer
-assert writer.in_turn(writer.upkeep.checkpoint)
+assert writer.in_turn(writer.checkpoints.run)
 acknowledged = []
 for n in range(20):
     games.insert({"id": n, "text": "x" * 2000})
@@ -327,12 +325,11 @@ for n in range(100, 105):
         assert not isinstance(error, reactdb.OutcomeUnknown), error
         assert "was cut off at" in str(error), error
 print(acknowledged, flush=True)
-if sys.argv[5] == "close":
+if sys.argv[4] == "close":
     db.close()
 """
 
 
-@pytest.mark.parametrize("is_exclusive", [False, pytest.param(True, id="exclusive")])
 @pytest.mark.parametrize(
     ("size", "end"),
     [
@@ -344,10 +341,10 @@ if sys.argv[5] == "close":
     ],
 )
 @on_linux
-def test_nothing_is_acknowledged_behind_a_log_that_was_cut_off(path, size, end, is_exclusive):
+def test_nothing_is_acknowledged_behind_a_log_that_was_cut_off(path, size, end):
     script = CUT.replace("eval(size)", "eval(size, {'os': os, 'log': log, 'used_bytes': used_bytes(path)})")
     script = "from tests.support.wal import used_bytes\n" + script
-    told = run_python(script, path, size, is_exclusive, "hard" if end == "close" else "soft", end)
+    told = run_python(script, path, size, "hard" if end == "close" else "soft", end)
 
     assert "[]" == told.strip()
     # It is as after a power cut: whole, and without the newest.
@@ -368,7 +365,7 @@ def test_a_checkpoint_copies_nothing_of_a_log_that_was_cut_off(db):
     before = Path(db.path).read_bytes()
     writer = db._engine.writer
 
-    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert not writer.in_turn(writer.checkpoints.run)
     assert before == Path(db.path).read_bytes()
     with pytest.raises(reactdb.StorageMoved, match="was cut off"):
         db.table("games").insert({"id": "new"})
@@ -376,21 +373,17 @@ def test_a_checkpoint_copies_nothing_of_a_log_that_was_cut_off(db):
 
 @on_linux
 def test_who_only_follows_is_told_that_the_log_was_cut_off(db):
-    if db._engine.is_exclusive:
-        pytest.skip("it is noticed there by who writes")
     with reactdb.connect(db.path, read_only=True) as reader:
-        ear = listen(reader.table("games").changes())
+        ear = Recorder(reader.table("games").changes())
         cut(db)
 
-        ear.wait_for_end()
+        ear.wait_for_end(PATIENCE_S)
     assert [reactdb.StorageMoved] == [type(error) for error in ear.errors]
 
 
 @on_linux
 def test_a_log_that_was_written_over_with_another_one_is_not_copied_into_the_file(db, tmp_path):
     """In place, so that it is still the same file."""
-    if db._engine.is_exclusive:
-        pytest.skip("what SQLite knows of the log it keeps for itself there")
     with reactdb.connect(tmp_path / "other.db", durability="soft") as other:
         other.table_create("games").insert([{"id": n, "text": "y" * 2000} for n in range(100)])
         content = Path(f"{other.path}-wal").read_bytes()
@@ -399,7 +392,7 @@ def test_a_log_that_was_written_over_with_another_one_is_not_copied_into_the_fil
     before = Path(db.path).read_bytes()
     writer = db._engine.writer
 
-    assert not writer.in_turn(writer.upkeep.checkpoint)
+    assert not writer.in_turn(writer.checkpoints.run)
     with pytest.raises(reactdb.StorageMoved, match="has the content of another"):
         db.table("games").insert({"id": "new"})
     db.close()
@@ -410,10 +403,7 @@ def test_a_log_that_was_begun_anew_by_others_and_is_smaller_now_is_no_false_alar
     games = db.table("games")
     for n in range(200, 230):
         games.insert([{"id": f"{n}-{m}", "text": "x" * 500} for m in range(30)])
-        if db._engine.is_exclusive:
-            when_asked_for(db, pytest.MonkeyPatch())
-        else:
-            by_another_program(("TRUNCATE", "RESTART", "PASSIVE")[n % 3])(db, pytest.MonkeyPatch())
+        by_another_program(("TRUNCATE", "RESTART", "PASSIVE")[n % 3])(db, pytest.MonkeyPatch())
         assert n % 7 or db._engine.guard.examine() == ""
 
     assert 50 + 30 * 30 == games.count().run()

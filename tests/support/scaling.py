@@ -13,5 +13,8 @@ FEWEST = 10
 
 
 def examples(count: int) -> int:
-    """How many of `count` examples to try now: never fewer than ten, unless there are no more."""
+    """How many of `count` examples to try now: never fewer than ten, unless there are no more.
+
+    A test that is not Hypothesis's own and calls this is marked `examples`, so that `python -m tests.laws` finds it.
+    """
     return max(round(count * PART), min(count, FEWEST))

@@ -21,7 +21,8 @@ import pytest
 from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPoolScheduler
 
 import reactdb
-from tests.support.hearing import PATIENCE_S, ROOT, run_python
+from tests.support.processes import ROOT, run_python
+from tests.support.threads import PATIENCE_S, wait_until
 
 # Seconds that a program may take to end after its last line. On a busy machine; else it is a tenth of one.
 END_S = 6.0
@@ -45,13 +46,6 @@ def started(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     thread = threading.Thread(target=run)
     thread.start()
     return thread, outcome
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        os.sched_yield()
 
 
 def struck_at_call(place: int, work: Callable[[], Any]) -> bool:
@@ -335,8 +329,8 @@ class TestClosing:
         holder, held = started(hold)
         entered.wait(PATIENCE_S)
         waiting = [started(lambda n=n: games.insert({"id": n})) for n in range(5)]
-        turns = db._engine._writer._turns
-        wait_until(lambda: turns.waiting == 6)
+        queue = db._engine._writer.queue
+        wait_until(lambda: len(queue) == 6)
         closer, closed = started(db.close)
         wait_until(lambda: db.is_closed)
         leave.set()

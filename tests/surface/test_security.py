@@ -28,8 +28,9 @@ from reactdb.servers.rethinkdb import Credentials, Limits, serve_in_thread
 from reactdb.servers.rethinkdb import handshake as handshakes
 from reactdb.servers.rethinkdb.handshake import VERSION, Handshake, HandshakeFailed
 from reactdb.store.file import sqlite
-from tests.dialects.rethinkdb.test_rethinkdb_server import Raw, subscriptions, until
+from tests.support.rethinkdb import Raw, subscriptions
 from tests.support.scaling import examples
+from tests.support.threads import wait_until
 
 PACKAGE = Path(reactdb.__file__).parent
 
@@ -354,7 +355,7 @@ def test_a_client_that_never_shakes_hands_is_sent_away(games_db: Any) -> None:
     with serve_in_thread(games_db, limits=Limits(handshake_s=0.2)) as server:
         with Raw((server.host, server.port)) as client:
             assert is_closed_within(client, 10)
-        until(lambda: server.connection_count == 0)
+        wait_until(lambda: server.connection_count == 0)
 
 
 def test_a_client_that_shakes_hands_letter_by_letter_is_sent_away(games_db: Any) -> None:
@@ -387,7 +388,7 @@ def test_half_a_message_does_not_hold_a_connection(games_db: Any) -> None:
         client.shake_hands()
         client.send(struct.pack("<qL", 1, 1_000) + b"[1,")
         assert is_closed_within(client, 10)
-        until(lambda: server.connection_count == 0)
+        wait_until(lambda: server.connection_count == 0)
 
 
 def test_a_silent_connection_with_a_feed_may_stay(games_db: Any) -> None:
@@ -414,7 +415,7 @@ def test_one_connection_too_many_is_told_so(games_db: Any) -> None:
             with Raw(address) as three:
                 answer = three.everything()
             assert b"2 connections already" in answer
-        until(lambda: server.connection_count == 0)
+        wait_until(lambda: server.connection_count == 0)
         with Raw(address) as again:
             again.shake_hands()
 
@@ -480,7 +481,7 @@ def test_a_client_that_reads_nothing_is_sent_away(games_db: Any) -> None:
         client.shake_hands()
         for token in range(40):
             client.frame(token, b'[1,[15,["games"]]]')
-        until(lambda: server.connection_count == 0, 20)
+        wait_until(lambda: server.connection_count == 0, 20)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
 import rethinkdb
+from reactivex import operators as ops
 
 import reactdb
 from reactdb.testing import Recorder, VirtualClock
@@ -85,6 +87,32 @@ def test_a_recorder_is_a_context_manager() -> None:
 
         assert [] == heard.events
         assert 0.0 == VirtualClock().now_s
+
+
+def test_a_recorder_is_an_observer_of_anything(reactdb_memory: Any) -> None:  # noqa: F811
+    games = reactdb_memory.table_create("games")
+    heard = Recorder()
+    games.changes().pipe(ops.map(lambda event: event["new_val"]["id"]), ops.take(2)).subscribe(heard)
+
+    for number in range(3):
+        games.insert({"id": number})
+
+    assert ([0, 1], [], 1) == (heard.events, heard.errors, heard.completions)
+    assert {threading.current_thread().name} == set(heard.threads)
+    assert heard.is_completed
+    assert heard.wait_for_end() is None
+    heard.close()
+
+
+def test_the_end_of_a_feed_is_waited_for(reactdb_memory: Any, reactdb_recorder: Any) -> None:  # noqa: F811
+    heard = reactdb_recorder(reactdb_memory.table_create("games").changes())
+
+    with pytest.raises(AssertionError, match="expected the end, heard"):
+        heard.wait_for_end(timeout_s=0.01)
+    threading.Thread(target=reactdb_memory.table_drop, args=["games"]).start()
+
+    assert "Changefeed aborted (table unavailable)" == str(heard.wait_for_end())
+    assert heard.error is heard.errors[0]
 
 
 def test_the_plugin_is_light_to_import() -> None:

@@ -1,4 +1,4 @@
-"""FeedReader: one open feed of one connection: its subscriptions, the stages behind them, and when there is a batch.
+"""FeedReader: one open feed of one connection: its subscriptions, the operators behind them, and when there is a batch.
 
 RethinkDB's feeds are pulled: a change waits in the server until the driver asks for the next batch, and squashing is what
 happens to it meanwhile. So reactdb's subscriptions are polled here, not pushed; `squash=n` makes every batch but the first wait
@@ -18,38 +18,15 @@ from typing import Any, Final
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.netting import DeltaRequest, Netting, is_limit
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
-from reactdb.dialects.rethinkdb.values import Stage, StageFactory
+from reactdb.dialects.rethinkdb.values import MakeOperator
 from reactdb.feeds.hub import hub_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
 from reactdb.query import Query
+from reactdb.steps import Run
 
 # Clocks round, so a timer may fire this much early.
 EARLY_S: Final = 0.0005
-
-
-class Chain:
-    """Stages one after the other."""
-
-    def __init__(self, factories: Iterable[StageFactory]) -> None:
-        self._stages: list[Stage] = [make() for make in factories]
-
-    @property
-    def is_done(self) -> bool:
-        return any(stage.is_done for stage in self._stages)
-
-    def push(self, element: Any) -> Iterable[Any]:
-        return self._pushed(element, 0) if self._stages else (element,)
-
-    def _pushed(self, element: Any, place: int) -> Iterator[Any]:
-        if place == len(self._stages):
-            yield element
-            return
-        stage = self._stages[place]
-        if stage.is_done:
-            return
-        for one in stage.push(element):
-            yield from self._pushed(one, place + 1)
 
 
 class Member:
@@ -57,7 +34,7 @@ class Member:
 
     def __init__(self, member: FeedMember, reader: FeedReader, database: Database) -> None:
         self.squash_s = member.squash_s
-        self.chain = Chain(member.stages)
+        self.run = Run(make() for make in member.operators)
         self.due_at = 0.0
         self.subscription: Subscription | None = None
         self.elements: Iterator[Any] | None = None
@@ -92,7 +69,7 @@ class Member:
 
     def poll(self) -> Any:
         """The next event; NOTHING, ENDED."""
-        if self.chain.is_done:
+        if self.run.is_finished:
             return ENDED
         if self._poll is not None:
             return self._poll()
@@ -123,14 +100,14 @@ class FeedReader:
     def __init__(
         self,
         plan: FeedPlan,
-        stages: Iterable[StageFactory],
+        operators: Iterable[MakeOperator],
         database: Database,
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._wake = wake
         self._clock = clock
-        self._chain = Chain(stages)
+        self._run = Run(make() for make in operators)
         self._is_first = True
         self.notes = plan.notes
         self._members: list[Member] = []
@@ -138,7 +115,11 @@ class FeedReader:
             for member in plan.members:
                 self._members.append(Member(member, self, database))
             for opened in self._members:
-                if opened.subscription is not None and not self._chain.is_done and not opened.chain.is_done:
+                if (
+                    opened.subscription is not None
+                    and not self._run.is_finished
+                    and not opened.run.is_finished
+                ):
                     opened.subscription.request.hub.attach(opened.subscription)
         except BaseException:
             self.close()
@@ -182,7 +163,7 @@ class FeedReader:
                     member.subscription.rest()
                 continue
             yield from self._items_of(member)
-            if self._chain.is_done:
+            if self._run.is_finished:
                 self.close()
                 return
 
@@ -196,9 +177,9 @@ class FeedReader:
             if event is ENDED:
                 self._end(member)
                 return
-            for one in member.chain.push(event):
-                yield from self._chain.push(one)
-                if self._chain.is_done:
+            for one in member.run.push(event):
+                yield from self._run.push(one)
+                if self._run.is_finished:
                     return
 
     def _end(self, member: Member) -> None:
@@ -211,7 +192,7 @@ class FeedReader:
 
     @property
     def is_finished(self) -> bool:
-        return not self._members or self._chain.is_done
+        return not self._members or self._run.is_finished
 
     @property
     def due_at(self) -> float | None:

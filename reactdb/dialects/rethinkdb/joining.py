@@ -13,13 +13,13 @@ from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.keys import checked_index, index_key, primary_key
-from reactdb.dialects.rethinkdb.streams import Flattened
 from reactdb.dialects.rethinkdb.transforming import AFTER_CONCAT_MAP, flattened
 from reactdb.dialects.rethinkdb.values import EAGER, TABLE, Sequence, expected
 from reactdb.errors import MissingValue, ReactDBError
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import checked_array, truth
 from reactdb.query import GetAll
+from reactdb.steps import Expand
 
 
 @handles("inner_join")
@@ -46,7 +46,7 @@ def joined(call: Call, *, is_outer: bool) -> Any:
 
     if isinstance(left, Sequence):
         if left.feed is not None:
-            return left.through(lambda: Flattened(pairs), lambda: iter(()))
+            return left.through(lambda: Expand(pairs), lambda: iter(()))
         return replace(flattened(call, left, pairs), refusal=left.refusal or (AFTER_CONCAT_MAP, None))
     return checked_array([pair for one in call.elements(0) for pair in pairs(one)])
 
@@ -78,7 +78,7 @@ def eq_join(call: Call) -> Any:
 
     if isinstance(left, Sequence):
         if left.feed is not None:
-            return left.through(lambda: Flattened(pairs), lambda: iter(()))
+            return left.through(lambda: Expand(pairs), lambda: iter(()))
         found = flattened(call, left, pairs)
         return replace(found, refusal=(EAGER, call.path), path=call.path)
     return checked_array([pair for one in call.elements(0) for pair in pairs(one)])

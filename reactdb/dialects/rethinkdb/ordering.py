@@ -24,7 +24,6 @@ from reactdb.dialects.rethinkdb.selecting import (
     shown_index,
     single,
 )
-from reactdb.dialects.rethinkdb.streams import Flattened, Mapped, Sliced
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     ARRAY_SELECTION,
@@ -43,6 +42,7 @@ from reactdb.expression import Call as NodeCall
 from reactdb.expression.checks import integer
 from reactdb.expression.operations_object import bracket as bracket_of
 from reactdb.query import Between, Filter, Get, Limit, Map, OrderBy, Query, Skip
+from reactdb.steps import Convert, Expand, Slice
 from reactdb.values import collation
 
 UNORDERED_LIMIT: Final = "Cannot get changes on the first elements of an unordered stream."
@@ -214,7 +214,7 @@ def slice_(call: Call) -> Any:
 def sliced(call: Call, source: Sequence, start: int, stop: int | None) -> Sequence:
     """The elements from one place to another; with start 0 it is a limit."""
     if source.query is None:
-        found = source.selected(lambda: Sliced(start, stop), lambda: call.evaluator.read(source))
+        found = source.selected(lambda: Slice(start, stop), lambda: call.evaluator.read(source))
         return replace(found, is_endless=found.is_endless and stop is None)
     kind = source.selection_kind
     found = source
@@ -322,7 +322,7 @@ def field_of_each(call: Call, source: Sequence, name: str) -> Sequence:
         except ReactDBError as error:
             raise located(error, call.path) from None
 
-    return source.through(lambda: Flattened(fields), lambda: call.evaluator.read(source))
+    return source.through(lambda: Expand(fields), lambda: call.evaluator.read(source))
 
 
 @handles("sample")
@@ -366,7 +366,7 @@ def mapped(
 ) -> Sequence:
     """Each element through a function. `changing`: whom to blame for what is not deterministic in it."""
     if source.query is None:
-        return source.through(lambda: Mapped(walk), lambda: call.evaluator.read(source))
+        return source.through(lambda: Convert(walk), lambda: call.evaluator.read(source))
     found = source.then(Map(walk if expression is None else expression, name), STREAM, table=None)
     if changing is not None:
         found = found.refused(NOT_DETERMINISTIC, changing)

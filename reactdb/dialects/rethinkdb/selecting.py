@@ -16,7 +16,6 @@ from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
 from reactdb.dialects.rethinkdb.functions import Function, forgiven, predicate
 from reactdb.dialects.rethinkdb.keys import index_key, index_option, looked_up, primary_key
-from reactdb.dialects.rethinkdb.streams import Filtered
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
@@ -36,6 +35,7 @@ from reactdb.expression import Expression, Predicate, Row
 from reactdb.expression.operations_object import filter_match
 from reactdb.expression.tree import constant
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query
+from reactdb.steps import Keep
 from reactdb.values import collation
 from reactdb.values.codec import decode, pretty
 
@@ -201,7 +201,7 @@ def between(call: Call) -> Any:
         stop,
     )
     # The order comes after the range in a native query, wherever it stood.
-    query = replace(sequence.query, steps=(step, *steps))
+    query = sequence.query._replace(steps=(step, *steps))
     return replace(sequence, query=query, kind=TABLE_SLICE, path=call.path)
 
 
@@ -246,7 +246,7 @@ def filter_(call: Call) -> Any:
     if not isinstance(source, Sequence):
         return list(filter(test.test, call.array(0)))
     if source.query is None:
-        return source.selected(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
+        return source.selected(lambda: Keep(test.test), lambda: call.evaluator.read(source))
     found = source.then(Filter(test), source.selection_kind)
     if isinstance(wanted, Function) and not wanted.is_deterministic:
         found = found.refused(NOT_DETERMINISTIC, wanted.body.path)

@@ -264,9 +264,9 @@ class Session:
     def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
         assert value.feed is not None
         self._check_room()
-        feed = FeedReader(value.feed, value.stages, self.database, lambda: self._note(token), self._clock)
-        is_light = not value.stages and all(
-            is_stored(member.query) and not member.stages for member in value.feed.members
+        feed = FeedReader(value.feed, value.operators, self.database, lambda: self._note(token), self._clock)
+        is_light = not value.operators and all(
+            is_stored(member.query) and not member.operators for member in value.feed.members
         )
         stream = OpenStream(None, feed, options, is_light=is_light)
         feed.asked()

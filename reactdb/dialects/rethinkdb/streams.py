@@ -1,23 +1,22 @@
-"""Streams: feeds as a query describes them, and what can happen to each element on its way.
+"""Streams: feeds as a query describes them, and the operators that are ReQL's alone.
 
-A stage takes one element and gives those that come of it, so that the same stages serve a table that is read and a feed that
-never ends. What needs all elements at once is no stage, and is refused on a feed.
+The operators of `reactdb.steps` and these serve a table that is read and a feed that never ends. A term that needs all elements
+at once is no operator, and is refused on a feed.
 
-Rule of this file: stages know nothing of terms; they are given Python functions.
+Rule of this file: operators know nothing of terms; they are given Python functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from reactdb.dialects.rethinkdb.values import Sequence, StageFactory
+from reactdb.dialects.rethinkdb.values import MakeOperator, Sequence
 from reactdb.query import Query
 
 # Notes of a response that belongs to a feed.
 SEQUENCE_FEED, ATOM_FEED, ORDER_BY_LIMIT_FEED, UNIONED_FEED, INCLUDES_STATES = 1, 2, 3, 4, 5
-NOTHING: Final[tuple[Any, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class FeedMember:
     query: Query | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     elements: Callable[[], Iterator[Any]] | None = None
-    stages: tuple[StageFactory, ...] = ()
+    operators: tuple[MakeOperator, ...] = ()
     squash_s: float = 0.0
 
 
@@ -62,7 +61,9 @@ def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) ->
         kinds.add(sequence.feed.kind)
         has_states = has_states or sequence.feed.has_states
         members.extend(
-            FeedMember(one.query, one.options, one.elements, (*one.stages, *sequence.stages), one.squash_s)
+            FeedMember(
+                one.query, one.options, one.elements, (*one.operators, *sequence.operators), one.squash_s
+            )
             for one in sequence.feed.members
         )
     kind = kinds.pop() if len(kinds) == 1 else UNIONED_FEED
@@ -70,80 +71,29 @@ def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) ->
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Stages
-
-
-class Mapped:
-    """Each element becomes a value."""
-
-    is_done = False
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-
-    def push(self, element: Any) -> Iterable[Any]:
-        return (self._function(element),)
-
-
-class Filtered:
-    """Only elements that pass."""
-
-    is_done = False
-
-    def __init__(self, test: Callable[[Any], bool]) -> None:
-        self._test = test
-
-    def push(self, element: Any) -> Iterable[Any]:
-        return (element,) if self._test(element) else NOTHING
-
-
-class Flattened:
-    """Each element becomes those of a sequence."""
-
-    is_done = False
-
-    def __init__(self, function: Callable[[Any], Iterable[Any]]) -> None:
-        self._function = function
-
-    def push(self, element: Any) -> Iterable[Any]:
-        return self._function(element)
-
-
-class Sliced:
-    """Elements from one place to another; None for no end."""
-
-    def __init__(self, start: int, stop: int | None) -> None:
-        self._start = start
-        self._stop = stop
-        self._place = 0
-        self.is_done = stop is not None and stop <= start
-
-    def push(self, element: Any) -> Iterable[Any]:
-        place = self._place
-        self._place = place + 1
-        if self._stop is not None and place + 1 >= self._stop:
-            self.is_done = True
-        return (element,) if place >= self._start and (self._stop is None or place < self._stop) else NOTHING
+# Operators that ReQL has and native queries have not
 
 
 class OffsetsOf:
-    """The places of the elements that pass."""
+    """The positions of the elements that pass a test."""
 
-    is_done = False
+    is_finished = False
 
     def __init__(self, test: Callable[[Any], bool]) -> None:
         self._test = test
-        self._place = -1
+        self._position = -1
 
-    def push(self, element: Any) -> Iterable[Any]:
-        self._place += 1
-        return (self._place,) if self._test(element) else NOTHING
+    def over(self, elements: Iterable[Any]) -> Iterator[Any]:
+        for element in elements:
+            self._position += 1
+            if self._test(element):
+                yield self._position
 
 
-class Folded:
+class Fold:
     """An accumulator that takes in each element, and what is emitted on the way."""
 
-    is_done = False
+    is_finished = False
 
     def __init__(
         self, base: Any, join: Callable[[Any, Any], Any], emit: Callable[[Any, Any, Any], Iterable[Any]]
@@ -152,6 +102,7 @@ class Folded:
         self._join = join
         self._emit = emit
 
-    def push(self, element: Any) -> Iterable[Any]:
-        before, self.result = self.result, self._join(self.result, element)
-        return self._emit(before, element, self.result)
+    def over(self, elements: Iterable[Any]) -> Iterator[Any]:
+        for element in elements:
+            before, self.result = self.result, self._join(self.result, element)
+            yield from self._emit(before, element, self.result)

@@ -1,6 +1,6 @@
 """Terms: sequences into sequences: map and its kin, what is done to the fields of each object, unions and joins.
 
-Rule of this file: handlers only. What looks at one element at a time goes on as a native step or as a stage; what needs all
+Rule of this file: handlers only. What looks at one element at a time goes on as a native step or as an operator; what needs all
 of them reads them.
 """
 
@@ -23,7 +23,7 @@ from reactdb.dialects.rethinkdb.functions import (
 )
 from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
-from reactdb.dialects.rethinkdb.streams import Filtered, Flattened, Folded, Mapped, OffsetsOf, united
+from reactdb.dialects.rethinkdb.streams import Fold, OffsetsOf, united
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
     STREAM,
@@ -41,6 +41,7 @@ from reactdb.expression.checks import checked_array, equal
 from reactdb.expression.operations_sequence import ordered, passes
 from reactdb.expression.tree import constant
 from reactdb.query import HasFields, Union
+from reactdb.steps import Convert, Expand, Keep
 from reactdb.values import collation
 
 MAX_OF_ENDLESS = 10_000_000
@@ -95,15 +96,18 @@ class SideBySide:
         self._function = function
         self._place = place
         self._others = [endless_elements(call, other) for other in range(len(call) - 1) if other != place]
-        self.is_done = False
+        self.is_finished = False
 
-    def push(self, element: Any) -> Iterable[Any]:
-        values = [next(other, self) for other in self._others]
-        if any(value is self for value in values):
-            self.is_done = True
-            return ()
-        values.insert(self._place, element)
-        return (self._function(*values),)
+    def over(self, elements: Iterable[Any]) -> Iterator[Any]:
+        if self.is_finished:
+            return
+        for element in elements:
+            values = [next(other, self) for other in self._others]
+            if any(value is self for value in values):
+                self.is_finished = True
+                return
+            values.insert(self._place, element)
+            yield self._function(*values)
 
 
 def endless_elements(call: Call, place: int) -> Iterator[Any]:
@@ -136,7 +140,7 @@ def concat_map(call: Call) -> Any:
     elements = elements_of(call, function)
     if isinstance(source, Sequence):
         if source.feed is not None:
-            return source.through(lambda: Flattened(elements), lambda: iter(()))
+            return source.through(lambda: Expand(elements), lambda: iter(()))
         found = flattened(call, source, elements)
         return replace(found, refusal=source.refusal or (AFTER_CONCAT_MAP, None))
     return checked_array([inner for element in call.elements(0) for inner in elements(element)])
@@ -144,7 +148,7 @@ def concat_map(call: Call) -> Any:
 
 def flattened(call: Call, source: Sequence, elements: Callable[[Any], Iterable[Any]]) -> Sequence:
     reader = replace(source, refusal=None)
-    return reader.through(lambda: Flattened(elements), lambda: call.evaluator.read(source))
+    return reader.through(lambda: Expand(elements), lambda: call.evaluator.read(source))
 
 
 @handles("offsets_of")
@@ -179,14 +183,13 @@ def fold(call: Call) -> Any:
     emitted = emitting(call.evaluator.run(emit_term, call.scope))
     last = None if last_term is None else emitting(call.evaluator.run(last_term, call.scope))
     if isinstance(source, Sequence) and source.feed is not None:
-        return source.through(lambda: Folded(base, join, emitted), lambda: iter(()))
+        return source.through(lambda: Fold(base, join, emitted), lambda: iter(()))
 
     def read() -> Iterator[Any]:
-        stage = Folded(base, join, emitted)
-        for element in call.elements(0):
-            yield from stage.push(element)
+        operator = Fold(base, join, emitted)
+        yield from operator.over(call.elements(0))
         if last is not None:
-            yield from last(stage.result)
+            yield from last(operator.result)
 
     return list(read()) if is_array(source) else stream(read, call.path)
 
@@ -278,7 +281,7 @@ def has_fields(call: Call) -> Any:
     OPERATIONS["has_fields"].function({}, *paths)
     test = Predicate(Expression(NodeCall("has_fields", (Row(), *(constant(path) for path in paths)))))
     if source.query is None:
-        return source.selected(lambda: Filtered(test.test), lambda: call.evaluator.read(source))
+        return source.selected(lambda: Keep(test.test), lambda: call.evaluator.read(source))
     found = source.then(HasFields(test), source.selection_kind)
     return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
 
@@ -301,7 +304,7 @@ def zip_(call: Call) -> Any:
     if isinstance(source, Sequence):
         return replace(
             source.through(
-                lambda: Mapped(lambda pair: zipped([pair])[0]), lambda: call.evaluator.read(source)
+                lambda: Convert(lambda pair: zipped([pair])[0]), lambda: call.evaluator.read(source)
             ),
             path=call.path,
             refusal=(EAGER, call.path),
@@ -410,5 +413,5 @@ def difference(call: Call) -> Any:
         return collation.key_bytes(element) not in unwanted
 
     if isinstance(source, Sequence):
-        return source.through(lambda: Filtered(test), lambda: call.evaluator.read(source))
+        return source.through(lambda: Keep(test), lambda: call.evaluator.read(source))
     return [element for element in call.elements(0) if test(element)]

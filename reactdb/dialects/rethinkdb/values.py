@@ -14,14 +14,15 @@ Rule of this file: these hold; reading, writing and watching is done by whoever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression.markers import Grouped
 from reactdb.query import Query, Step
+from reactdb.steps import Operator
 from reactdb.values.codec import pretty
 from reactdb.values.collation import type_name
 
@@ -67,15 +68,8 @@ def file_name(database: str, table: str) -> str:
     return table if database == "test" else f"{database}.{table}"
 
 
-class Stage(Protocol):
-    """One step of a stream that may never end: takes an element, gives those that come of it."""
-
-    is_done: bool
-
-    def push(self, element: Any) -> Iterable[Any]: ...
-
-
-StageFactory = Callable[[], Stage]
+# Makes an operator for one run over elements.
+MakeOperator = Callable[[], Operator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,7 @@ class Sequence:
         kind: One of TABLE, TABLE_SLICE, SELECTION, ARRAY_SELECTION, STREAM.
         path: The term that made it.
         table: Whose documents these are, so that they can be written.
-        stages: What happens to the elements of a feed.
+        operators: What happens to the elements of a feed.
         refusal: Why `changes` is not possible: the sentence, and the path to blame (None: that of `changes`).
         is_ordered: By an index.
         is_limited: To the first so many.
@@ -105,7 +99,7 @@ class Sequence:
     query: Query | None = None
     source: Callable[[], Iterator[Any]] | None = None
     feed: FeedPlan | None = None
-    stages: tuple[StageFactory, ...] = ()
+    operators: tuple[MakeOperator, ...] = ()
     refusal: tuple[str, Path | None] | None = None
     is_ordered: bool = False
     is_limited: bool = False
@@ -123,16 +117,16 @@ class Sequence:
         """The same, where `changes` will fail; an earlier reason stays."""
         return self if self.refusal is not None else replace(self, refusal=(sentence, path))
 
-    def through(self, stage: StageFactory, read: Callable[[], Iterator[Any]]) -> Sequence:
+    def through(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
         """With a step that the native query does not know. `read` gives this sequence's elements."""
         if self.feed is not None:
-            return replace(self, kind=STREAM, stages=(*self.stages, stage))
-        made = stream(lambda: driven(read(), stage()), self.path, self.refusal or (EAGER, self.path))
+            return replace(self, kind=STREAM, operators=(*self.operators, operator))
+        made = stream(lambda: operator().over(read()), self.path, self.refusal or (EAGER, self.path))
         return replace(made, is_endless=self.is_endless, is_array=self.is_array)
 
-    def selected(self, stage: StageFactory, read: Callable[[], Iterator[Any]]) -> Sequence:
+    def selected(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
         """As `through`, for a step that leaves some elements out: those of a table's documents can still be written."""
-        found = self.through(stage, read)
+        found = self.through(operator, read)
         if self.table is None or self.kind == STREAM:
             return found
         return replace(found, kind=self.selection_kind, table=self.table)
@@ -154,16 +148,6 @@ def stream(
 def is_array(value: Any) -> bool:
     """Whether it is an array, or a selection of documents that is one underneath: what is made of such is an array too."""
     return isinstance(value, list) or (isinstance(value, Sequence) and value.is_array and value.feed is None)
-
-
-def driven(elements: Iterator[Any], stage: Stage) -> Iterator[Any]:
-    """The elements that a stage makes of those."""
-    if stage.is_done:
-        return
-    for element in elements:
-        yield from stage.push(element)
-        if stage.is_done:
-            return
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reactdb.errors import MissingValue, QueryError
-from reactdb.feeds.pipeline import Boxed, turned, value_function
+from reactdb.feeds.pipeline import Boxed, inverted, value_function
 from reactdb.query import Aggregate
-from reactdb.values import codec, collation
+from reactdb.steps import number_of, sort_key_of
+from reactdb.values import codec
 from reactdb.values.totals import Total
 
 
@@ -57,34 +57,28 @@ class Count:
 class Sum:
     """The sum of a field, or its mean. Values that miss the field take no part."""
 
-    __slots__ = ("_function", "_is_mean", "_total")
+    __slots__ = ("_is_mean", "_number", "_total")
 
     documents_held = 0
 
-    def __init__(self, function: Callable[[Any], Any], *, is_mean: bool) -> None:
-        self._function = function
+    def __init__(self, number: Callable[[Any], Any], *, is_mean: bool) -> None:
+        self._number = number
         self._is_mean = is_mean
         self._total = Total()
 
     def add(self, box: Boxed) -> None:
-        try:
-            value = self._function(box.value)
-        except MissingValue:
-            return
-        if value is None:
-            return
-        if collation.type_name(value) != "NUMBER":
-            raise QueryError(f"Expected type NUMBER but found {collation.type_name(value)}.")
-        self._total.add(value)
+        number = self._number(box.value)
+        if number is not None:
+            self._total.add(number)
 
     def remove(self, box: Boxed) -> None:
         try:
-            value = self._function(box.value)
+            number = self._number(box.value)
         except Exception:
             # It took no part when it came.
             return
-        if collation.type_name(value) == "NUMBER":
-            self._total.remove(value)
+        if number is not None:
+            self._total.remove(number)
 
     @property
     def result(self) -> Any:
@@ -97,53 +91,49 @@ class Extreme:
     It holds all of them, encoded: when the best leaves, the next must be there.
     """
 
-    __slots__ = ("_function", "_is_max", "_places", "_values")
+    __slots__ = ("_is_max", "_key_of", "_sort_keys", "_values")
 
-    def __init__(self, function: Callable[[Any], Any], *, is_max: bool) -> None:
-        self._function = function
+    def __init__(self, key_of: Callable[[Any], bytes | None], *, is_max: bool) -> None:
+        self._key_of = key_of
         self._is_max = is_max
-        self._places: list[bytes] = []
+        self._sort_keys: list[bytes] = []
         self._values: dict[bytes, bytes] = {}
 
-    def _place(self, box: Boxed) -> bytes:
-        place = collation.key_bytes(self._function(box.value))
-        return (turned(place) if self._is_max else place) + box.place
+    def _sort_key(self, box: Boxed) -> bytes | None:
+        found = self._key_of(box.value)
+        return None if found is None else (inverted(found) if self._is_max else found) + box.sort_key
 
     def add(self, box: Boxed) -> None:
-        try:
-            place = self._place(box)
-        except MissingValue:
+        sort_key = self._sort_key(box)
+        if sort_key is None:
             return
-        if place not in self._values:
-            insort(self._places, place)
-        self._values[place] = codec.encode_value(box.value)
+        if sort_key not in self._values:
+            insort(self._sort_keys, sort_key)
+        self._values[sort_key] = codec.encode_value(box.value)
 
     def remove(self, box: Boxed) -> None:
         try:
-            place = self._place(box)
+            sort_key = self._sort_key(box)
         except Exception:
             return
-        if self._values.pop(place, None) is not None:
-            del self._places[bisect_left(self._places, place)]
+        if sort_key is not None and self._values.pop(sort_key, None) is not None:
+            del self._sort_keys[bisect_left(self._sort_keys, sort_key)]
 
     @property
     def result(self) -> Any:
-        return codec.freeze(codec.decode_value(self._values[self._places[0]])) if self._places else None
+        return codec.freeze(codec.decode_value(self._values[self._sort_keys[0]])) if self._sort_keys else None
 
     @property
     def documents_held(self) -> int:
-        return len(self._places)
+        return len(self._sort_keys)
 
 
 def accumulator_of(step: Aggregate) -> Callable[[], Accumulator]:
     """What makes an empty accumulator for this step."""
     if step.kind == "count":
         return Count
-    function = _itself if step.expression is None else value_function(step.expression)
     if step.kind in ("sum", "avg"):
-        return lambda: Sum(function, is_mean=step.kind == "avg")
-    return lambda: Extreme(function, is_max=step.kind == "max")
-
-
-def _itself(value: Any) -> Any:
-    return value
+        number = number_of(step, value_function)
+        return lambda: Sum(number, is_mean=step.kind == "avg")
+    key_of = sort_key_of(step.expression, value_function)
+    return lambda: Extreme(key_of, is_max=step.kind == "max")

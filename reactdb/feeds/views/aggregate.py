@@ -13,12 +13,12 @@ from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
-from reactdb.errors import MissingValue
 from reactdb.feeds.failures import Failures, step_in_words
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.views.accumulators import Accumulator, accumulator_of
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Route, StateReader, View
 from reactdb.query import Aggregate, Group, Step
+from reactdb.steps import group_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import collation
@@ -102,7 +102,7 @@ class GroupView(DerivedView):
 
     def __init__(self, below: View, step: Group, aggregate: Aggregate | None, failures: Failures) -> None:
         super().__init__(below, step, failures)
-        self._function = value_function(step.expression)
+        self._group = group_of(step, value_function)
         self._aggregate = aggregate
         self._make = None if aggregate is None else accumulator_of(aggregate)
         self._groups: dict[bytes, Members] = {}
@@ -119,7 +119,7 @@ class GroupView(DerivedView):
             self.below.seed(snapshot)
             return
         for box in self._boxes(snapshot):
-            value = self._value(box)
+            value = self._group(box.value)
             group = self._group_of(collation.key_bytes(value))
             group.names.add(value)
             group.accumulator.add(box)
@@ -135,7 +135,7 @@ class GroupView(DerivedView):
 
     def _labelled(self, found: Iterable[Initial]) -> Iterable[Initial]:
         for initial in found:
-            yield Initial(initial.value.value, group=[self._value(initial.value)])
+            yield Initial(initial.value.value, group=[self._group(initial.value.value)])
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         deltas = self.below.advance(change, reader)
@@ -165,7 +165,7 @@ class GroupView(DerivedView):
         if box is None:
             return None
         try:
-            value = self._value(box)
+            value = self._group(box.value)
             place = collation.key_bytes(value)
         except Exception as error:
             # What cannot be grouped is in no group.
@@ -205,9 +205,9 @@ class GroupView(DerivedView):
         for delta in deltas:
             old, new = boxes(delta)
             if old is not None:
-                self._move_of(steps, old, self._quiet_value(old)).leave(old)
+                self._move_of(steps, old, self._group_or_none(old, None)).leave(old)
             if new is not None:
-                self._move_of(steps, new, self._noted_value(new, change)).new = new
+                self._move_of(steps, new, self._group_or_none(new, change)).new = new
         found: list[Delta] = []
         left: dict[bytes, list[tuple[PlaceName, Move]]] = {}
         taken: list[tuple[PlaceName, Move]] = []
@@ -231,26 +231,16 @@ class GroupView(DerivedView):
         return found + [step.told(change, name) for others in left.values() for name, step in others]
 
     def _move_of(self, steps: dict[PlaceName, Move], box: Boxed, group: Any) -> Move:
-        return steps.setdefault((collation.key_bytes(group), box.place), Move(group))
+        return steps.setdefault((collation.key_bytes(group), box.sort_key), Move(group))
 
-    def _value(self, box: Boxed) -> Any:
-        """The group of a value; what lacks the field is in the group of None."""
+    def _group_or_none(self, box: Boxed, change: Change | None) -> Any:
+        """The group of a value, None where it cannot be computed. `change` is what wrote the value, so that a failure is noted;
+        None for a value that was there before."""
         try:
-            return self._function(box.value)
-        except MissingValue:
-            return None
-
-    def _quiet_value(self, box: Boxed) -> Any:
-        try:
-            return self._value(box)
-        except Exception:
-            return None
-
-    def _noted_value(self, box: Boxed, change: Change) -> Any:
-        try:
-            return self._value(box)
+            return self._group(box.value)
         except Exception as error:
-            self._note(error, change)
+            if change is not None:
+                self._note(error, change)
             return None
 
     def _group_of(self, place: bytes) -> Members:

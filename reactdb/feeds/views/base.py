@@ -11,12 +11,12 @@ told of changes that do not concern it, and then reports nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from reactdb.change import Change
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
+from reactdb.values.value import Value
 
 
 class Delta:
@@ -168,41 +168,50 @@ class Unroutable(Exception):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True)
-class Everywhere:
+class Everywhere(Value):
     """Every change of every table."""
 
-
-@dataclass(frozen=True, slots=True)
-class WholeTable:
-    table_id: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OneKey:
+class WholeTable(Value):
+    __slots__ = ("table_id",)
+
+    def __init__(self, table_id: int) -> None:
+        self.table_id = table_id
+
+
+class OneKey(Value):
     """Changes of one primary key."""
 
-    table_id: int
-    key: bytes
+    __slots__ = ("key", "table_id")
+
+    def __init__(self, table_id: int, key: bytes) -> None:
+        self.table_id = table_id
+        self.key = key
 
 
-@dataclass(frozen=True, slots=True)
-class OneValue:
+class OneValue(Value):
     """Changes of documents that have, or had, this value on an axis."""
 
-    table_id: int
-    axis: Axis
-    value: bytes
+    __slots__ = ("axis", "table_id", "value")
+
+    def __init__(self, table_id: int, axis: Axis, value: bytes) -> None:
+        self.table_id = table_id
+        self.axis = axis
+        self.value = value
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRange:
+class ValueRange(Value):
     """Changes of documents with start <= value < stop on an axis; None is the primary key."""
 
-    table_id: int
-    axis: Axis | None
-    start: bytes
-    stop: bytes
+    __slots__ = ("axis", "start", "stop", "table_id")
+
+    def __init__(self, table_id: int, axis: Axis | None, start: bytes, stop: bytes) -> None:
+        self.table_id = table_id
+        self.axis = axis
+        self.start = start
+        self.stop = stop
 
 
 class Horizon:

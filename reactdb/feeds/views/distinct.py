@@ -5,17 +5,18 @@ Rule of this file: values are the same when the collation says so; which of 1 an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
-from reactdb.errors import MissingValue
+from reactdb.expression.markers import absent
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.views.aggregate import DerivedView, boxes
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, StateReader, View
 from reactdb.query import Distinct
+from reactdb.steps import value_or
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import collation
 from reactdb.values.canonical import Spellings
@@ -28,17 +29,15 @@ class DistinctView(DerivedView):
 
     def __init__(self, below: View, step: Distinct, failures: Failures, *, boxed: bool = False) -> None:
         super().__init__(below, step, failures)
-        expression = step.expression
-        self._function: Callable[[Any], Any] | None = (
-            None if expression is None else value_function(expression)
-        )
+        self._value_of = value_or(absent, step.expression, value_function)
+        self._is_whole = step.expression is None
         self._boxed = boxed
         # Key bytes -> the value and how many have it.
         self._values: dict[bytes, Spellings] = {}
 
     @property
     def documents_held(self) -> int:
-        return self.below.documents_held + (len(self._values) if self._function is None else 0)
+        return self.below.documents_held + (len(self._values) if self._is_whole else 0)
 
     def seed(self, snapshot: Snapshot) -> None:
         self._values = {}
@@ -79,14 +78,8 @@ class DistinctView(DerivedView):
 
     def _found(self, box: Boxed) -> tuple[bytes, Any] | None:
         """(key bytes, value), or None for what has no value."""
-        if self._function is None:
-            value = box.value
-        else:
-            try:
-                value = self._function(box.value)
-            except MissingValue:
-                return None
-        if value is None and not self._boxed:
+        value = self._value_of(box.value)
+        if value is absent or (value is None and not self._boxed):
             # A result of null is no result.
             return None
         return collation.key_bytes(value), value

@@ -1,7 +1,7 @@
-"""SelectView: a table, or a part of it, through filters and maps; and AllTablesView, every table as it is.
+"""SelectView: a table, or a part of it, through filters and maps. PointView: one document. AllTablesView: every table as it is.
 
-A document counts as often as it has places in the source: `get_all(k, k)` has it twice, a multi index once an entry. The
-places that it had and has are paired off: a pair is a change, what is left over was added or removed.
+A document counts as often as it has sort keys in the source: `get_all(k, k)` has it twice, a multi index once an entry. The
+results that it had and has are paired: a pair is a change, what is left over was added or removed.
 
 Rule of this file: no state. Both documents are in the change; what is held here would only be a copy.
 """
@@ -9,52 +9,81 @@ Rule of this file: no state. Both documents are in the change; what is held here
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
 from reactdb.feeds.failures import Failures
-from reactdb.feeds.pipeline import Pipeline, same_value
+from reactdb.feeds.pipeline import Pipeline, Sorted, same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
-from reactdb.feeds.views.source import Source
+from reactdb.feeds.views.source import KeySource, Source, SourceView
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.walk import Page, Place
 from reactdb.values import codec
 
 
-class SelectView:
-    """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come."""
+class PairingView(SourceView):
+    """What SelectView and PointView have in common: the results before and after a change are paired.
 
-    __slots__ = ("failures", "is_ordered", "is_verbatim", "only_tests", "pipeline", "source")
+    Attributes:
+        is_verbatim: Every change that it hears of by its routes is told as it is.
+    """
 
-    kind = "range"
+    __slots__ = ("is_verbatim",)
+
     is_stateful = False
     documents_held = 0
+
+    def seed(self, snapshot: Snapshot) -> None:
+        pass
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        source, pipeline = self.source, self.pipeline
+        if change.table_id != source.table.id:
+            return ()
+        if pipeline.is_identity and not source.needs_document:
+            # A key stays where it is. So a document that is here once is told by the change itself, and not decoded.
+            copies = len(source.sort_keys(change.key_bytes, None))
+            if copies <= 1:
+                return (change,) * copies
+        old = self.results(change, is_new=False)
+        new = self.results(change, is_new=True)
+        if not old and not new:
+            return ()
+        if pipeline.only_tests and len(old) == len(new) == 1:
+            # The store logs no change that changes nothing.
+            return (change,)
+        return self._paired(change, old, new)
+
+    def _paired(self, change: Change, old: Sequence[Sorted], new: Sequence[Sorted]) -> list[AnyDelta]:
+        deltas: list[AnyDelta] = []
+        for copy in range(max(len(old), len(new))):
+            old_val = old[copy][0] if copy < len(old) else None
+            new_val = new[copy][0] if copy < len(new) else None
+            if old_val is not None and new_val is not None and same_value(old_val, new_val):
+                continue
+            # The first copy has the document's own name, so that it is the same one as where the change is the delta.
+            identity = None if copy == 0 else (change.table_id, change.key_bytes, copy)
+            deltas.append(Delta(change, old_val, new_val, identity=identity))
+        return deltas
+
+
+class SelectView(PairingView):
+    """See the head of this file. Ordered or not: without offsets, an order only says how the initial values come."""
+
+    __slots__ = ("is_ordered",)
+
+    source: Source
+    kind = "range"
 
     def __init__(
         self, source: Source, pipeline: Pipeline, failures: Failures, *, is_ordered: bool = False
     ) -> None:
         """`is_ordered`: initial values are put in the order that the pipeline's order_by gives."""
-        self.failures = failures
-        self.source = source
-        self.pipeline = pipeline
+        super().__init__(source, pipeline, failures)
         self.is_ordered = is_ordered
-        # Each change of the table is told as it is.
         self.is_verbatim = source.is_everything and pipeline.is_identity
-        self.only_tests = source.is_everything and pipeline.only_tests
-
-    def tables(self) -> Sequence[TableInfo]:
-        return (self.source.table,)
-
-    def indexes(self) -> Sequence[tuple[int, str]]:
-        index = self.source.index
-        return () if index is None else ((self.source.table.id, index.name),)
-
-    def routes(self) -> Sequence[Route]:
-        return self.source.routes(self.pipeline.steps, is_strict=self.failures.raises)
-
-    def seed(self, snapshot: Snapshot) -> None:
-        pass
 
     @property
     def order(self) -> str | None:
@@ -62,7 +91,7 @@ class SelectView:
         return None if self.is_ordered else self.source.order
 
     def values(self, page: Page) -> Iterator[tuple[Place, Any]]:
-        """The result's part that these documents are, each value with its document's place."""
+        """The part of the result that these documents are, each value with its document's place."""
         documents = zip(page.places, codec.decode_many_frozen(page.bodies), strict=True)
         if self.pipeline.is_identity:
             return documents
@@ -73,112 +102,32 @@ class SelectView:
         return self._result(list(self.source.read(snapshot)))
 
     def _result(self, rows: list[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
-        found = (self.pipeline(codec.decode_frozen(body), place) for place, _, body in rows)
-        results: Iterable[tuple[Any, bytes]] = (result for result in found if result is not None)
+        found = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)
+        results: Iterable[Sorted] = (result for result in found if result is not None)
         if self.is_ordered:
-            results = sorted(results, key=_place_of)
+            results = sorted(results, key=itemgetter(1))
         for value, _ in results:
             yield Initial(value)
 
-    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        source, pipeline = self.source, self.pipeline
-        if change.table_id != source.table.id:
-            return ()
-        if self.is_verbatim:
-            return (change,)
-        if self.only_tests:
-            return self._tested(change)
-        old = self._values(change.key_bytes, change, is_new=False)
-        new = self._values(change.key_bytes, change, is_new=True)
-        if not old and not new:
-            return ()
-        if pipeline.only_tests and len(old) == len(new) == 1:
-            # The store logs no change that changes nothing.
-            return (change,)
-        return self._paired(change, old, new)
 
-    def _tested(self, change: Change) -> Sequence[AnyDelta]:
-        """What tests of the documents of a whole table make of it: the rest of `advance`, in fewer steps."""
-        tests = self.pipeline.tests
-        old, new = change.old or change.old_val, change.new or change.new_val
-        was = old is not None
-        try:
-            for test in tests:
-                if not was:
-                    break
-                was = bool(test(old))
-        except MemoryError:
-            raise
-        except Exception:
-            # A document that cannot be computed is not in the result. When it was written, that was noted.
-            was = False
-        is_now = new is not None
-        try:
-            for test in tests:
-                if not is_now:
-                    break
-                is_now = bool(test(new))
-        except MemoryError:
-            raise
-        except Exception as error:
-            is_now = False
-            pipeline = self.pipeline
-            self.failures.note(error, change.key_bytes, change.seq, lambda: pipeline.failing_step(new, b""))
-        if was and is_now:
-            return (change,)
-        if was or is_now:
-            return (Delta(change, old if was else None, new if is_now else None),)
-        return ()
+class PointView(PairingView):
+    """`get(key)`: its result is one value, or None."""
 
-    def _values(self, key: bytes, change: Change, *, is_new: bool) -> Sequence[Any]:
-        """The result values of one side of the change, one for each place."""
-        if (change.new_bytes if is_new else change.old_bytes) is None:
-            return ()
-        source, pipeline = self.source, self.pipeline
-        if pipeline.is_identity and not source.needs_document:
-            count = len(source.places(key, None))
-            return (change,) * count
-        document = change.new_val if is_new else change.old_val
-        places = source.places(key, document)
-        if not places:
-            return ()
-        if pipeline.boxed:
-            found = [self._computed(document, place, change, is_new) for place in places]
-            return [result[0] for result in found if result is not None]
-        # The value depends on the document only, so all its places have the same one.
-        result = self._computed(document, b"", change, is_new)
-        return () if result is None else (result[0],) * len(places)
+    __slots__ = ()
 
-    def _computed(
-        self, document: Any, place: bytes, change: Change, is_new: bool
-    ) -> tuple[Any, bytes] | None:
-        if is_new:
-            return self.pipeline.noting(document, place, self.failures, change.key_bytes, change.seq)
-        return self.pipeline.quietly(document, place)
+    source: KeySource
+    kind = "point"
 
-    def _paired(self, change: Change, old: Sequence[Any], new: Sequence[Any]) -> list[AnyDelta]:
-        deltas: list[AnyDelta] = []
-        for copy in range(max(len(old), len(new))):
-            old_val = old[copy] if copy < len(old) else None
-            new_val = new[copy] if copy < len(new) else None
-            if old_val is change:
-                old_val = change.old_val
-            if new_val is change:
-                new_val = change.new_val
-            if old_val is not None and new_val is not None and same_value(old_val, new_val):
-                continue
-            # The first copy has the document's own name, so that it is the same one as where the change is the delta.
-            identity = None if copy == 0 else (change.table_id, change.key_bytes, copy)
-            deltas.append(Delta(change, old_val, new_val, identity=identity))
-        return deltas
+    def __init__(self, source: KeySource, pipeline: Pipeline, failures: Failures) -> None:
+        super().__init__(source, pipeline, failures)
+        self.is_verbatim = pipeline.is_identity
 
-    def describe(self) -> dict[str, Any]:
-        index = self.source.index
-        return {"access": self.source.describe(), "index": None if index is None else index.name}
+    def result(self, snapshot: Snapshot) -> Iterable[Initial]:
+        return self._result(snapshot.get(self.source.table, self.source.key))
 
-
-def _place_of(result: tuple[Any, bytes]) -> bytes:
-    return result[1]
+    def _result(self, body: bytes | None) -> Iterator[Initial]:
+        found = None if body is None else self.pipeline(codec.decode_frozen(body), b"")
+        yield Initial(None if found is None else found[0])
 
 
 class AllTablesView:

@@ -1,8 +1,8 @@
 """WindowView: an order with a skip and a limit, or without: which documents are first, and where each of them stands.
 
 It holds the documents up to the end of the window, and as many again: when one leaves, the next is there, and the file is asked
-only after many have left. Every result with a place up to `bound` is held; what lies beyond is not known and need not be.
-A change with both places beyond `bound` costs two comparisons.
+only after many have left. Every result with a sort key up to `bound` is held; what lies beyond is not known and need not be.
+A change with both sort keys beyond `bound` costs two comparisons.
 
 One change moves one element: seen through the window that is at most one delete and one insert, at offsets that are exact for
 whoever applies them in turn. An element before the window, or behind it, moves what is at its edge.
@@ -15,6 +15,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
@@ -22,9 +24,8 @@ from reactdb.feeds.edits import edits
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Ranked, same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, OneKey, OneValue, Route, StateReader
-from reactdb.feeds.views.source import Source
+from reactdb.feeds.views.source import Source, SourceView
 from reactdb.query import OrderBy
-from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec
 
@@ -35,11 +36,11 @@ SPARE_WITHOUT_INDEX = 512
 MAX_SPARE = 1 << 20
 
 
-class Slot:
+class Item:
     """One element of the order. The document is decoded when somebody looks.
 
     Attributes:
-        identity: The key of its document, and which of the document's places it is.
+        identity: The key of its document, and which of the document's sort keys it has.
         body: The document's bytes; None where the value is what was made of it.
         shown: The value, once it was looked at.
     """
@@ -58,13 +59,18 @@ class Slot:
         return self.shown
 
 
-class WindowView:
+# A sort key and the element that has it.
+Ranking = tuple[bytes, Item]
+
+
+class WindowView(SourceView):
     """See the head of this file.
 
-    Invariant: `places` is sorted and `slots` runs beside it; every result with a place <= `bound` is there, and no other;
+    Invariant: `sort_keys` is sorted and `held` runs beside it; every result with a sort key <= `bound` is there, and no other;
     `bound` None: every result. There are at least `stop` of them unless there are no more.
     """
 
+    source: Source
     is_stateful = True
 
     def __init__(
@@ -76,16 +82,14 @@ class WindowView:
         stop: int | None = None,
     ) -> None:
         """The elements with start <= rank < stop, of the order that the pipeline's order_by, or else the source, gives."""
-        self.failures = failures
-        self.source = source
-        self.pipeline = pipeline
+        super().__init__(source, pipeline, failures)
         self.start = start
         self.stop = stop if stop is None else max(start, stop)
         self.kind = "order" if stop is None else "limit"
         self.is_sorted_here = any(isinstance(step, (OrderBy, Ranked)) for step in pipeline.steps)
         self._has_copies = source.keys is not None or (source.index is not None and source.index.multi)
-        self.places: list[bytes] = []
-        self.slots: list[Slot] = []
+        self.sort_keys: list[bytes] = []
+        self.held: list[Item] = []
         self.bound: bytes | None = None
         self._spare = self._least_spare
         self._refilled_in = -1
@@ -95,31 +99,22 @@ class WindowView:
     # -----------------------------------------------------------------------------------------------------------
     # What it is
 
-    def tables(self) -> Sequence[TableInfo]:
-        return (self.source.table,)
-
-    def indexes(self) -> Sequence[tuple[int, str]]:
-        index = self.source.index
-        return () if index is None else ((self.source.table.id, index.name),)
-
     def routes(self) -> Sequence[Route]:
         # Nothing ever enters a window without room.
         if self.stop == self.start:
             return ()
-        found = self.source.routes(self.pipeline.steps, is_strict=self.failures.raises)
+        found = super().routes()
         if self._horizon is None or not found or isinstance(found[0], (OneKey, OneValue)):
             return found
         return (self._horizon,)
 
     @property
     def documents_held(self) -> int:
-        return len(self.slots)
+        return len(self.held)
 
     def describe(self) -> dict[str, Any]:
-        index = self.source.index
         return {
-            "access": self.source.describe(),
-            "index": None if index is None else index.name,
+            **super().describe(),
             "skip": self.start,
             "limit": None if self.stop is None else self.stop - self.start,
         }
@@ -134,20 +129,20 @@ class WindowView:
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         # The list as it is now; documents are decoded when somebody looks.
-        slots = self._window()
-        return (Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(slots))
+        items = self._window()
+        return (Initial(item.value, offset, item.identity) for offset, item in enumerate(items))
 
     def items(self) -> list[Initial]:
-        return [Initial(slot.value, offset, slot.identity) for offset, slot in enumerate(self._window())]
+        return [Initial(item.value, offset, item.identity) for offset, item in enumerate(self._window())]
 
     @property
     def size(self) -> int:
         """How long the list is."""
-        held = len(self.slots) if self.stop is None else min(len(self.slots), self.stop)
+        held = len(self.held) if self.stop is None else min(len(self.held), self.stop)
         return max(0, held - self.start)
 
-    def _window(self) -> list[Slot]:
-        return self.slots[self.start : self.stop]
+    def _window(self) -> list[Item]:
+        return self.held[self.start : self.stop]
 
     @property
     def _least_spare(self) -> int:
@@ -158,21 +153,17 @@ class WindowView:
         capacity = None if self.stop is None else self.stop + self._spare
         found = self._found(snapshot, capacity, is_seed)
         if capacity is None:
-            held = sorted(found, key=_place_of)
+            first = sorted(found, key=itemgetter(0))
         elif self.is_sorted_here:
-            held = nsmallest(capacity + 1, found, key=_place_of)
+            first = nsmallest(capacity + 1, found, key=itemgetter(0))
         else:
-            held = []
-            for place in found:
-                held.append(place)
-                if len(held) > capacity:
-                    break
+            first = list(islice(found, capacity + 1))
         self.bound = None
-        if capacity is not None and len(held) > capacity:
-            del held[capacity:]
-            self.bound = held[-1][0]
-        self.places = [place for place, _ in held]
-        self.slots = [slot for _, slot in held]
+        if capacity is not None and len(first) > capacity:
+            del first[capacity:]
+            self.bound = first[-1][0]
+        self.sort_keys = [sort_key for sort_key, _ in first]
+        self.held = [item for _, item in first]
         self._look_until_bound()
 
     def _look_until_bound(self) -> None:
@@ -183,29 +174,25 @@ class WindowView:
         if self.bound is None:
             horizon.move(source.start, source.stop)
         else:
-            key, _ = self.slots[-1].identity
+            key, _ = self.held[-1].identity
             horizon.move(*source.values_until(self.bound, key))
 
-    def _found(self, snapshot: Snapshot, capacity: int | None, is_seed: bool) -> Iterator[tuple[bytes, Slot]]:
-        """(place, element) of every document that passes; in order where the source is."""
+    def _found(self, snapshot: Snapshot, capacity: int | None, is_seed: bool) -> Iterator[Ranking]:
+        """(sort key, item) of every document that passes; in order where the source is."""
         wanted = None if capacity is None or self.is_sorted_here else capacity + 1
         pipeline = self.pipeline
         copies: dict[bytes, int] = {}
-        for place, key, body in self.source.read(snapshot, wanted):
+        for sort_key, key, body in self.source.read(snapshot, wanted):
             shown: bytes | None = body
             if pipeline.is_identity:
                 value: Any = None
             else:
                 document = codec.decode_frozen(body)
                 # What fails later is noted when it is written, and not each time that more is read.
-                result = (
-                    pipeline.noting(document, place, self.failures, key, key)
-                    if is_seed
-                    else pipeline.quietly(document, place)
-                )
+                result = pipeline.attempt(document, sort_key, self.failures if is_seed else None, key, key)
                 if result is None:
                     continue
-                value, place = result
+                value, sort_key = result
                 if pipeline.only_values:
                     # The document itself is decoded again where it shows; most never do.
                     value = None
@@ -214,201 +201,133 @@ class WindowView:
             if self._has_copies:
                 copy = copies.get(key, 0)
                 copies[key] = copy + 1
-            yield place, Slot((key, copy), value, shown)
+            yield sort_key, Item((key, copy), value, shown)
 
     # -----------------------------------------------------------------------------------------------------------
     # Advancing
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        if change.table_id != self.source.table.id:
+        if change.table_id != self.source.table.id or self.stop == self.start:
             return ()
         bound = self.bound
-        known = self.source.known_places(change) if self.pipeline.is_identity else None
+        known = self.source.known_sort_keys(change) if self.pipeline.is_identity else None
         if known is not None:
-            place, new_place = known
-            if bound is not None and (place is None or place > bound):
-                if new_place is None or new_place > bound:
+            old_key, new_key = known
+            if bound is not None and (old_key is None or old_key > bound):
+                if new_key is None or new_key > bound:
                     return ()
-            elif place is None and new_place is None:
+            elif old_key is None and new_key is None:
                 return ()
-            slot = Slot((change.key_bytes, 0), None, change.new_bytes)
-            delta = self._move(change, place, new_place, slot, reader)
+            item = Item((change.key_bytes, 0), None, change.new_bytes)
+            delta = self._move(change, old_key, new_key, item, reader)
             return () if delta is None else (delta,)
-        old = self._elements(change, is_new=False)
-        new = self._elements(change, is_new=True)
-        if not old and not new:
-            return ()
-        if (
-            bound is not None
-            and all(place > bound for place, _ in old)
-            and all(place > bound for place, _ in new)
-        ):
+        old = self._rankings(change, is_new=False)
+        new = self._rankings(change, is_new=True)
+        if bound is not None:
+            if all(sort_key > bound for sort_key, _ in old) and all(sort_key > bound for sort_key, _ in new):
+                return ()
+        elif not old and not new:
             return ()
         if len(old) > 1 or len(new) > 1:
             return self._advance_copies(change, old, new, reader)
-        delta = self._move_elements(change, old[0] if old else None, new[0] if new else None, reader)
+        delta = self._move_one(change, old[0] if old else None, new[0] if new else None, reader)
         return () if delta is None else (delta,)
 
-    def _elements(self, change: Change, *, is_new: bool) -> list[tuple[bytes, Slot]]:
-        """(place, element) of each place that the document has in the order, before or after the change."""
+    def _rankings(self, change: Change, *, is_new: bool) -> list[Ranking]:
+        """(sort key, item) of each result that the document has before or after the change."""
         body = change.new_bytes if is_new else change.old_bytes
         if body is None:
             return []
-        pipeline = self.pipeline
-        if pipeline.is_identity and not self.source.needs_document:
-            places = self.source.places(change.key_bytes, None)
-            return [(place, Slot((change.key_bytes, copy), None, body)) for copy, place in enumerate(places)]
-        document = change.new_val if is_new else change.old_val
-        found: list[tuple[bytes, Slot]] = []
-        for place in self.source.places(change.key_bytes, document):
-            result = (
-                pipeline.noting(document, place, self.failures, change.key_bytes, change.seq)
-                if is_new
-                else pipeline.quietly(document, place)
-            )
-            if result is not None:
-                # What was made of the document may be null, and then that is what shows, and not the document.
-                value, shown = (document, body) if pipeline.only_values else (result[0], None)
-                found.append((result[1], Slot((change.key_bytes, len(found)), value, shown)))
-        return found
+        key = change.key_bytes
+        if self.pipeline.is_identity and not self.source.needs_document:
+            sort_keys = self.source.sort_keys(key, None)
+            return [(sort_key, Item((key, copy), None, body)) for copy, sort_key in enumerate(sort_keys)]
+        # What was made of the document may be null, and then that is what shows, and not the document.
+        shown = body if self.pipeline.only_values else None
+        results = self.results(change, is_new=is_new)
+        return [(sort_key, Item((key, copy), value, shown)) for copy, (value, sort_key) in enumerate(results)]
 
-    def _move_elements(
-        self,
-        change: Change,
-        old: tuple[bytes, Slot] | None,
-        new: tuple[bytes, Slot] | None,
-        reader: StateReader,
+    def _move_one(
+        self, change: Change, old: Ranking | None, new: Ranking | None, reader: StateReader
     ) -> Delta | None:
-        place = None if old is None else old[0]
-        new_place, slot = (None, None) if new is None else new
-        return self._move(change, place, new_place, slot, reader)
+        new_key, item = (None, None) if new is None else new
+        return self._move(change, None if old is None else old[0], new_key, item, reader)
 
     def _move(
         self,
         change: Change,
-        place: bytes | None,
-        new_place: bytes | None,
-        slot: Slot | None,
+        old_key: bytes | None,
+        new_key: bytes | None,
+        item: Item | None,
         reader: StateReader,
     ) -> Delta | None:
-        """One element goes from one place to another (or comes, or goes): what that is, seen through the window."""
-        start, stop = self.start, self.stop
-        if stop is not None and stop > start:
-            return self._move_in_limit(change, place, new_place, slot, reader, start, stop)
-        old_rank = None if place is None else self._rank(place)
+        """One element goes from one sort key to another (or comes, or goes): what that is, seen through the window."""
+        old_rank = None if old_key is None else self._rank(old_key)
         old_offset = self._clamped(old_rank)
         leaving = self._at(old_offset)
         if old_rank is not None:
             self._remove(old_rank)
-        if new_place is not None:
-            assert slot is not None
-            self._insert(new_place, slot)
+        if new_key is not None:
+            assert item is not None
+            self._insert(new_key, item)
         self._keep_enough(change, reader)
-        new_offset = self._clamped(None if new_place is None else self._rank(new_place))
+        new_offset = self._clamped(None if new_key is None else self._rank(new_key))
         entering = self._at(new_offset)
         if leaving is entering and old_offset == new_offset:
             return None
+        if entering is item and item is not None and item.shown is None and item.body is not None:
+            # The change decodes it once for all who look.
+            item.shown = change.new_val
         return self._delta(change, old_offset, new_offset, leaving, entering)
 
-    def _move_in_limit(
-        self,
-        change: Change,
-        place: bytes | None,
-        new_place: bytes | None,
-        slot: Slot | None,
-        reader: StateReader,
-        start: int,
-        stop: int,
-    ) -> Delta | None:
-        """The same for a window with an end, written out: half of what a change of a ranking costs was calls."""
-        places, slots, bound, last = self.places, self.slots, self.bound, stop - 1
-        old_rank = -1
-        if place is not None:
-            old_rank = bisect_left(places, place)
-            if old_rank == len(places) or places[old_rank] != place:
-                old_rank = -1
-        old_offset = last if old_rank < 0 or old_rank > last else old_rank if old_rank > start else start
-        leaving = slots[old_offset] if old_offset < len(slots) else None
-        if old_rank >= 0:
-            del places[old_rank], slots[old_rank]
-        new_rank: int | None = None
-        if new_place is not None and (bound is None or new_place <= bound):
-            assert slot is not None
-            new_rank = bisect_left(places, new_place)
-            places.insert(new_rank, new_place)
-            slots.insert(new_rank, slot)
-        held = len(slots)
-        if (held < stop and bound is not None) or held > 2 * (stop + self._spare):
-            self._keep_enough(change, reader)
-            places, slots = self.places, self.slots
-            held = len(slots)
-            new_rank = None if new_place is None else self._rank(new_place)
-        new_offset = last if new_rank is None or new_rank > last else new_rank if new_rank > start else start
-        entering = slots[new_offset] if new_offset < held else None
-        if leaving is entering and old_offset == new_offset:
-            return None
-        if leaving is None or entering is None or self._has_copies or not self.pipeline.only_values:
-            return self._delta(change, old_offset, new_offset, leaving, entering)
-        old_val, new_val = leaving.shown, entering.shown
-        if old_val is None:
-            old_val = leaving.value
-        if new_val is None:
-            if entering is slot and change.new is not None:
-                # Somebody has looked at it before.
-                slot.shown = change.new
-            new_val = entering.value
-        return Delta(change, old_val, new_val, old_offset - start, new_offset - start, entering.identity)
-
-    def _rank(self, place: bytes) -> int | None:
-        rank = bisect_left(self.places, place)
-        return rank if rank < len(self.places) and self.places[rank] == place else None
+    def _rank(self, sort_key: bytes) -> int | None:
+        rank = bisect_left(self.sort_keys, sort_key)
+        return rank if rank < len(self.sort_keys) and self.sort_keys[rank] == sort_key else None
 
     def _clamped(self, rank: int | None) -> int | None:
         """Where the window feels a removal or an insertion at that rank: before it, its first element moves out or in;
         behind it, or nowhere, its last one."""
         if self.stop is None:
             return None if rank is None else max(rank, self.start)
-        if self.stop == self.start:
-            return None
         last = self.stop - 1
         return last if rank is None or rank > last else rank if rank > self.start else self.start
 
-    def _at(self, rank: int | None) -> Slot | None:
-        return self.slots[rank] if rank is not None and rank < len(self.slots) else None
+    def _at(self, rank: int | None) -> Item | None:
+        return self.held[rank] if rank is not None and rank < len(self.held) else None
 
     def _remove(self, rank: int) -> None:
-        del self.places[rank], self.slots[rank]
+        del self.sort_keys[rank], self.held[rank]
 
-    def _insert(self, place: bytes, slot: Slot) -> None:
-        if self.bound is not None and place > self.bound:
+    def _insert(self, sort_key: bytes, item: Item) -> None:
+        if self.bound is not None and sort_key > self.bound:
             return
-        rank = bisect_left(self.places, place)
-        self.places.insert(rank, place)
-        self.slots.insert(rank, slot)
+        rank = bisect_left(self.sort_keys, sort_key)
+        self.sort_keys.insert(rank, sort_key)
+        self.held.insert(rank, item)
 
     def _keep_enough(self, change: Change, reader: StateReader) -> None:
         stop = self.stop
         if stop is None:
             return
-        if len(self.slots) < stop and self.bound is not None:
+        if len(self.held) < stop and self.bound is not None:
             # A commit that removes many would be read after each few of them: the second time, more is fetched. And so
             # would all that followed, where that is long past.
             is_again = reader.is_behind or change.commit == self._refilled_in
             self._spare = min(self._spare * 4, MAX_SPARE) if is_again else self._least_spare
             self._refilled_in = change.commit
             self._fill(reader.at(change.seq))
-        elif len(self.slots) > 2 * (stop + self._spare):
+        elif len(self.held) > 2 * (stop + self._spare):
             self._cut(stop)
 
     def _cut(self, stop: int) -> None:
-        del self.places[stop + self._spare :], self.slots[stop + self._spare :]
-        self.bound = self.places[-1]
+        del self.sort_keys[stop + self._spare :], self.held[stop + self._spare :]
+        self.bound = self.sort_keys[-1]
         self._look_until_bound()
 
     def let_go(self) -> None:
         """Hold no more than is worth it where reading more is cheap."""
         self._spare = self._least_spare
-        if self.stop is not None and len(self.slots) > 2 * (self.stop + self._spare):
+        if self.stop is not None and len(self.held) > 2 * (self.stop + self._spare):
             self._cut(self.stop)
 
     def _delta(
@@ -416,8 +335,8 @@ class WindowView:
         change: Change,
         old_rank: int | None,
         new_rank: int | None,
-        leaving: Slot | None,
-        entering: Slot | None,
+        leaving: Item | None,
+        entering: Item | None,
     ) -> Delta | None:
         old_offset = None if leaving is None or old_rank is None else old_rank - self.start
         new_offset = None if entering is None or new_rank is None else new_rank - self.start
@@ -439,26 +358,26 @@ class WindowView:
         )
 
     # -----------------------------------------------------------------------------------------------------------
-    # Documents with several places
+    # Documents with several sort keys
 
     def _advance_copies(
         self,
         change: Change,
-        old: list[tuple[bytes, Slot]],
-        new: list[tuple[bytes, Slot]],
+        old: list[Ranking],
+        new: list[Ranking],
         reader: StateReader,
     ) -> list[Delta]:
         if self.stop is None:
             return self._advance_in_turn(change, old, new, reader)
-        # All at once: a refill in between would see all of the places moved already. And what is told must not depend on
+        # All at once: a refill in between would see all of the sort keys moved already. And what is told must not depend on
         # whether there was one, because who resumes may hold fewer documents.
         before = self._window()
-        for place, _ in old:
-            rank = self._rank(place)
+        for sort_key, _ in old:
+            rank = self._rank(sort_key)
             if rank is not None:
                 self._remove(rank)
-        for place, slot in new:
-            self._insert(place, slot)
+        for sort_key, item in new:
+            self._insert(sort_key, item)
         self._keep_enough(change, reader)
         found = []
         for edit in edits(before, self._window(), same_value):
@@ -472,22 +391,18 @@ class WindowView:
     def _advance_in_turn(
         self,
         change: Change,
-        old: list[tuple[bytes, Slot]],
-        new: list[tuple[bytes, Slot]],
+        old: list[Ranking],
+        new: list[Ranking],
         reader: StateReader,
     ) -> list[Delta]:
-        """Pair by pair: a place that is only filled anew, then the others in order."""
+        """Pair by pair: a sort key whose item is only exchanged, then the others in order."""
         before, after = dict(old), dict(new)
-        kept = [place for place in after if place in before]
+        kept = [sort_key for sort_key in after if sort_key in before]
         gone = [entry for entry in old if entry[0] not in after]
         come = [entry for entry in new if entry[0] not in before]
-        deltas = [self._move(change, place, place, after[place], reader) for place in kept]
+        deltas = [self._move(change, sort_key, sort_key, after[sort_key], reader) for sort_key in kept]
         for number in range(max(len(gone), len(come))):
             leaving = gone[number] if number < len(gone) else None
             entering = come[number] if number < len(come) else None
-            deltas.append(self._move_elements(change, leaving, entering, reader))
+            deltas.append(self._move_one(change, leaving, entering, reader))
         return [delta for delta in deltas if delta is not None]
-
-
-def _place_of(entry: tuple[bytes, Slot]) -> bytes:
-    return entry[0]

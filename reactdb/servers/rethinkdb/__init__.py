@@ -1,6 +1,6 @@
 """The RethinkDB server: the driver's protocol over TCP, in front of one database.
 
-handshake   who is it
+handshake   authentication of a client
 limits      how much a client may ask
 server      connections and frames
 """

@@ -1,4 +1,4 @@
-"""The handshake of protocol V1_0: who is it, and does he know the password. SCRAM-SHA-256, message by message.
+"""The handshake of protocol V1_0: it authenticates a client by SCRAM-SHA-256, message by message.
 
     client   4 bytes 0x34c2bdc3, then {"protocol_version": 0, "authentication_method": ..., "authentication": "n,,n=user,r=nonce"}
     server   {"success": true, "min_protocol_version": 0, "max_protocol_version": 0, "server_version": ...}
@@ -6,7 +6,7 @@
     client   {"authentication": "c=biws,r=...,p=proof"}
     server   {"success": true, "authentication": "v=signature"}
 
-Every message is JSON and ends with a zero byte. A failure is told as {"success": false, "error": ..., "error_code": ...}.
+Every message is JSON and ends with a zero byte. A failure is sent as {"success": false, "error": ..., "error_code": ...}.
 
 Rule of this file: bytes in, bytes out; no socket.
 
@@ -26,7 +26,7 @@ from typing import Any, Final
 from reactdb.errors import InvalidOption
 
 VERSION: Final = 0x34C2BDC3
-# Older protocols, which drivers before 2.3 speak: they are told in plain words.
+# Older protocols, which drivers before 2.3 speak. They get the error as plain text.
 OLD_VERSIONS: Final = frozenset((0x3F61BA36, 0x723081E1, 0x5F75E83E, 0x400C2D20))
 SERVER_VERSION: Final = "2.4.4-reactdb"
 MAX_MESSAGE_BYTES: Final = 8 * 1024
@@ -56,7 +56,7 @@ class Credentials:
 
     def __init__(self, user: str = "admin", password: str = "") -> None:
         for name, text in (("user", user), ("password", password)):
-            # What it is, is not told: it may be a password.
+            # The message does not repeat it: it may be a password.
             if not isinstance(text, str) or len(text) > MAX_PASSWORD_CHARACTERS or not is_utf8(text):
                 raise InvalidOption(f"{name} is a text of at most {MAX_PASSWORD_CHARACTERS:,} characters")
         self.user = user
@@ -199,7 +199,7 @@ class Handshake:
             raise HandshakeFailed("Invalid encoding: the proof is not base64.", BAD_MESSAGE) from None
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=False))
         is_right = hmac.compare_digest(hashlib.sha256(client_key).digest(), self._credentials.stored_key)
-        # Everything has been computed by now, for a stranger too; and both are told the same.
+        # Everything has been computed by now, for an unknown user too, and both get the same answer.
         if not (is_right and self._is_known and len(proof) == len(signature)):
             raise HandshakeFailed("Wrong password", WRONG_PASSWORD)
         self.is_done = True

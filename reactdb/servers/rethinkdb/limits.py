@@ -1,6 +1,6 @@
-"""Limits: how much a client may ask of the server, before it is known who it is and after.
+"""Limits: how much a client may use of the server, before and after it is authenticated.
 
-Rule of this file: numbers with their reasons. Where they are kept is `server`; what one query may hold is bounded in the dialect.
+Rule of this file: numbers with their reasons. `server` enforces them; the dialect bounds the memory of one query.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ class Limits:
     """What one server allows.
 
     Attributes:
-        message_bytes: Of one request, and of all requests of a connection that wait for their turn. RethinkDB's own bound.
+        message_bytes: The size of one request, and of all queued requests of a connection. RethinkDB has the same limit.
             Decoded, JSON takes up to twenty times as much.
-        connections: At a time. Whoever comes after that is told so and sent away.
+        connections: How many at a time. A further client gets an error and is disconnected.
         handshake_s: Seconds from connecting to the end of the handshake, however slowly its bytes come.
         message_s: Seconds from the first byte of a request to its last. A connection without any may stay silent for ever: a feed
             does.
-        write_s: Seconds that a client may read nothing while something waits to be sent to it.
-        query_s: Seconds that one request may be evaluated: a query, or a further batch of a stream. 0 for as long as it likes. A
-            feed that waits evaluates nothing, and may wait for ever.
-        queries: Requests that are evaluated at a time, each in a thread; more wait for their turn. Python runs one of the threads
-            at a time: more of them make nothing quicker, they let what is short pass what is long.
-        streams: Open cursors and feeds of one connection. A feed costs about 10 kB, and what its queue holds.
+        write_s: Seconds that a client may read nothing while data waits to be sent to it.
+        query_s: Seconds that one request may be evaluated: a query, or a further batch of a stream. 0 for no limit. A feed that
+            waits evaluates nothing, so it may wait for ever.
+        queries: Requests that are evaluated at a time, each in a thread; others are queued. Python runs one thread at a time, so
+            more threads make nothing quicker, but they let short queries pass long ones.
+        streams: Open cursors and feeds of one connection. A feed takes about 10 kB and the contents of its queue.
 
     Raises:
         InvalidOption: A limit is no number above zero; `query_s` may be zero.

@@ -1,26 +1,25 @@
 """RethinkDBServer: TCP connections in front of the dialect's sessions.
 
-    connection   handshake, then frames: 8 bytes of token, 4 bytes of length, JSON; the same way back
-    requests     of one connection one after the other, in threads: a query that takes long keeps neither the loop nor the
-                 other connections. What touches one document is carried out at once, on the loop: the way to a thread and
-                 back takes longer than it does, and it waits for nobody. A write only where its commit does not wait for
-                 the disk, and while no thread is at work, which might be writing
-    feeds        a commit wakes the session, which is polled where requests are carried out. Of a commit that was made on the
-                 loop the others hear before the loop goes round: right after the answer to the one that made it
+    connection   handshake, then frames in both directions: 8 bytes of token, 4 bytes of length, JSON
+    requests     Requests of one connection run one after the other, in threads, so that a long query blocks neither the loop
+                 nor other connections. A request that touches one document runs at once, on the loop, because the way to a
+                 thread and back takes longer than the request. A write does so only where its commit does not wait for the
+                 disk, and while no thread is running, which might be writing.
+    feeds        A commit wakes the session, which is polled where requests run. After a commit on the loop, the other
+                 connections are served before the loop's next turn: right after the answer to the writer.
 
-A client that does not read is bounded twice: what its feeds have not told waits in their queues, which drop, and once its socket
-holds more than HIGH_WATER_BYTES nothing is carried out for it until it has read, or has not for too long. What is not a frame
-gets an error and a closed connection. A client that dawdles is sent away, and a query that takes too long is stopped: see
-`limits`. So is the query of a client that has gone.
+A client that does not read is bounded twice. Its events wait in the queues of its feeds, which drop. And once its socket holds
+more than HIGH_WATER_BYTES, nothing runs for it until it has read, or until the time limit for reading is over. Bytes that are no
+frame get an error and a closed connection. A client that is too slow is disconnected, and a query that takes too long is stopped:
+see `limits`. The query of a client that has disconnected is stopped, too.
 
-Thread safety: methods are called on the loop; `serve_in_thread` is for everybody else.
+Thread safety: methods are called on the loop; other threads use `serve_in_thread`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb.errors import ClientError
 from reactdb.dialects.rethinkdb.jobs import jobs_of
 from reactdb.dialects.rethinkdb.session import HEADER, Frame, Session, failure
+from reactdb.logs import logger
 from reactdb.servers.rethinkdb.handshake import (
     UNSUPPORTED,
     Credentials,
@@ -44,17 +44,16 @@ from reactdb.servers.rethinkdb.limits import Limits
 
 T = TypeVar("T")
 
-logger = logging.getLogger("reactdb")
 
 DEFAULT_PORT: Final = 28015
 HIGH_WATER_BYTES: Final = 1024 * 1024
 LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
 CLOSING_S: Final = 5.0
 """How long a connection that is over waits for its client to read the last answer."""
-# The beginning of a request that concerns one document by its key, or asks for what is there.
+# The beginning of a request that concerns one document by its key, or continues a stream.
 READ, WRITE = rb"1,\[16,", rb"1,\[(?:56|(?:53|54|55),\[\[16),"
 QUICK: Final = re.compile(rb"\[(?:(" + WRITE + rb")|(" + READ + rb")|[2-5]\])")
-# Any other term than those that take about as long as they are: variables, functions, names of tables, values, fields,
+# Any term but those whose cost grows with their own length only: variables, functions, names of tables, values, fields,
 # comparisons, arithmetic, `branch`, `default`, `merge`, and the writes and `get` themselves.
 SLOW: Final = re.compile(
     rb"\[\s*(?!(?:1|2|3|10|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|31|32|33|34|35|53|54|55|56|65|66|67|69|92|94|99|103|"
@@ -79,7 +78,7 @@ class Connection:
         self._woken = asyncio.Event()
         self._is_wake_sent = False
         self._timer: asyncio.TimerHandle | None = None
-        # Nobody is using the session: whoever is on the loop may.
+        # Whether no thread is using the session, so that code on the loop may.
         self._is_idle = False
         self._requests: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(maxsize=1_024)
         self._waiting_bytes = 0
@@ -98,7 +97,7 @@ class Connection:
         )
 
     def _wake(self) -> None:
-        """Any thread, perhaps inside a commit: only leave word."""
+        """Called by any thread, perhaps inside a commit: it only sets a flag."""
         if not self._is_wake_sent:
             self._is_wake_sent = True
             if self._server.inline_thread == threading.get_ident():
@@ -109,7 +108,7 @@ class Connection:
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     def tell(self) -> None:
-        """On the loop, woken: send what there is to tell. Where the session is in use, or the client does not read, later."""
+        """On the loop, when woken: send what is ready. It is put off while the session is in use or the client does not read."""
         transport = self._writer.transport
         is_busy = not self._is_idle or self.session.polls_heavily
         if is_busy or transport.is_closing() or transport.get_write_buffer_size():
@@ -119,7 +118,7 @@ class Connection:
         self._told(self.session.poll())
 
     async def run(self) -> None:
-        """Until the client goes, or breaks the protocol."""
+        """Serve the client until it disconnects or breaks the protocol."""
         rest = await asyncio.wait_for(self._shake_hands(), self._limits.handshake_s)
         reading = asyncio.create_task(self._read(rest))
         working = asyncio.create_task(self._work())
@@ -132,7 +131,7 @@ class Connection:
                 self._timer.cancel()
             for task in (reading, working):
                 task.cancel()
-            # Whatever a thread is still doing for this client ends at its next look at the clock.
+            # A query that still runs in a thread for this client ends when it next checks its budget.
             self.session.cancel()
             await asyncio.gather(reading, working, return_exceptions=True)
             if self._job is not None and not self._job.cancel():
@@ -182,7 +181,7 @@ class Connection:
             if not buffer:
                 data = await self._reader.read(64 * 1024)
             else:
-                # A request has begun: the rest of it may not take for ever, however it is spread.
+                # A request has begun, so a time limit holds for the rest of its bytes, however they are spread.
                 if due_at is None:
                     due_at = self._loop.time() + self._limits.message_s
                 async with asyncio.timeout_at(due_at):
@@ -192,7 +191,7 @@ class Connection:
             buffer += data
 
     async def _enqueue(self, token: int, body: bytes) -> None:
-        """Leave a request for `_work`; while too much waits there, nothing more is read."""
+        """Queue a request for `_work`; while too many bytes are queued, nothing more is read from the socket."""
         while self._waiting_bytes and self._waiting_bytes + len(body) > self._limits.message_bytes:
             self._has_room.clear()
             await self._has_room.wait()
@@ -226,26 +225,26 @@ class Connection:
                     await self._answer(await self._polled())
 
     def _is_quick(self, token: int, body: bytes) -> bool:
-        """Whether to carry the request out on the loop, while everybody waits. Asked while nobody uses the session."""
+        """Whether to run the request on the loop, while all connections wait. Called while no thread uses the session."""
         kind = QUICK.match(body) if len(body) <= MAX_QUICK_BYTES else None
         if kind is None or SLOW.search(body) is not None:
             return False
         server = self._server
         if server.jobs and (kind[1] is not None or (server.is_memory and kind[2] is not None)):
-            # Who writes in a thread may compute for long before the next writer's turn comes. In memory, readers wait for it too.
+            # A thread that writes may compute for long and hold the write lock. In memory, readers wait for it, too.
             return False
         if kind[1] is not None:
             return server.is_inline and len(TABLE.findall(body)) == 1
         return body != b"[2]" or not self.session.is_heavy(token)
 
     async def _polled(self) -> list[Frame]:
-        """What there is to tell. Mostly that is what is queued, and quick."""
+        """Poll the session. Mostly its frames are queued already, and this is quick."""
         if self.session.polls_heavily:
             return await self._in_pool(self.session.poll)
         return self.session.poll()
 
     async def _carry_out(self, token: int, body: bytes) -> None:
-        """A quick request, here and now, and what others hear of it."""
+        """Run a quick request on the loop, and then serve the connections that its commit has woken."""
         server = self._server
         server.inline_thread = threading.get_ident()
         try:
@@ -270,8 +269,8 @@ class Connection:
             await self._drain()
 
     def _told(self, frames: list[Frame]) -> None:
-        """Every use of the session ends here: what it gave is written, and the timer is set to when it next has something to
-        tell by itself. Any request may change that, so nobody sleeps until a moment that was found out earlier."""
+        """Every use of the session ends here: its frames are written, and the timer is set to the next moment at which the
+        session has something to send without a request. Any request may change that moment, so it is computed anew each time."""
         if frames:
             self._write(frames)
         if self._timer is not None:
@@ -283,7 +282,7 @@ class Connection:
         self._writer.write(b"".join([frame.packed() for frame in frames]))
 
     async def _drain(self) -> None:
-        """Waits where the client does not read; its feeds drop meanwhile."""
+        """Wait while the client does not read; its feeds drop events meanwhile."""
         if self._writer.transport.get_write_buffer_size() <= LOW_WATER_BYTES:
             await self._writer.drain()
             return
@@ -291,7 +290,7 @@ class Connection:
             async with asyncio.timeout(self._limits.write_s):
                 await self._writer.drain()
         except TimeoutError:
-            # To close politely would wait for it as well.
+            # A graceful close would wait for the client as well.
             self._writer.transport.abort()
             raise
 
@@ -308,7 +307,7 @@ class RethinkDBServer:
         credentials: Credentials | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`port` 0 takes any that is free; `credentials`: who may come in, `admin` without a password by default."""
+        """`port` 0 takes any free port; `credentials` is `admin` without a password by default."""
         self.database = database
         self.limits = limits or Limits()
         self.credentials = credentials or Credentials()
@@ -316,11 +315,11 @@ class RethinkDBServer:
         self.port = port
         self.pool = ThreadPoolExecutor(self.limits.queries, thread_name_prefix="reactdb-rethinkdb")
         self.crowd = Crowd()
-        # What its threads are doing, or will do.
+        # Requests that run in threads, or wait for one.
         self.jobs: set[Future[Any]] = set()
         self.is_memory = database.path == ":memory:"
         self.is_inline = self.is_memory or database._durability == "soft"
-        # The thread of the loop while a request is carried out there, and whom that has woken.
+        # The thread of the loop while a request runs there, and the connections that this request has woken.
         self.inline_thread: int | None = None
         self.woken: list[Connection] = []
         self._server: asyncio.Server | None = None
@@ -369,7 +368,7 @@ class RethinkDBServer:
         try:
             await Connection(self, reader, writer).run()
         except (ConnectionError, TimeoutError, asyncio.IncompleteReadError):
-            # The client went away, or was sent away; either way it has been told.
+            # The client disconnected, or was disconnected after an error message.
             pass
         except asyncio.CancelledError:
             # The server closes.
@@ -382,7 +381,7 @@ class RethinkDBServer:
                 async with asyncio.timeout(CLOSING_S):
                     await writer.wait_closed()
             writer.transport.abort()
-            # Last: `close` waits for those that are listed.
+            # This comes last, because `close` waits for the listed tasks.
             self._connections.discard(task)
 
 
@@ -395,7 +394,7 @@ def serve_in_thread(
     credentials: Credentials | None = None,
     limits: Limits | None = None,
 ) -> Iterator[RethinkDBServer]:
-    """A server on a loop of its own, in a thread of its own, for as long as the block takes."""
+    """Run a server on its own event loop in its own thread until the block ends."""
     server = RethinkDBServer(database, host=host, port=port, credentials=credentials, limits=limits)
     loop = asyncio.new_event_loop()
     is_up = threading.Event()

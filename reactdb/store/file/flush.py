@@ -9,21 +9,19 @@ no log on the disk to repair it from.
 So after an error nothing relies on the log until all of it has been written once more, byte for byte, and flushed.
 
 A writer that is closed in doubt leaves its connection open, because the last to close copies the log. It is closed by whoever
-opens the file next in this process, when the log can be written again: until then a connection that was exclusive keeps all
-others out, and one that begins anew would rely on a log that it knows nothing of.
+opens the file next in this process, when the log can be written again: a connection that begins anew would rely on a log that
+it knows nothing of.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 
 from reactdb.errors import ReactDBError, StorageError
+from reactdb.logs import logger
 from reactdb.store.file import guards, sqlite
 from reactdb.store.file.identity import FileGuard
 from reactdb.store.file.sqlite import Connection, SQLiteError
-
-logger = logging.getLogger("reactdb")
 
 CHUNK_BYTES = 1024 * 1024
 

@@ -13,7 +13,6 @@ Thread safety: `_alone` is held from before a fork until after it.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -21,14 +20,14 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from reactdb.errors import ForkedDatabase
+from reactdb.logs import logger
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
-    from reactdb.store.write_queue import Ticket
+    from reactdb.store.write_queue import Waiter
 
-logger = logging.getLogger("reactdb")
 
 # Seconds that fork() waits for what other threads are doing with the database.
 WAIT_S = 1.0
@@ -63,7 +62,7 @@ class Pause:
         # Kept here: another thread may close the engine meanwhile.
         self._writer = engine.writer
         self.is_complete = False
-        self._turn: Ticket | None = None
+        self._turn: Waiter | None = None
         self._followers: list[Follower] = []
 
     def begin(self, end: float) -> None:
@@ -103,12 +102,8 @@ class Pause:
             follower.close_inherited(engine)
         for connection in engine.readers.leave():
             close_idle(connection)
-        # The last of a file writes what is in its log into the file; into one that is not the log's, it must not. And one that
-        # has the file alone believes here, too, to be the last.
-        is_kept = writer is not None and (
-            engine.is_exclusive or (writer.guard is not None and writer.guard.has_lost_its_log)
-        )
-        if writer is not None and not is_kept:
+        # The last of a file writes what is in its log into the file; into one that is not the log's, it must not.
+        if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
             close_idle(writer.connection)
 
 
@@ -125,8 +120,8 @@ def check_path(path: str) -> None:
     """Raises: ForkedDatabase, where this process was forked while its parent was in the middle of something with the file."""
     if _closed_to_us and _identity(path) in _closed_to_us:
         raise ForkedDatabase(
-            f"{path} was being used, in a transaction or by another thread, while this process was forked, or was open with "
-            "exclusive=True: it cannot be opened here; fork at another moment, or start processes with the method `spawn`"
+            f"{path} was being used, in a transaction or by another thread, while this process was forked: it cannot be opened "
+            "here; fork at another moment, or start processes with the method `spawn`"
         )
 
 

@@ -10,11 +10,11 @@ every connection that this process has on it (https://sqlite.org/howtocorrupt.ht
 
 from __future__ import annotations
 
-import logging
 import os
 import struct
 
 from reactdb.errors import CannotOpen, StorageMoved
+from reactdb.logs import logger
 from reactdb.store.file import sqlite
 
 try:
@@ -23,10 +23,6 @@ except ImportError:
     # Windows: there a network drive is refused by SQLite, which cannot map its shared memory.
     fcntl = None  # type: ignore[assignment]
 
-logger = logging.getLogger("reactdb")
-# For what is worth a line in a log and not one on the screen of a program that keeps none.
-quiet_logger = logging.getLogger("reactdb.sqlite")
-quiet_logger.addHandler(logging.NullHandler())
 
 MOUNTS = "/proc/self/mountinfo"
 DESCRIPTORS = "/proc/self/fd"
@@ -324,6 +320,11 @@ class WalResetNotice:
         if self.is_given or not sqlite.has_wal_reset_bug():
             return
         self.is_given = True
+        import logging
+
+        # Worth a line in a log, and not one on the screen of a program that keeps none.
+        quiet_logger = logging.getLogger("reactdb.sqlite")
+        quiet_logger.addHandler(logging.NullHandler())
         quiet_logger.warning(
             "%s is written by another process too, and SQLite %s has the WAL-reset bug (mended in 3.51.3): reactdb's own "
             "checkpoints avoid it, those of another program that opens the file with such an SQLite can damage it; "

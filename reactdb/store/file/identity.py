@@ -15,7 +15,7 @@ import struct
 from contextlib import suppress
 from os import SEEK_END, lseek, pread, stat
 
-from reactdb.store.file.wal_index import LOG_HEADER_BYTES, QUICK, STATE_BYTES, VERSION, LogState, WalIndex
+from reactdb.store.file.wal_index import LOG_HEADER_BYTES, QUICK, STATE_BYTES, VERSION, WalIndex
 
 Identity = tuple[int, int]
 # Where a log's header has its salts: https://sqlite.org/fileformat2.html, section 4.1.
@@ -29,10 +29,10 @@ class FileGuard:
         identity: The file.
     """
 
-    __slots__ = ("_committed_bytes", "_index", "_log", "_path", "_wal", "_wal_path", "identity")
+    __slots__ = ("_index", "_log", "_path", "_wal", "_wal_path", "identity")
 
-    def __init__(self, path: str, *, is_alone: bool = False) -> None:
-        """`is_alone`: no other process can have the file open; nor is there an index that can be read."""
+    def __init__(self, path: str, *, has_log: bool = True) -> None:
+        """Not `has_log`: it is read as a file without a write-ahead log, so that there is no index of one either."""
         self._path = path
         self._wal_path = path + "-wal"
         self.identity = identity_of(path)
@@ -41,9 +41,7 @@ class FileGuard:
             self._wal: Identity | None = _identity(os.stat(self._wal_path))
         except OSError:
             self._wal = None
-        self._index = None if is_alone else WalIndex(path)
-        # What the log has had after the last commit; None where others may have changed that.
-        self._committed_bytes: int | None = 0 if is_alone else None
+        self._index = WalIndex(path) if has_log else None
         # The log, opened to ask for its size: a fifth of what `stat` costs.
         self._log = -1
 
@@ -95,38 +93,27 @@ class FileGuard:
     def _look_closely(self) -> tuple[bytes | None, str]:
         """`look_before`, where something is not as it nearly always is, or is not known yet."""
         state = None if self._index is None else self._index.read()
-        generation: bytes | None
         if state is None:
-            least, generation = self._committed_bytes, b""
-        else:
-            least = state.bytes
-            generation = None if state.copied == state.frames else state.salts
-        if least:
+            return b"", ""
+        generation = None if state.copied == state.frames else state.salts
+        if state.bytes:
             try:
                 if self._log < 0:
                     self._log = os.open(self._wal_path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-                if lseek(self._log, 0, SEEK_END) < least:
-                    return generation, self._what_is_missing(state)
+                if lseek(self._log, 0, SEEK_END) < state.bytes:
+                    return generation, self._what_is_missing()
             except OSError:
                 # It is gone, which the look after the commit says; or this process has too many files open, and nothing is known.
                 pass
         return generation, ""
 
-    def _what_is_missing(self, state: LogState | None) -> str:
-        least = self._committed_bytes
-        if state is not None and self._index is not None:
-            # Bad news: is it of this file's log?
-            state = self._index.read_anew()
-            least = None if state is None else state.bytes
+    def _what_is_missing(self) -> str:
+        """The log is shorter than its index said. Is that the index of this file's log?"""
+        state = None if self._index is None else self._index.read_anew()
         size = os.stat(self._wal_path).st_size
-        if least is None or size >= least:
+        if state is None or size >= state.bytes:
             return ""
-        return f"{self._wal_path} was cut off at {size} bytes, and had {least} bytes of commits"
-
-    def note_commit(self, wal_bytes: int) -> None:
-        """After a commit: the size of the log, 0 where nobody has looked. By who has the turn to write."""
-        if self._committed_bytes is not None:
-            self._committed_bytes = wal_bytes
+        return f"{self._wal_path} was cut off at {size} bytes, and had {state.bytes} bytes of commits"
 
     def examine(self) -> str:
         """As `look`, and besides whether the log is as long as its index says, and the one that the index describes. Any thread:
@@ -139,7 +126,7 @@ class FileGuard:
         try:
             with open(self._wal_path, "rb", buffering=0) as log:
                 salts = log.read(SALTS.stop)[SALTS]
-            missing = self._what_is_missing(before)
+            missing = self._what_is_missing()
         except OSError:
             return ""
         after = self._index.read()

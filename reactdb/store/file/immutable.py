@@ -30,7 +30,7 @@ class ImmutableGuard(FileGuard):
     __slots__ = ("_state",)
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, is_alone=True)
+        super().__init__(path, has_log=False)
         self._state = _state_of(path)
 
     def look(self) -> tuple[int, str]:

@@ -93,6 +93,6 @@ def not_opened(error: Exception, path: str) -> ReactDBError:
     if process is None:
         return translated
     return DatabaseBusy(
-        f"open: {path} is locked by another process, {process}, which has it open with exclusive=True, or has been busy with it "
-        "for long: close it there, or open it there without exclusive=True"
+        f"open: {path} is locked by another process, {process}, which keeps the file to itself, or has been busy with it for "
+        "long: close it there"
     )

@@ -6,8 +6,7 @@ because to open and close the file here would drop the locks that this process h
 
 Source: https://sqlite.org/walformat.html, sections 2.1 and 2.3: versions of SQLite that share a file agree about it.
 
-Rule of this file: it reads. Where the index cannot be read (not on Linux; with exclusive=True, where SQLite keeps it in memory of
-its own), it says so.
+Rule of this file: it reads. Where the index cannot be read (not on Linux), it says so.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +14,7 @@ import rethinkdb
 from rethinkdb.ast import ReQLEncoder, func_wrap
 from rethinkdb.errors import ReqlQueryLogicError
 
-import reactdb
 from reactdb.expression import to_data
-from reactdb.testing import rethinkdb_connection
 
 r = rethinkdb.RethinkDB()
 games = r.table("games")
@@ -70,19 +67,6 @@ def of_driver(function: Any) -> bytes:
 
 def stored_index(function: bytes, *, multi: int = 0, geo: int = 0, version: int = 9) -> Any:
     return r.binary(b"$reql_index_function$" + bytes((version, 7, 7, 7)) + function + bytes((multi, geo)))
-
-
-@pytest.fixture
-def memory() -> Iterator[Any]:
-    with reactdb.connect(":memory:") as db:
-        db.table_create("games")
-        yield db
-
-
-@pytest.fixture
-def run(memory: Any) -> Iterator[Any]:
-    with rethinkdb_connection(memory) as connection:
-        yield lambda query: query.run(connection)
 
 
 def index_of(db: Any, name: str) -> tuple[Any, bool]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,10 +12,11 @@ import rethinkdb
 from rethinkdb.errors import ReqlAuthError, ReqlOpFailedError, ReqlTimeoutError
 
 import reactdb
-from reactdb.feeds.hub import hub_of
 from reactdb.servers.rethinkdb.handshake import VERSION
 from reactdb.servers.rethinkdb.limits import Limits
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
+from tests.support.rethinkdb import Raw, subscriptions
+from tests.support.threads import wait_until
 
 r = rethinkdb.RethinkDB()
 
@@ -34,19 +32,6 @@ def server(db: Any) -> Iterator[tuple[str, int]]:
 def connection(server: tuple[str, int]) -> Iterator[Any]:
     with r.connect(*server) as connection:
         yield connection
-
-
-def subscriptions(db: Any) -> int:
-    return len(hub_of(db._open_engine()).subscriptions())
-
-
-def until(condition: Any, timeout_s: float = 5.0) -> None:
-    """Wait for something that another thread does; fails after the timeout."""
-    end = time.monotonic() + timeout_s
-    passed = threading.Event()
-    while not condition():
-        assert time.monotonic() < end
-        passed.wait(0.005)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -109,7 +94,7 @@ def test_a_closed_cursor_ends_its_feed(db: Any, connection: Any) -> None:
     feed.close()
 
     r.table("games").count().run(connection)
-    until(lambda: subscriptions(db) == 0)
+    wait_until(lambda: subscriptions(db) == 0)
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind(db: Any, server: tuple[str, int]) -> None:
@@ -120,7 +105,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(db: Any, server: tuple[st
 
     connection._instance._socket._socket.close()
 
-    until(lambda: subscriptions(db) == 0)
+    wait_until(lambda: subscriptions(db) == 0)
 
 
 def test_a_long_stream_comes_in_batches(db: Any, connection: Any) -> None:
@@ -212,58 +197,6 @@ def test_a_password_is_asked_for(db: Any) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------
 # What is not the protocol
-
-
-class Raw:
-    """A socket that says what it likes."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=5)
-
-    def __enter__(self) -> Raw:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def everything(self) -> bytes:
-        """What comes until the other side closes."""
-        found = b""
-        while data := self.socket.recv(65_536):
-            found += data
-        return found
-
-    def shake_hands(self) -> None:
-        from rethinkdb.ast import ReQLDecoder, ReQLEncoder
-        from rethinkdb.handshake import HandshakeV1_0
-
-        handshake = HandshakeV1_0(ReQLDecoder(), ReQLEncoder(), "", 0, "admin", "")
-        response = None
-        while (request := handshake.next_message(response)) is not None:
-            if request:
-                self.send(request)
-            response = b""
-            while (letter := self.socket.recv(1)) != b"\0":
-                response += letter
-
-    def frame(self, token: int, body: bytes) -> None:
-        self.send(struct.pack("<qL", token, len(body)) + body)
-
-    def response(self) -> tuple[int, Any]:
-        header = self._exactly(12)
-        token, length = struct.unpack("<qL", header)
-        return token, json.loads(self._exactly(length))
-
-    def _exactly(self, count: int) -> bytes:
-        found = b""
-        while len(found) < count:
-            data = self.socket.recv(count - len(found))
-            assert data
-            found += data
-        return found
 
 
 @pytest.mark.parametrize(

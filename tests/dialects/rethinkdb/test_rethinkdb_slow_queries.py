@@ -22,7 +22,8 @@ from reactdb.dialects.rethinkdb import Session
 from reactdb.dialects.rethinkdb.wire import computed_json
 from reactdb.errors import InvalidOption
 from reactdb.servers.rethinkdb import Limits, RethinkDBServer, serve_in_thread
-from tests.dialects.rethinkdb.test_rethinkdb_server import Raw, subscriptions, until
+from tests.support.rethinkdb import Raw, subscriptions
+from tests.support.threads import wait_until
 
 r = rethinkdb.RethinkDB()
 ENDLESS = 10**12
@@ -210,7 +211,7 @@ def test_a_write_that_another_thread_carries_out_has_the_limits_of_its_own_query
     """The one who commits for others has another time, and another array limit."""
     with reactdb.connect(tmp_path / "shared.db") as db:
         db.table_create("games").insert({"id": 1, "a": [1] * 100})
-        turns = db._open_engine()._writer._turns
+        queue = db._open_engine()._writer.queue
         answers: dict[str, Any] = {}
 
         def write(name: str, session: Session, query: Any) -> threading.Thread:
@@ -220,13 +221,13 @@ def test_a_write_that_another_thread_carries_out_has_the_limits_of_its_own_query
 
         with db.transaction():
             threads = [write("first", Session(db), table.insert({"id": 2}))]
-            until(lambda: turns.waiting == 2)
+            wait_until(lambda: len(queue) == 2)
             slow = Session(db, clock=Ticking(), query_timeout_s=5)
             heavy = table.get(1).update(lambda d: {"x": products(d["a"])})
             threads.append(write("slow", slow, heavy))
-            until(lambda: turns.waiting == 3)
+            wait_until(lambda: len(queue) == 3)
             threads.append(write("last", Session(db), table.insert({"id": 3})))
-            until(lambda: turns.waiting == 4)
+            wait_until(lambda: len(queue) == 4)
         for thread in threads:
             thread.join()
 
@@ -271,9 +272,9 @@ def test_a_query_ends_when_its_client_goes(db: Any, games: Any, name: str) -> No
         with Raw((server.host, server.port)) as client:
             client.shake_hands()
             client.frame(1, wire(NASTY[name]()))
-            until(lambda: bool(server.jobs))
+            wait_until(lambda: bool(server.jobs))
 
-        until(lambda: not server.jobs and server.connection_count == 0, timeout_s=60)
+        wait_until(lambda: not server.jobs and server.connection_count == 0, timeout_s=60)
 
 
 def test_a_stream_that_never_gives_an_element_ends_when_its_client_goes(db: Any, games: Any) -> None:
@@ -285,9 +286,9 @@ def test_a_stream_that_never_gives_an_element_ends_when_its_client_goes(db: Any,
             client.frame(1, wire(query))
             assert 3 == client.response()[1]["t"]
             client.frame(1, b"[2]")
-            until(lambda: bool(server.jobs))
+            wait_until(lambda: bool(server.jobs))
 
-        until(lambda: not server.jobs and server.connection_count == 0, timeout_s=60)
+        wait_until(lambda: not server.jobs and server.connection_count == 0, timeout_s=60)
 
 
 def test_a_server_that_closes_waits_for_no_query(db: Any, games: Any) -> None:
@@ -295,7 +296,7 @@ def test_a_server_that_closes_waits_for_no_query(db: Any, games: Any) -> None:
         client = Raw((server.host, server.port))
         client.shake_hands()
         client.frame(1, wire(NASTY["a sum of sums"]()))
-        until(lambda: bool(server.jobs))
+        wait_until(lambda: bool(server.jobs))
 
     assert not server.jobs
     client.socket.close()
@@ -312,7 +313,7 @@ def test_others_go_on_while_four_queries_run_for_ever(tmp_path: Any, durability:
             for client, name in zip(busy, FOUR, strict=True):
                 client.shake_hands()
                 client.frame(1, wire(NASTY[name]()))
-            until(lambda: len(server.jobs) == 4 and len(server.crowd) == 4, timeout_s=60)
+            wait_until(lambda: len(server.jobs) == 4 and len(server.crowd) == 4, timeout_s=60)
 
             with r.connect(*address) as connection:
                 feed = table.changes().run(connection)
@@ -325,7 +326,7 @@ def test_others_go_on_while_four_queries_run_for_ever(tmp_path: Any, durability:
             assert 4 == len(server.crowd)
             for client in busy:
                 client.socket.close()
-            until(lambda: not server.jobs and not len(server.crowd), timeout_s=60)
+            wait_until(lambda: not server.jobs and not len(server.crowd), timeout_s=60)
 
 
 def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games: Any) -> None:
@@ -337,9 +338,9 @@ def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games
             for client in (writer, waiting):
                 client.shake_hands()
             writer.frame(1, wire(NASTY["an update"]()))
-            until(lambda: len(server.crowd) == 1, timeout_s=60)
+            wait_until(lambda: len(server.crowd) == 1, timeout_s=60)
             waiting.frame(1, wire(table.insert({"id": "later"})))
-            until(lambda: len(server.jobs) == 2, timeout_s=60)
+            wait_until(lambda: len(server.jobs) == 2, timeout_s=60)
 
             with r.connect(*address) as connection, r.connect(*address) as reader:
                 if db.path != ":memory:":
@@ -366,12 +367,12 @@ def test_what_computes_is_not_carried_out_where_everybody_waits(db: Any, games: 
         for client, query in zip(busy, queries, strict=True):
             client.shake_hands()
             client.frame(1, wire(query))
-        until(lambda: len(server.jobs) == len(queries), timeout_s=60)
+        wait_until(lambda: len(server.jobs) == len(queries), timeout_s=60)
         with r.connect(*address) as connection:
             assert 5 == r.expr(5).run(connection)
         for client in busy:
             client.socket.close()
-        until(lambda: not server.jobs, timeout_s=60)
+        wait_until(lambda: not server.jobs, timeout_s=60)
 
 
 # ---------------------------------------------------------------------------------------------------------------

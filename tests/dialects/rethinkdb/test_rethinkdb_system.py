@@ -5,10 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,37 +20,11 @@ import reactdb
 from reactdb.dialects.rethinkdb import Session
 from reactdb.dialects.rethinkdb.jobs import jobs_of
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
+from tests.support.threads import wait_until
 
 r = rethinkdb.RethinkDB()
 games = r.table("games")
 system = r.db("rethinkdb")
-
-
-@pytest.fixture
-def memory() -> Iterator[Any]:
-    with reactdb.connect(":memory:") as db:
-        db.table_create("games")
-        yield db
-
-
-@pytest.fixture
-def run(memory: Any) -> Iterator[Any]:
-    with rethinkdb_connection(memory) as connection:
-
-        def run(query: Any, **options: Any) -> Any:
-            found = query.run(connection, **options)
-            return list(found) if hasattr(found, "next") else found
-
-        yield run
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Wait for something that another thread does; fails after the timeout."""
-    end = time.monotonic() + timeout_s
-    passed = threading.Event()
-    while not condition():
-        assert time.monotonic() < end
-        passed.wait(0.005)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -166,7 +137,7 @@ def test_no_job_is_left_behind(memory: Any, run: Any) -> None:
                 r.expr(1).div(0).run(connection)
             assert 2 == len(run(system.table("jobs")))
         # The server notices in a moment that the client has gone.
-        until(lambda: len(run(system.table("jobs"))) == 1)
+        wait_until(lambda: len(run(system.table("jobs"))) == 1)
 
 
 def test_a_session_that_is_dropped_leaves_no_job_and_keeps_no_database() -> None:

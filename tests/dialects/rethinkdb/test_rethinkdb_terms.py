@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from rethinkdb.errors import (
     ReqlTimeoutError,
 )
 
-import reactdb
 from reactdb.testing import rethinkdb_connection
 
 r = rethinkdb.RethinkDB()
@@ -26,23 +24,10 @@ games = r.table("games")
 
 
 @pytest.fixture
-def memory() -> Iterator[Any]:
-    with reactdb.connect(":memory:") as db:
-        db.table_create("games")
-        yield db
-
-
-@pytest.fixture
-def run(memory: Any) -> Iterator[Any]:
-    with rethinkdb_connection(memory) as connection:
-
-        def run(query: Any, **options: Any) -> Any:
-            found = query.run(connection, **options)
-            return list(found) if hasattr(found, "next") else found
-
-        run(games.insert([{"id": 1, "room": "a", "score": 5}, {"id": 2, "room": "b", "score": 7}]))
-        run(games.insert({"id": 3, "room": "a", "score": 9, "tags": ["x", "y"]}))
-        yield run
+def run(run: Any) -> Any:
+    run(games.insert([{"id": 1, "room": "a", "score": 5}, {"id": 2, "room": "b", "score": 7}]))
+    run(games.insert({"id": 3, "room": "a", "score": 9, "tags": ["x", "y"]}))
+    return run
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Feeds as Observables of reactivex, without importing reactivex before somebody uses it.
+
+Importing reactivex takes as long as everything else that a program pays before its first live result (asyncio is in it), and
+a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is registered as
+one (`abc.ABCMeta.register`), and Observable's methods that it does not have itself are bound to it when they are asked for.
+
+    isinstance(feed, reactivex.Observable)      true: whoever asks has imported reactivex
+    feed.pipe(ops.map(...)), await feed         reactivex is imported here, if it was not before
+
+Rule of this file: it is the only one that imports reactivex, and does so inside functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import reactivex
+    from reactivex import Observable as Observable
+    from reactivex.abc import DisposableBase as DisposableBase
+else:
+
+    class Observable:
+        """What a feed has of reactivex's Observable.
+
+        Attributes:
+            lock: Operators that combine several Observables take turns with it.
+        """
+
+        def __class_getitem__(cls, event: Any) -> type[Observable]:
+            return cls
+
+        def __init__(self) -> None:
+            self.lock = RLock()
+
+        @property
+        def __class__(self) -> type:
+            # `isinstance` asks for this where the type alone does not answer it.
+            if "reactivex" in sys.modules:
+                _register()
+            return type(self)
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("__"):
+                method = getattr(_register(), name, None)
+                if method is not None:
+                    return method.__get__(self)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+
+        def __dir__(self) -> list[str]:
+            return sorted({*object.__dir__(self), *dir(_register())})
+
+        def __await__(self) -> Generator[Any, None, Any]:
+            return _register().__await__(self)
+
+        def __add__(self, other: Any) -> Any:
+            return _register().__add__(self, other)
+
+        def __iadd__(self, other: Any) -> Any:
+            return _register().__iadd__(self, other)
+
+    class DisposableBase:
+        """What ends a subscription: `dispose()`, or leaving a `with` block."""
+
+        __slots__ = ()
+
+        def __enter__(self) -> DisposableBase:
+            return self
+
+        def __exit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        ) -> None:
+            self.dispose()
+
+
+def _register() -> Any:
+    """reactivex's Observable, which knows from now on that feeds are Observables."""
+    import reactivex
+
+    if not issubclass(Observable, reactivex.Observable):
+        reactivex.Observable.register(Observable)
+        reactivex.abc.DisposableBase.register(DisposableBase)  # type: ignore[type-abstract]
+    return reactivex.Observable
+
+
+def is_observable(value: object) -> bool:
+    """Whether the value is one of reactivex's Observables, or a feed."""
+    if isinstance(value, Observable):
+        return True
+    return "reactivex" in sys.modules and isinstance(value, _register())
+
+
+def observable(subscribe: Callable[[Callable[[Any], None]], Callable[[], None]]) -> reactivex.Observable[Any]:
+    """An Observable of whatever calls back: `subscribe` takes a callback and gives what ends it."""
+    import reactivex
+
+    def begin(
+        observer: reactivex.abc.ObserverBase[Any], scheduler: reactivex.abc.SchedulerBase | None = None
+    ) -> reactivex.abc.DisposableBase:
+        return reactivex.disposable.Disposable(subscribe(observer.on_next))
+
+    return reactivex.Observable(begin)
+
+
+if "reactivex" in sys.modules:
+    _register()

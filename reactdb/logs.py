@@ -1,0 +1,29 @@
+"""The logger of the library, `logging.getLogger("reactdb")`, which is imported when it is first asked for something.
+
+Most programs never hear of it, and importing `logging` takes longer than opening a file.
+
+Rule of this file: it says nothing itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import logging
+
+    logger: logging.Logger
+else:
+
+    class LazyLogger:
+        """What a logger of this name has, when it is asked for."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            import logging
+
+            return getattr(logging.getLogger(self._name), attribute)
+
+    logger = LazyLogger("reactdb")

@@ -1,0 +1,34 @@
+"""python -m tests.trace, the command: it counts what a journey calls."""
+
+from __future__ import annotations
+
+import reactdb
+from tests import trace
+
+
+def test_a_journey_is_counted_from_what_the_program_calls_downwards():
+    with reactdb.connect(":memory:") as db:
+        games = db.table_create("games")
+        games.insert({"id": 1})
+
+        found = trace.traced(lambda: games.get(1).run())
+
+    names = [code.co_qualname for _, code in found.calls]
+    assert (1, "Table.get") == (found.calls[0][0], names[0])
+    assert found.files[0] == "table.py"
+    assert 1 < found.depth < len(found.calls) >= found.functions >= len(found.files) > 2
+
+
+def test_every_journey_is_printed_with_its_files_and_calls(capsys):
+    assert 0 == trace.main(["--files", "--calls"])
+
+    printed = capsys.readouterr().out
+    assert [] == [name for name in trace.JOURNEYS if name not in printed]
+    assert "     1 table.py\n" in printed
+    assert "Table.insert  table.py:" in printed
+
+
+def test_words_choose_journeys(capsys):
+    trace.main(["get(key)"])
+
+    assert 2 == len(capsys.readouterr().out.splitlines())

@@ -1,0 +1,32 @@
+"""Work in several threads at once, and waiting for what another thread does.
+
+Rule of this file: every wait has a bound.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+# Longer than anything in the tests takes on a machine that is busy with other things.
+PATIENCE_S = 20.0
+MAIN = threading.main_thread().name
+
+
+def from_threads(count: int, work: Callable[[int], Any]) -> None:
+    """Do the work in so many threads at once, and wait for all."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work, number) for number in range(count)]:
+            done.result(PATIENCE_S)
+
+
+def wait_until(is_true: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    """Wait for something that another thread does, and that nothing tells of; fails after the timeout."""
+    end = time.monotonic() + timeout_s
+    passed = threading.Event()
+    while not is_true():
+        assert time.monotonic() < end
+        passed.wait(0.002)
