@@ -467,7 +467,7 @@ class PushConsumer(BaseConsumer):
                         # Initial values may be very many. The rest of them comes in another turn.
                         if not member.tell_opening(self._pass_on, EVENTS_IN_A_TURN):
                             return True
-                        if member.is_opening:
+                        if member.is_opening or member.is_closed:
                             break
         except Exception:
             raise

@@ -522,8 +522,10 @@ class Subscription:
         try:
             for event in islice(self._opening or (), most):
                 self._told += 1
-                if not pass_on(self, event) or self.state == "closed":
+                if not pass_on(self, event):
                     return False
+                if self.state == "closed":
+                    return True
         except Exception as error:
             # A filter or a map failed for an initial value: `poll` says so.
             self._opening = raised(error)
