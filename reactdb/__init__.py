@@ -66,8 +66,7 @@ if TYPE_CHECKING:
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
-    from reactdb.selection import Selection
-    from reactdb.table import Table
+    from reactdb.table import Selection, Table
     from reactdb.values.codec import FrozenDict, FrozenList, thaw
     from reactdb.values.collation import maxval, minval
 
@@ -119,8 +118,7 @@ _HOMES = {
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
-    "reactdb.selection": ("Selection",),
-    "reactdb.table": ("Table",),
+    "reactdb.table": ("Selection", "Table"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -1,38 +1,35 @@
-"""Database: a handle on an open file. `connect` gives one; several handles in one process share one engine.
+"""Database: a handle on an open file, and `connect`, which gives one. Several handles in one process share one engine.
 
-Also here: positions that outlive the process (tokens).
+A view of the past (`db.at(seq)`) is the same handle on a session with other snapshots.
+
+Rule of this file: arguments are checked here, in the user's words; what is done is done by the session.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from reactdb.change import Change
 from reactdb.errors import (
-    DatabaseClosed,
     HistoryLost,
     InvalidOption,
     TableExists,
     TableNotFound,
-    UsageError,
-    is_one_of,
     shown,
-    word,
 )
-from reactdb.hints import HintLog
 from reactdb.query import ALL_TABLES, Query
+from reactdb.session import PastSession, Session, check_durability, live_table
 from reactdb.store import registry
-from reactdb.store.catalogue import TableInfo, check_name, check_text
+from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
-from reactdb.store.engine import Engine
 from reactdb.store.log_pages import log_changes
 from reactdb.store.retention import Retention
-from reactdb.store.snapshot import Snapshot, low_water
+from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
 from reactdb.table import Table
@@ -43,9 +40,6 @@ if TYPE_CHECKING:
 
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
-    from reactdb.past import PastDatabase
-
-T = TypeVar("T")
 
 
 def connect(
@@ -103,7 +97,7 @@ def connect(
         engine.retention = kept
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
-    return Database(engine, durability, scheduler, origin, float(busy_timeout))
+    return Database(Session(engine, durability, scheduler, origin, float(busy_timeout)))
 
 
 def _name_of(path: object) -> str:
@@ -131,17 +125,6 @@ def remove(path: str | os.PathLike[str]) -> None:
     registry.remove(os.path.realpath(name))
 
 
-def position_token(engine: Engine, snapshot: Snapshot, seq: int) -> str:
-    return f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
-
-
-def check_durability(durability: object) -> None:
-    if not is_one_of(durability, ("hard", "soft")):
-        raise InvalidOption(
-            f'Durability option `{word(durability)}` unrecognized (options are "hard" and "soft").'
-        )
-
-
 def check_flag(name: str, value: object) -> None:
     if not isinstance(value, bool):
         raise InvalidOption(f"{name} is True or False, not {shown(value)}")
@@ -164,36 +147,21 @@ class Database:
     Thread safety: any method from any thread. A transaction belongs to the thread that began it.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        durability: Durability,
-        scheduler: SchedulerBase | None = None,
-        origin: str | None = None,
-        busy_timeout_s: float | None = None,
-    ) -> None:
-        self._engine = engine
-        self._hints = HintLog()
-        # None: the engine's, which is that of the first handle.
-        self._busy_timeout_s = busy_timeout_s
-        self._durability: Durability = durability
-        self._scheduler = scheduler
-        self._origin = origin
-        self._is_closed = False
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def session(self) -> Session:
+        """What this handle stands on, for whoever builds on top: a dialect, a server. See `reactdb.session`."""
+        return self._session
 
     @property
     def path(self) -> str:
         """The file's absolute path, or ":memory:"."""
-        return self._engine.path
-
-    def __reduce__(self) -> Any:
-        raise UsageError(
-            f"a handle on {self._engine.path} belongs to its process and cannot be pickled or copied: "
-            "pass the path, and connect where it arrives"
-        )
+        return self._session.engine.path
 
     def __repr__(self) -> str:
-        return f"<Database {self._engine.path!r}{' closed' if self._is_closed else ''}>"
+        return f"<Database {self.path!r}{' closed' if self.is_closed else ''}>"
 
     def __enter__(self) -> Database:
         return self
@@ -205,25 +173,18 @@ class Database:
 
     def close(self) -> None:
         """Close this handle; the last one on the file ends its feeds and closes it. A second call does nothing."""
-        if not self._is_closed:
-            self._is_closed = True
-            registry.release(self._engine)
+        self._session.close()
 
     @property
     def is_closed(self) -> bool:
-        return self._is_closed
-
-    def _open_engine(self) -> Engine:
-        if self._is_closed:
-            raise DatabaseClosed(self._engine.path)
-        return self._engine
+        return self._session.is_closed
 
     # -----------------------------------------------------------------------------------------------------------
     # Tables
 
     def table(self, name: str) -> Table:
         """The table of this name. That it exists is looked at when it is used."""
-        return Table(self, Query(check_name("Table", name)))
+        return Table(self._session, Query(check_name("Table", name)))
 
     def table_create(self, name: str, primary_key: str = "id", exist_ok: bool = False) -> Table:
         """Make a table.
@@ -245,7 +206,7 @@ class Database:
             elif not exist_ok or known.primary_key != primary_key:
                 raise TableExists(name)
 
-        self._write(one, None, False, "table_create")
+        self._session.transact(one, operation="table_create")
         return self.table(name)
 
     def table_drop(self, name: str) -> dict[str, int]:
@@ -253,18 +214,14 @@ class Database:
         check_text("Table", name)
 
         def one(transaction: WriteTransaction) -> None:
-            known = transaction.catalogue.live.get(name)
-            if known is None:
-                raise TableNotFound(name)
-            transaction.drop_table(known)
+            transaction.drop_table(live_table(transaction, name))
 
-        self._write(one, None, False, "table_drop")
+        self._session.transact(one, operation="table_drop")
         return {"tables_dropped": 1}
 
     def table_list(self) -> list[str]:
         """The names of the tables, sorted."""
-        with self._snapshot() as snapshot:
-            return sorted(snapshot.catalogue.live)
+        return self._session.tables()
 
     # -----------------------------------------------------------------------------------------------------------
     # Transactions
@@ -276,13 +233,8 @@ class Database:
         Others wait to write meanwhile, so keep it short. Reads inside see its writes; feeds hear of it when it is done. Inside
         another transaction it is a part of that one, which can fail alone.
         """
-        if durability is not None:
-            check_durability(durability)
         check_origin(origin)
-        chosen: Any = durability or self._durability
-        with self._open_engine().transaction(
-            durability=chosen, busy_timeout_s=self._busy_timeout_s, origin=origin or self._origin
-        ):
+        with self._session.transaction(durability, origin):
             yield self
 
     # -----------------------------------------------------------------------------------------------------------
@@ -291,7 +243,7 @@ class Database:
     @property
     def seq(self) -> int:
         """The seq of the newest change; 0 before the first."""
-        with self._snapshot() as snapshot:
+        with self._session.read() as snapshot:
             return snapshot.seq
 
     @property
@@ -300,9 +252,7 @@ class Database:
 
         Inside a transaction, the moment before it: what is not committed may never be.
         """
-        engine = self._open_engine()
-        with engine.fresh_snapshot() as snapshot:
-            return position_token(engine, snapshot, snapshot.seq)
+        return self._session.token()
 
     def log(self, since: int = 0, until: int | None = None, table: str | None = None) -> Iterator[Change]:
         """The log entries with since < seq <= until (default: now), oldest first; of one table, or of all.
@@ -314,7 +264,7 @@ class Database:
         for name, value in (("since", since), ("until", until)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 raise InvalidOption(f"{name} is a seq, a whole number from 0, not {shown(value)}")
-        with self._snapshot() as snapshot:
+        with self._session.read() as snapshot:
             head = snapshot.seq
             info = None
             if table is not None:
@@ -325,7 +275,7 @@ class Database:
             if since < oldest:
                 raise HistoryLost(since, oldest + 1)
         until = head if until is None else min(until, head)
-        return log_changes(self._open_engine(), self._snapshot, since, until, info)
+        return log_changes(self._session.engine, self._session.read, since, until, info)
 
     def at(self, seq: int) -> PastDatabase:
         """The database as it was when `seq` was its newest change: tables, selections and indexes, to read only.
@@ -336,10 +286,8 @@ class Database:
         """
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
             raise InvalidOption(f"seq is a whole number from 0, not {shown(seq)}")
-        # Imported here because a view of the past is a Database.
-        from reactdb.past import PastDatabase
-
-        return PastDatabase(self._open_engine(), seq)
+        self._session.check_open()
+        return PastDatabase(PastSession(self._session.engine, seq))
 
     def compact(self, keep: int | timedelta, *, vacuum: bool = False) -> dict[str, int]:
         """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a
@@ -355,13 +303,13 @@ class Database:
             for was removed where an open feed of this process has still to read it.
         """
         check_flag("vacuum", vacuum)
-        engine = self._open_engine()
+        self._session.check_open()
         kept = Retention.of(keep, "keep")
         if kept is None:
             raise InvalidOption(
                 "keep is a number of changes or a timedelta, not None; keep=0 removes all history"
             )
-        removed = engine.compact(kept, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
+        removed = self._session.compact(kept, vacuum=vacuum)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 
     def changes(
@@ -379,7 +327,7 @@ class Database:
         on_predicate_error: str = "skip",
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
-        return self._feed(
+        return self._session.watch(
             Query(ALL_TABLES),
             {
                 "squash": squash,
@@ -398,7 +346,8 @@ class Database:
     def stats(self) -> dict[str, Any]:
         """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`; `checkpoint`
         (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can be emptied, and what may keep it."""
-        engine = self._open_engine()
+        self._session.check_open()
+        engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()
         with engine.snapshot() as snapshot:
             found: dict[str, Any] = {
@@ -419,64 +368,14 @@ class Database:
     def subscriptions(self) -> list[dict[str, Any]]:
         """The subscriptions that this process has open on the file, by any handle: `table` (None: all), `kind`, `queued`,
         `dropped`, `told`, `is_behind` (it reads on from the log) and `lag_seq`. What nobody disposed of shows here."""
-        listener = self._open_engine().listener
+        self._session.check_open()
+        listener = self._session.engine.listener
         if listener is None:
             return []
         from reactdb.feeds.inspect import figures
 
         return [figures(one) for one in cast("FeedHub", listener).subscriptions()]
 
-    # -----------------------------------------------------------------------------------------------------------
-    # For tables and selections
 
-    def _snapshot(self) -> AbstractContextManager[Snapshot]:
-        return self._open_engine().snapshot()
-
-    def _get(self, table: str, key: bytes) -> dict[str, Any] | None:
-        if self._is_closed:
-            raise DatabaseClosed(self._engine.path)
-        body = self._engine.get(table, key)
-        return None if body is None else codec.decode(body)
-
-    def _look_for(self, table: str) -> TableInfo:
-        """A table that this process has not heard of: perhaps another one has made it."""
-        with self._snapshot() as snapshot:
-            info = snapshot.table(table)
-        if info is None:
-            raise TableNotFound(table)
-        return info
-
-    def _primary_key(self, table: str) -> str:
-        engine = self._open_engine()
-        transaction = engine.current_transaction()
-        info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
-        return (info or self._look_for(table)).primary_key
-
-    def _write(
-        self,
-        work: Callable[[WriteTransaction], T],
-        durability: str | None,
-        is_shareable: bool,
-        operation: str = "write",
-    ) -> T:
-        engine = self._open_engine()
-        if durability is None:
-            chosen: Any = self._durability
-        else:
-            check_durability(durability)
-            chosen = durability
-        # A shared commit has one origin.
-        return engine.write(
-            work,
-            durability=chosen,
-            busy_timeout_s=self._busy_timeout_s,
-            origin=self._origin,
-            is_shareable=is_shareable and self._origin is None,
-            operation=operation,
-        )
-
-    def _feed(self, query: Query, options: dict[str, Any]) -> Feed:
-        from reactdb.feeds.feed import Feed
-        from reactdb.feeds.hub import hub_of
-
-        return Feed(hub_of(self._open_engine()), query, options, scheduler=self._scheduler)
+class PastDatabase(Database):
+    """`db.at(seq)`: the same tables as of an earlier seq, to read only."""

@@ -40,10 +40,11 @@ from uuid import UUID
 
 from reactdb.errors import InvalidDocument, type_in_words
 from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList
+from reactdb.values.pseudotypes import REQL, binary_object, time_object
+from reactdb.values.scalars import decimal_text, microseconds_of
 
 __all__ = ["dumps", "loads"]
 
-REQL: Final = "$reql_type$"
 OURS: Final = "$reactdb_type$"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -164,12 +165,9 @@ def _write_datetime(value: datetime) -> Any:
     seconds: int | float = (
         microseconds // 1_000_000 if microseconds % 1_000_000 == 0 else microseconds / 1_000_000
     )
-    minutes, odd = divmod(value.utcoffset() or timedelta(), timedelta(minutes=1))
-    if odd or _microseconds(seconds) != microseconds:
+    if (value.utcoffset() or timedelta()) % timedelta(minutes=1) or _microseconds(seconds) != microseconds:
         return {OURS: "datetime", "value": value.isoformat()}
-    sign = "-" if minutes < 0 else "+"
-    zone = f"{sign}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
-    return {REQL: "TIME", "epoch_time": seconds, "timezone": zone}
+    return time_object(value, seconds)
 
 
 def _write_duration(value: timedelta) -> Any:
@@ -189,7 +187,7 @@ def _own(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
 
 _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
     float: _write_float,
-    bytes: lambda value: {REQL: "BINARY", "data": b64encode(value).decode("ascii")},
+    bytes: binary_object,
     datetime: _write_datetime,
     Decimal: _own("decimal", str),
     UUID: _own("uuid", str),
@@ -200,25 +198,15 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# For people
+# Without typed objects: for people, and for analytics. Nothing reads these back.
+
+Words = dict[type, Callable[[Any], str]]
 
 
 def readable(value: Any) -> str:
     """The value on one line for people: JSON, but for the types that it has no word for, which are just their text."""
-    text = _text_of(value)
-    return encode(_with_texts(value)) if text is None else text
-
-
-def _text_of(value: Any) -> str | None:
-    if isinstance(value, datetime):
-        return value.isoformat(" ")
-    if isinstance(value, bytes):
-        return f"0x{value.hex()}"
-    if (isinstance(value, float) and not math.isfinite(value)) or isinstance(
-        value, (Decimal, UUID, date, time, timedelta)
-    ):
-        return str(value)
-    return None
+    write = _FOR_PEOPLE.get(type(value))
+    return encode(_with_texts(value)) if write is None else write(value)
 
 
 def _with_texts(value: Any) -> Any:
@@ -226,8 +214,81 @@ def _with_texts(value: Any) -> Any:
         return {key: _with_texts(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_with_texts(part) for part in value]
-    text = _text_of(value)
-    return value if text is None else text
+    if type(value) is float and math.isfinite(value):
+        return value
+    write = _FOR_PEOPLE.get(type(value))
+    return value if write is None else write(value)
+
+
+def dumps_plain(value: Any) -> str:
+    """The JSON text of a value for analytics, which Spark's `from_json` and its functions on strings read without help.
+
+    A datetime, a date and a time are ISO 8601 in a string; a Decimal and a timedelta (in seconds) are numbers with all of their
+    digits; bytes are base64, and a UUID, NaN and the infinities their name, in a string.
+    """
+    if _quick_encode is not None and _is_plain(value):
+        data = _quick_encode(value)
+        # It writes null for a NaN, too.
+        if b"null" not in data:
+            return data.decode()
+    try:
+        return encode(value)
+    except (TypeError, ValueError):
+        # It holds something that JSON has no word for, or a float that is no number.
+        return _plain(value)
+
+
+def plain_text(value: Any) -> str:
+    """A value in a column of strings: as in `dumps_plain`, but strings, dates and such without quotes."""
+    if type(value) is str:
+        return value
+    write = _FOR_ANALYTICS.get(type(value))
+    return dumps_plain(value) if write is None else write(value)
+
+
+def _plain(value: Any) -> str:
+    kind = type(value)
+    if kind is dict:
+        return "{" + ",".join([f"{encode(name)}:{_plain(inner)}" for name, inner in value.items()]) + "}"
+    if kind is list:
+        return "[" + ",".join(map(_plain, value)) + "]"
+    write = _FOR_ANALYTICS.get(kind)
+    if write is None:
+        return encode(value)
+    is_number = kind is Decimal or kind is timedelta or (kind is float and math.isfinite(value))
+    return write(value) if is_number else f'"{write(value)}"'
+
+
+def _plain_float(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return repr(value) if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _plain_seconds(value: timedelta) -> str:
+    return decimal_text(Decimal(microseconds_of(value)).scaleb(-6).normalize()) if value else "0"
+
+
+_FOR_PEOPLE: Final[Words] = {
+    float: str,
+    datetime: lambda value: value.isoformat(" "),
+    date: str,
+    time: str,
+    timedelta: str,
+    Decimal: str,
+    UUID: str,
+    bytes: lambda value: f"0x{value.hex()}",
+}
+_FOR_ANALYTICS: Final[Words] = {
+    float: _plain_float,
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: _plain_seconds,
+    Decimal: decimal_text,
+    UUID: str,
+    bytes: lambda value: b64encode(value).decode("ascii"),
+}
 
 
 # ---------------------------------------------------------------------------------------------------------------

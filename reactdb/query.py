@@ -5,17 +5,17 @@ A query is a table and the steps after it, in the order in which they were writt
     games.filter(row["score"] > 10).order_by(desc("score")).limit(3)
     Query("games", (Filter(...), OrderBy(...), Limit(3)))
 
-Rule of this file: steps are data. What a step does to documents is in `reading`, what it does to changes in `feeds`;
-both dispatch on the step's class, so a step that is added here is refused there until it is taught.
+Rule of this file: steps are data. What a step does to an element is in `steps`, by the step's class: a step that is added here is
+refused everywhere until it is there too.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Hashable
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from reactdb.errors import QueryError
 from reactdb.expression import Expression, OrderKey, Predicate
-from reactdb.values.value import Value
 
 Bound = Literal["open", "closed"]
 
@@ -23,16 +23,53 @@ Bound = Literal["open", "closed"]
 ALL_TABLES = "*"
 
 
-class Step(Value):
-    """One step of a query. See the subclasses."""
+class Step:
+    """One step of a query. See the subclasses.
 
-    __slots__ = ()
+    A step is a value: equal to another one that surely does the same. Nobody changes a step, because queries share them.
+
+    Attributes:
+        meaning: The names of the fields that say what it does. The others show how it was written.
+    """
+
+    __slots__: ClassVar[tuple[str, ...]] = ()
+    meaning: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for steps that surely do the same."""
+        return (type(self), *[_key_of(getattr(self, name)) for name in self.meaning])
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Step) and self.identity == other.identity)
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+def _key_of(value: Any) -> Hashable:
+    if isinstance(value, (Expression, Predicate, OrderKey)):
+        # They are equal where they surely agree. To compare two expressions with == would build a third.
+        value = value.key
+    elif isinstance(value, tuple):
+        value = tuple(map(_key_of, value))
+    try:
+        hash(value)
+    except TypeError:
+        # A callable that cannot be hashed does the same as nothing else.
+        return object()
+    return value  # type: ignore[no-any-return]
 
 
 class Get(Step):
     """One document by primary key. `key` is the value, `key_bytes` its collation bytes."""
 
     __slots__ = ("key", "key_bytes")
+    meaning = ("key_bytes",)
 
     def __init__(self, key: Any, key_bytes: bytes) -> None:
         self.key = key
@@ -43,6 +80,7 @@ class GetAll(Step):
     """Documents by keys of the primary key (index None) or of an index. A key that is listed twice counts twice."""
 
     __slots__ = ("index", "keys", "keys_bytes")
+    meaning = ("keys_bytes", "index")
 
     def __init__(self, keys: tuple[Any, ...], keys_bytes: tuple[bytes, ...], index: str | None) -> None:
         self.keys = keys
@@ -54,6 +92,7 @@ class Between(Step):
     """Documents in a range of the primary key (index None) or of an index: start <= key bytes < stop."""
 
     __slots__ = ("index", "left_bound", "lower", "right_bound", "start", "stop", "upper")
+    meaning = ("start", "stop", "index")
 
     def __init__(
         self,
@@ -78,6 +117,7 @@ class Filter(Step):
     """Only documents that pass."""
 
     __slots__ = ("predicate",)
+    meaning = __slots__
 
     def __init__(self, predicate: Predicate) -> None:
         self.predicate = predicate
@@ -87,6 +127,7 @@ class OrderBy(Step):
     """Order by an index, then by keys; without both, by the primary key. `keys` break ties of the index."""
 
     __slots__ = ("index", "index_descending", "keys")
+    meaning = ("keys", "index", "index_descending")
 
     def __init__(self, keys: tuple[OrderKey, ...], index: str | None, index_descending: bool = False) -> None:
         self.keys = keys
@@ -98,6 +139,7 @@ class Limit(Step):
     """Only the first `count` documents."""
 
     __slots__ = ("count",)
+    meaning = __slots__
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -107,6 +149,7 @@ class Skip(Step):
     """All but the first `count` documents."""
 
     __slots__ = ("count",)
+    meaning = __slots__
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -116,6 +159,7 @@ class Map(Step):
     """Each document becomes a value: of an expression, or of a callable on a document."""
 
     __slots__ = ("function", "name")
+    meaning = ("function",)
 
     def __init__(self, function: Any, name: str = "map") -> None:
         self.function = function
@@ -126,6 +170,7 @@ class ConcatMap(Step):
     """Each document becomes the elements of a list."""
 
     __slots__ = ("function",)
+    meaning = __slots__
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -135,6 +180,7 @@ class HasFields(Step):
     """Only documents that have the fields, not null."""
 
     __slots__ = ("predicate",)
+    meaning = __slots__
 
     def __init__(self, predicate: Predicate) -> None:
         self.predicate = predicate
@@ -144,6 +190,7 @@ class Union(Step):
     """The documents so far, then those of other queries."""
 
     __slots__ = ("others",)
+    meaning = __slots__
 
     def __init__(self, others: tuple[Query, ...]) -> None:
         self.others = others
@@ -153,6 +200,7 @@ class Distinct(Step):
     """Different values only, in the collation's order. `field` is an expression or None for whole documents."""
 
     __slots__ = ("expression",)
+    meaning = __slots__
 
     def __init__(self, expression: Expression | None) -> None:
         self.expression = expression
@@ -162,6 +210,7 @@ class Group(Step):
     """Groups by the value of an expression; an aggregate may follow."""
 
     __slots__ = ("expression",)
+    meaning = __slots__
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
@@ -174,6 +223,7 @@ class Aggregate(Step):
     """One value from all documents. min and max give the document, as ReQL does; `index` makes them a limit of one."""
 
     __slots__ = ("expression", "index", "kind")
+    meaning = ("kind", "expression", "index")
 
     def __init__(self, kind: Aggregation, expression: Any = None, index: str | None = None) -> None:
         self.kind = kind
@@ -191,7 +241,7 @@ class Query(NamedTuple):
         """This query with one more step.
 
         Raises:
-            QueryError: What is there has no use for it. Nobody who reads or watches a query has to look for that again.
+            QueryError: It cannot follow the steps that are there. Reading and watching need not check that again.
         """
         if self.steps:
             self.check_is_sequence()

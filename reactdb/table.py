@@ -1,34 +1,531 @@
-"""Table: the selection of all documents of a table, and what only a table can do: keys, inserts, indexes.
+"""Selections: a query and the session to ask. Nothing is read until one is run.
 
-Rule of this file: as of `selection`.
+    games.filter(row["score"] > 10).order_by(desc("score")).limit(3).run()
+
+    Selection         a query over a table
+    PointSelection    one document, by its primary key
+    Table             all documents of a table, and what only a table can do: keys, inserts, indexes
+
+Rule of this file: it checks arguments and builds queries. Reading is in `reading`, writing in `writing`, watching in `feeds`;
+the way to each of them is the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from reactdb.access import find_table
+from reactdb.access import access, find_table
+from reactdb.change import Change
 from reactdb.errors import (
     IndexExists,
     IndexNotFound,
+    InvalidDocument,
     InvalidKey,
     InvalidOption,
     MissingValue,
+    NotAValue,
     QueryError,
+    UsageError,
     is_one_of,
     shown,
     word,
 )
-from reactdb.expression import Expression, compile_value, expr, is_deterministic, row, to_data
-from reactdb.point_selection import PointSelection
-from reactdb.query import GetAll
-from reactdb.selection import Selection, check_given, check_index, live_table
+from reactdb.expression import (
+    Expression,
+    OrderKey,
+    as_function,
+    as_order_key,
+    as_predicate,
+    checked_patch,
+    compile_value,
+    expr,
+    field_path,
+    is_deterministic,
+    is_user_code,
+    row,
+    to_data,
+)
+from reactdb.hints import hints
+from reactdb.query import (
+    Aggregate,
+    Aggregation,
+    Between,
+    Bound,
+    ConcatMap,
+    Distinct,
+    Filter,
+    Get,
+    GetAll,
+    Group,
+    HasFields,
+    Limit,
+    Map,
+    OrderBy,
+    Query,
+    Skip,
+    Step,
+    Union,
+)
+from reactdb.session import Session, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
-from reactdb.values.collation import primary_key_bytes
-from reactdb.writing import Conflict, Tally, check_return_changes, insert, prepare, prepare_again
+from reactdb.writing import (
+    Conflict,
+    Write,
+    check_return_changes,
+    delete,
+    insert,
+    prepare,
+    replace,
+    update,
+)
+
+if TYPE_CHECKING:
+    from reactdb.feeds.feed import Feed
+
+WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
+
+
+class Selection:
+    """A query over one table. Lazy: every method gives another selection; `run`, iteration and `changes` use it.
+
+    Thread safety: a value; any thread may use it.
+    """
+
+    __slots__ = ("_query", "_session")
+
+    def __init__(self, session: Session, query: Query) -> None:
+        self._session = session
+        self._query = query
+
+    @property
+    def query(self) -> Query:
+        """The query as a value."""
+        return self._query
+
+    def __repr__(self) -> str:
+        steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
+        return f"<{type(self).__name__} {self._query.table!r}{steps}>"
+
+    def _then(self, step: Step) -> Selection:
+        return Selection(self._session, self._query.then(step))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # It is not its answer: what Python would say of any object is surely not what was asked
+
+    # Sets and dicts know it by its identity.
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise not_compared("==")
+
+    def __ne__(self, other: object) -> NoReturn:
+        raise not_compared("!=")
+
+    def __lt__(self, other: object) -> NoReturn:
+        raise not_compared("<")
+
+    def __le__(self, other: object) -> NoReturn:
+        raise not_compared("<=")
+
+    def __gt__(self, other: object) -> NoReturn:
+        raise not_compared(">")
+
+    def __ge__(self, other: object) -> NoReturn:
+        raise not_compared(">=")
+
+    def __bool__(self) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, which is neither true nor false: test what run() gives, as in `if selection.run():`"
+        )
+
+    def __len__(self) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, which has no length: count().run() says how many there are"
+        )
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise NotAValue(
+            "a selection is a question, and `in` does not ask it: look in what run() gives, as in `... in selection.run()`"
+        )
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Selecting
+
+    def between(
+        self,
+        lower: Any,
+        upper: Any,
+        *,
+        index: str | None = None,
+        left_bound: Bound = "closed",
+        right_bound: Bound = "open",
+    ) -> Selection:
+        """Documents with lower <= key < upper, of the primary key or of an index. `minval` and `maxval` mean no bound.
+
+        A bound may be a list, for a compound index, with `minval` and `maxval` inside it.
+
+        Raises:
+            QueryError: A bound is None, or not a value.
+            InvalidOption: `left_bound` or `right_bound` is neither "open" nor "closed".
+        """
+        for name, bound in (("left_bound", left_bound), ("right_bound", right_bound)):
+            if not is_one_of(bound, ("open", "closed")):
+                raise InvalidOption(
+                    f'Expected `open` or `closed` for optarg `{name}` (got `"{word(bound)}"`).'
+                )
+        check_index(index)
+        if lower is None or upper is None:
+            raise QueryError(
+                "Cannot use `null` in BETWEEN, use `r.minval` or `r.maxval` to denote unboundedness."
+            )
+        check_given(lower)
+        check_given(upper)
+        start = collation.key_bytes(lower) + (b"\x00" if left_bound == "open" else b"")
+        stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
+        return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
+
+    def filter(self, predicate: Any, default: Any = False) -> Selection:
+        """Documents that pass.
+
+        Args:
+            predicate: An expression (`row["score"] > 10`), a dict of fields that must be equal, or any callable on a
+                document (which no index and no routing can help; `explain()` says so).
+            default: What a document counts as when the predicate asks for a field that it does not have: False or True, or
+                `r.error()` to raise MissingValue.
+        """
+        return self._then(Filter(as_predicate(predicate, default)))
+
+    def has_fields(self, *fields: Any) -> Selection:
+        """Documents that have every one of the fields, and not null. A dict asks for fields inside of fields."""
+        return self._then(HasFields(as_predicate(row.has_fields(*fields))))
+
+    def order_by(self, *keys: Any, index: Any = None) -> Selection:
+        """In order of an index, then of keys: field names, expressions, or those in `asc(...)` or `desc(...)`.
+
+        An index gives the order without sorting. Documents without the field come first (with an index: not at all).
+        Without arguments: in order of the primary key.
+        """
+        descending = False
+        if isinstance(index, str) and index.startswith("-"):
+            raise InvalidOption(
+                f"index is the name of an index: for the reverse order write index=desc({index[1:]!r})"
+            )
+        if isinstance(index, OrderKey):
+            descending = index.descending
+            path = field_path(index.expression)
+            index = path[0] if path is not None and len(path) == 1 else index
+        if index is not None and not isinstance(index, str):
+            raise InvalidOption(f"index is the name of an index, or asc or desc of one, not {shown(index)}")
+        return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
+
+    def limit(self, count: int) -> Selection:
+        """The first `count` documents."""
+        return self._then(Limit(check_count("LIMIT", count)))
+
+    def skip(self, count: int) -> Selection:
+        """All but the first `count` documents."""
+        return self._then(Skip(check_count("SKIP", count)))
+
+    def union(self, *others: Selection) -> Selection:
+        """These documents, then those of the other selections, which may be of other tables."""
+        for other in others:
+            if not isinstance(other, Selection) or other._session is not self._session:
+                raise UsageError("union takes selections of the same database handle")
+        return self._then(Union(tuple(other._query for other in others)))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Transforming
+
+    def map(self, function: Any) -> Selection:
+        """The value of an expression (or of a callable on a document) for each document."""
+        return self._then(Map(as_function(function)))
+
+    def concat_map(self, function: Any) -> Selection:
+        """The elements of the list that the function gives for each document, one after the other."""
+        return self._then(ConcatMap(as_function(function)))
+
+    def pluck(self, *fields: Any) -> Selection:
+        """Only these fields. A dict picks fields inside of fields: `pluck("id", {"address": "city"})`."""
+        return self._then(Map(row.pluck(*fields), "pluck"))
+
+    def without(self, *fields: Any) -> Selection:
+        """All but these fields."""
+        return self._then(Map(row.without(*fields), "without"))
+
+    def with_fields(self, *fields: Any) -> Selection:
+        """`has_fields` and `pluck` in one."""
+        return self.has_fields(*fields).pluck(*fields)
+
+    def merge(self, *others: Any) -> Selection:
+        """Each document with the fields of others merged in; inside of fields too, unless `literal` says otherwise."""
+        return self._then(Map(row.merge(*(as_function(other) for other in others)), "merge"))
+
+    def __getitem__(self, field: str) -> Selection:
+        """The value of one field, of the documents that have it."""
+        if not isinstance(field, str):
+            raise QueryError(
+                "a selection takes the name of a field in brackets; use skip() and limit() for positions"
+            )
+        if self._query.is_point:
+            return self._then(Map(row[field], "bracket"))
+        return self._then(HasFields(as_predicate(row.has_fields(field)))).map(row[field])
+
+    def distinct(self, field: Any = None) -> Selection:
+        """The different documents, or the different values of a field (or expression), in order."""
+        return self._then(Distinct(None if field is None else field_or_expression(field)))
+
+    def group(self, field: Any) -> Selection:
+        """Groups by a field (or expression); with an aggregate after it, one value a group."""
+        return self._then(Group(field_or_expression(field)))
+
+    def count(self) -> Selection:
+        """How many documents: a number."""
+        return self._aggregate("count", None)
+
+    def sum(self, field: Any = None) -> Selection:
+        """The sum of a field over the documents that have it; 0 for none."""
+        return self._aggregate("sum", field)
+
+    def avg(self, field: Any = None) -> Selection:
+        """The mean of a field over the documents that have it; None for none."""
+        return self._aggregate("avg", field)
+
+    def min(self, field: Any = None, *, index: str | None = None) -> Selection:
+        """The document with the least value of a field, or the first of an index; None for none."""
+        return self._aggregate("min", field, index)
+
+    def max(self, field: Any = None, *, index: str | None = None) -> Selection:
+        """The document with the greatest value of a field, or the last of an index; None for none."""
+        return self._aggregate("max", field, index)
+
+    def _aggregate(self, kind: Aggregation, field: Any, index: str | None = None) -> Selection:
+        if field is not None and index is not None:
+            raise UsageError(f"{kind} takes a field or an index, not both")
+        check_index(index)
+        return self._then(Aggregate(kind, None if field is None else field_or_expression(field), index))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading and watching
+
+    def run(self) -> Any:
+        """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. What comes is yours to change.
+
+        Raises:
+            TableNotFound, IndexNotFound, QueryError: As the query deserves.
+        """
+        session = self._session
+        found = session.run(self._query)
+        session.hints.look(self._query, session.read, found_nothing=not found)
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        """The documents, of one state: a long loop sees no write that happens meanwhile."""
+        found = self.run()
+        if not isinstance(found, list):
+            raise UsageError(
+                f"this selection is one {'document' if self._query.is_point else 'value'}, not a sequence: use run()"
+            )
+        return iter(found)
+
+    def changes(
+        self,
+        *,
+        squash: bool | float = False,
+        changefeed_queue_size: int = 100_000,
+        include_initial: bool = False,
+        include_states: bool = False,
+        include_offsets: bool = False,
+        include_types: bool = False,
+        include_seq: bool = False,
+        since: int | str | None = None,
+        on_overflow: str | None = None,
+        on_predicate_error: str = "skip",
+    ) -> Feed:
+        """Watch this selection's result.
+
+        Cold: every subscription has its own position and queue. Events come in log order, on the committing thread after its
+        write is done, unless a scheduler is given to `subscribe` or `connect`.
+
+        Args:
+            squash: False tells every change; True tells the net difference whenever the subscriber is free; a number tells
+                at once and then at most every so many seconds.
+            changefeed_queue_size: Events kept for a subscriber that lags.
+            include_initial: Begin with the present result, as events that have only `new_val`.
+            include_states: Tell `{"state": "initializing"}` and `{"state": "ready"}`.
+            include_offsets: Tell `old_offset` and `new_offset`, for an ordered selection.
+            include_types: Tell `type`: add, remove, change, initial, state.
+            include_seq: Tell `seq`, the position in the log.
+            since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
+                begins with the rest of them.
+            on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
+                "spill" to read on from the log and lose nothing. None is "spill" with `include_offsets`, because a list
+                cannot be made from some of its changes, and "drop" elsewhere.
+            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
+                document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
+                that is missing is no error to a filter, which has its `default`.
+
+        Returns:
+            A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside
+            are shared and refuse to be changed: `reactdb.thaw` copies.
+
+        Raises:
+            UnsupportedFeed: The result cannot be kept up to date.
+            HistoryLost: Changes past `since` were compacted away.
+            HistoryDiverged: `since` is a position that this file does not have.
+            TableNotFound, IndexNotFound, InvalidOption: At once, not on subscribing.
+
+        Source:
+            RethinkDB 2.4 API reference, `changes`. What differs is listed in docs/reference/feeds.md.
+        """
+        self._session.hints.look(self._query, self._session.read, found_nothing=True)
+        return self._session.watch(
+            self._query,
+            {
+                "squash": squash,
+                "changefeed_queue_size": changefeed_queue_size,
+                "include_initial": include_initial,
+                "include_states": include_states,
+                "include_offsets": include_offsets,
+                "include_types": include_types,
+                "include_seq": include_seq,
+                "since": since,
+                "on_overflow": on_overflow,
+                "on_predicate_error": on_predicate_error,
+            },
+        )
+
+    def explain(self) -> dict[str, Any]:
+        """How this selection is read: `access` in words, the `index` if one is used, and what runs in Python.
+
+        `hints` are sentences about what was probably not meant, such as a comparison of a time with a text.
+        """
+        with self._session.read() as snapshot:
+            path = access(self._query, find_table(self._query.table, snapshot))
+            found = [hint.text for hint in hints(self._query, snapshot)]
+        callables = [
+            step.predicate.explain()
+            for step in self._query.steps
+            if isinstance(step, Filter) and step.predicate.expression is None
+        ]
+        return {
+            "table": self._query.table,
+            "access": path.reason,
+            "index": None if path.index is None else path.index.name,
+            "steps": [type(step).__name__.lower() for step in path.rest],
+            "callables": callables,
+            "hints": found,
+        }
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Writing
+
+    def update(
+        self, patch: Any, *, durability: str | None = None, return_changes: bool | str = False
+    ) -> dict[str, Any]:
+        """Merge a patch into every selected document, at once and as one commit.
+
+        Args:
+            patch: A dict (which may hold expressions: `{"score": row["score"] + 1}`), an expression, or a callable that
+                gets the document and gives the dict. `literal(x)` replaces instead of merging.
+            durability: "hard" or "soft" for this write; default: the database's.
+            return_changes: True for the changes as `changes`, "always" for the unchanged too.
+
+        Returns:
+            ReQL's counters: `replaced`, `unchanged`, `skipped` (a `get` of nothing), ...
+
+        Raises:
+            InvalidDocument, InvalidKey, QueryError: Nothing was written then.
+        """
+        runs_user_code = is_user_code(patch)
+        work = partial(
+            update,
+            query=self._query,
+            patch=checked_patch(patch, is_for_one=self._query.is_point),
+            runs_user_code=runs_user_code,
+        )
+        return self._write("update", work, durability, return_changes, runs_user_code)
+
+    def replace(
+        self, document: Any, *, durability: str | None = None, return_changes: bool | str = False
+    ) -> dict[str, Any]:
+        """Put another document in the place of every selected one; None deletes. `get(key).replace(doc)` may insert.
+
+        Args and errors as for `update`; `document` may be a dict, an expression or a callable.
+        """
+        work = partial(replace, query=self._query, new=as_function(document))
+        return self._write("replace", work, durability, return_changes, is_user_code(document))
+
+    def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
+        """Delete every selected document."""
+        return self._write("delete", partial(delete, query=self._query), durability, return_changes)
+
+    def _write(
+        self,
+        operation: str,
+        work: Callable[[Write], None],
+        durability: str | None,
+        return_changes: bool | str,
+        runs_user_code: bool = False,
+    ) -> dict[str, Any]:
+        query = self._query
+        for step in query.steps:
+            if not isinstance(step, WRITABLE_STEPS):
+                raise QueryError("Expected type SELECTION but found SEQUENCE.")
+            if isinstance(step, (Filter, HasFields)) and step.predicate.expression is None:
+                runs_user_code = True
+        if not query.is_point:
+            # Before it is done: afterwards, the documents may be gone or changed.
+            self._session.hints.look(query, self._session.read, found_nothing=True)
+        if return_changes is not False:
+            check_return_changes(return_changes)
+        return self._session.write(
+            query.table,
+            work,
+            return_changes=return_changes,
+            durability=durability,
+            is_shareable=query.is_point and not runs_user_code,
+            operation=operation,
+        )
+
+
+class PointSelection(Selection):
+    """One document, by primary key; it may not be there."""
+
+    __slots__ = ("_key", "_key_bytes", "_table")
+
+    def __init__(self, session: Session, table: str, key: Any, key_bytes: bytes) -> None:
+        self._session = session
+        self._table = table
+        self._key = key
+        self._key_bytes = key_bytes
+
+    def __getattr__(self, name: str) -> Any:
+        # To make a Query takes as long as to answer this one: it is made when it is needed.
+        if name != "_query":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._query = query = Query(self._table, (Get(self._key, self._key_bytes),))
+        return query
+
+    def run(self) -> Any:
+        """Read it: the document, or None. It is yours to change.
+
+        Raises:
+            TableNotFound.
+        """
+        body = self._session.get(self._table, self._key_bytes)
+        return None if body is None else codec.decode(body)
+
+    def history(self) -> list[Change]:
+        """Every log entry of this key that retention has left, oldest first; also of a key that is deleted now."""
+        with self._session.read() as snapshot:
+            table = find_table(self._table, snapshot)
+            found = list(snapshot.history(table, self._key_bytes))
+        return found[::-1]
 
 
 class Table(Selection):
@@ -46,7 +543,7 @@ class Table(Selection):
     @property
     def primary_key(self) -> str:
         """The name of the field that is the key."""
-        with self._database._snapshot() as snapshot:
+        with self._session.read() as snapshot:
             return find_table(self.name, snapshot).primary_key
 
     def get(self, key: Any) -> PointSelection:
@@ -55,8 +552,8 @@ class Table(Selection):
         Raises:
             InvalidKey: The value cannot be a key; MissingValue for None.
         """
-        data = primary_key_bytes(key) if type(key) is str else key_of(key)
-        return PointSelection(self._database, self._query.table, key, data)
+        data = collation.primary_key_bytes(key) if type(key) is str else key_of(key)
+        return PointSelection(self._session, self._query.table, key, data)
 
     def get_all(self, *keys: Any, index: str | None = None) -> Selection:
         """The documents with these keys, in the order asked for; of the primary key or of an index.
@@ -103,20 +600,15 @@ class Table(Selection):
         if return_changes is not False:
             check_return_changes(return_changes)
         name = self._query.table
-        primary_key = self._database._primary_key(name)
-        prepared = prepare(given, primary_key)
-
-        def one(transaction: WriteTransaction) -> dict[str, Any]:
-            table = live_table(transaction, name)
-            ready = prepared
-            if table.primary_key != primary_key:
-                ready = prepare_again(prepared, primary_key, table.primary_key)
-            tally = Tally(return_changes)
-            insert(transaction, table, ready, conflict, tally)
-            tally.generated_keys = ready.generated
-            return tally.result()
-
-        return self._database._write(one, durability, not callable(conflict), "insert")
+        prepared = prepare(given, self._session.info(name).primary_key)
+        return self._session.write(
+            name,
+            partial(insert, documents=prepared, conflict=conflict),
+            return_changes=return_changes,
+            durability=durability,
+            is_shareable=not callable(conflict),
+            operation="insert",
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes
@@ -151,7 +643,7 @@ class Table(Selection):
                 raise IndexExists(name, self.name)
             transaction.create_index(table, name, data, multi)
 
-        self._database._write(one, None, False, "index_create")
+        self._session.transact(one, operation="index_create")
         return {"created": 1}
 
     def index_drop(self, name: str) -> dict[str, int]:
@@ -164,12 +656,12 @@ class Table(Selection):
                 raise IndexNotFound(name, self.name)
             transaction.drop_index(table, name)
 
-        self._database._write(one, None, False, "index_drop")
+        self._session.transact(one, operation="index_drop")
         return {"dropped": 1}
 
     def index_list(self) -> list[str]:
         """The names of the indexes, sorted."""
-        with self._database._snapshot() as snapshot:
+        with self._session.read() as snapshot:
             return sorted(find_table(self.name, snapshot).indexes)
 
     def index_wait(self, *names: str) -> list[dict[str, Any]]:
@@ -178,7 +670,7 @@ class Table(Selection):
         Returns:
             Dicts with `index`, `ready`, `multi` and `outdated`.
         """
-        with self._database._snapshot() as snapshot:
+        with self._session.read() as snapshot:
             table = find_table(self.name, snapshot)
         for name in names:
             check_text("Index", name)
@@ -188,6 +680,42 @@ class Table(Selection):
             {"index": name, "ready": True, "multi": table.indexes[name].multi, "outdated": False}
             for name in sorted(names or table.indexes)
         ]
+
+
+def not_compared(sign: str) -> NotAValue:
+    return NotAValue(
+        f"a selection is a question, and {sign} does not ask it: compare what run() gives, as in `selection.run() {sign} ...`"
+    )
+
+
+def check_given(key: Any) -> None:
+    """Raise InvalidKey for an array without end, or with too many values: before anybody walks through it."""
+    try:
+        codec.check_extent(key)
+    except InvalidDocument as error:
+        raise InvalidKey(error.reason) from None
+
+
+def check_index(index: object) -> None:
+    if index is not None and not isinstance(index, str):
+        raise InvalidOption(f"index is the name of an index, not {shown(index)}")
+
+
+def check_count(word: str, count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, (int, float)):
+        raise QueryError(f"Expected type NUMBER but found {collation.type_name(count)}.")
+    if isinstance(count, float) and not count.is_integer():
+        raise QueryError(f"Number not an integer: {count}")
+    if count < 0:
+        raise QueryError(f"{word} takes a non-negative argument (got {int(count)})")
+    # No sequence is longer than that.
+    return min(int(count), sys.maxsize)
+
+
+def field_or_expression(field: Any) -> Expression:
+    if isinstance(field, str):
+        return row[field]
+    return field if isinstance(field, Expression) else expr(field(row) if callable(field) else field)
 
 
 def key_of(key: Any) -> bytes:

@@ -1,17 +1,20 @@
 """Writing: what `insert`, `update`, `replace` and `delete` do to documents, inside one write transaction.
 
-A native write that fails raises and leaves nothing behind; a document that would become equal to what is stored is left
-alone, so that it makes no log entry and tells nobody. Results are ReQL's counters.
+One statement is a `Write`: a table, a transaction, a policy, and the counters of the answer. Each operation works out the new
+content of a key and gives it to `Write.put`, which is the only place that compares it with what is stored, logs it and counts
+it. A document that would stay equal to what is stored is left alone, so that it makes no log entry and reaches no feed.
 
-Rule of this file: a function here gets a `WriteTransaction` and prepared documents. Encoding and checking what can be checked
-beforehand happens in `prepare`, outside the lock.
+A policy says what may be stored and what becomes of a mistake. The native one raises, so that the whole write leaves nothing
+behind; the one of a dialect may count the mistake and go on with the next document.
+
+Rule of this file: it is called under the write lock. What can be encoded and checked beforehand, `prepare` does outside it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.errors import (
@@ -36,31 +39,187 @@ from reactdb.values import codec, collation
 Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
 Stored = tuple[int, bytes]
 Patch = dict[str, Any] | Callable[[dict[str, Any]], Any]
-Outcome = tuple[str, bytes | None, bytes | None]
-"""What a write did to one document: the counter of it, and the document before and after."""
+
+COUNTERS: Final = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
+"""ReQL's counters of a write that did nothing."""
+
+SKIPPED: Final = object()
+"""What `Write.change` is given for a key that is to be left as it is, and counted as skipped."""
 
 
-class Prepared:
-    """Documents on their way in: their keys and their bytes, side by side.
+# ---------------------------------------------------------------------------------------------------------------
+# A statement
 
-    Two lists of bytes and not one of pairs: bytes are nothing to the garbage collector, and a hundred thousand new pairs make
-    it look through everything again and again.
+
+class Policy:
+    """What a document must be, and what becomes of a mistake in one. This one is native: the mistake is raised.
+
+    Attributes:
+        counts_errors: A mistake in one document is counted in `errors`, and the write goes on with the next one.
     """
 
-    __slots__ = ("bodies", "document", "generated", "keys")
+    counts_errors = False
 
-    def __init__(self) -> None:
-        # Of one: a copy of ours.
-        self.document: dict[str, Any] | None = None
-        self.keys: list[bytes] = []
-        self.bodies: list[bytes] = []
-        self.generated: list[str] = []
+    def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
+        """The bytes of the new document of `key`; `old_body` is what it replaces.
 
-    def __len__(self) -> int:
-        return len(self.keys)
+        Raises:
+            ReactDBError: It cannot be stored, or its primary key is another one.
+        """
+        return checked_body(table, key, old_body, document)
 
-    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        return zip(self.keys, self.bodies, strict=True)
+    def sentence(self, error: ReactDBError) -> str:
+        """What `first_error` says of a mistake that is counted."""
+        return str(error)
+
+
+RAISE: Final = Policy()
+
+
+class Tally:
+    """ReQL's counters of one write, and its changes where they are asked for."""
+
+    __slots__ = ("changes", "counts", "first_error", "generated_keys", "keeps_all")
+
+    def __init__(self, return_changes: bool | str = False) -> None:
+        """`return_changes`: as `check_return_changes` lets it pass."""
+        self.counts = COUNTERS.copy()
+        self.first_error: str | None = None
+        self.generated_keys: list[str] = []
+        self.changes: list[dict[str, Any]] | None = [] if return_changes else None
+        self.keeps_all = return_changes == "always"
+
+    def add(self, counter: str, old: bytes | None, new: bytes | None, error: str | None = None) -> None:
+        """Count one document. `old` and `new`: its bytes before and after; `error`: why it could not be written."""
+        self.counts[counter] += 1
+        if error is not None and self.first_error is None:
+            self.first_error = error
+        if self.changes is not None and (self.keeps_all or counter in ("deleted", "inserted", "replaced")):
+            change: dict[str, Any] = {
+                "old_val": None if old is None else codec.decode(old),
+                "new_val": None if new is None else codec.decode(new),
+            }
+            if error is not None:
+                change["error"] = error
+            self.changes.append(change)
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.counts
+        if self.first_error is not None:
+            found["first_error"] = self.first_error
+        if self.generated_keys:
+            found["generated_keys"] = self.generated_keys
+        if self.changes is not None:
+            found["changes"] = self.changes
+        return found
+
+
+class Write:
+    """One write statement while it is carried out: the table, the transaction, the policy and the counters."""
+
+    __slots__ = ("policy", "table", "tally", "transaction")
+
+    def __init__(
+        self,
+        transaction: WriteTransaction,
+        table: TableInfo,
+        policy: Policy = RAISE,
+        return_changes: bool | str = False,
+    ) -> None:
+        self.transaction = transaction
+        self.table = table
+        self.policy = policy
+        self.tally = Tally(return_changes)
+
+    def head(self, key: bytes) -> Stored | None:
+        """(seq, encoded document) of a key as this transaction sees it, or None."""
+        return self.transaction.head(self.table, key)
+
+    def put(self, key: bytes, old: Stored | None, body: bytes | None, kind: int) -> None:
+        """Make the document with these bytes (None: nothing) the content of `key`. `old` is what `head` gave.
+
+        `kind`: REPLACE or UPDATE, for a document that is there; the others follow from what is there.
+        """
+        old_body = None if old is None else old[1]
+        if body is None:
+            if old is None:
+                self.tally.add("skipped", None, None)
+                return
+            self.transaction.write(self.table, key, DELETE, old, None)
+            self.tally.add("deleted", old_body, None)
+        elif old_body is None:
+            self.transaction.write(self.table, key, INSERT, None, body)
+            self.tally.add("inserted", None, body)
+        elif codec.same_bytes(old_body, body):
+            self.tally.add("unchanged", old_body, old_body)
+        else:
+            self.transaction.write(self.table, key, kind, old, body)
+            self.tally.add("replaced", old_body, body)
+
+    def put_document(self, key: bytes, old: Stored | None, document: Any, kind: int) -> None:
+        """The same for a document that the policy has still to encode.
+
+        Raises:
+            ReactDBError: The policy does not take it.
+        """
+        old_body = None if old is None else old[1]
+        body = None if document is None else self.policy.encode(self.table, key, old_body, document)
+        self.put(key, old, body, kind)
+
+    def change(self, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
+        """Put what `compute` makes of the old document (None: there is none) in its place.
+
+        Args:
+            compute: Gives the new document, None to delete, or SKIPPED.
+
+        Raises:
+            ReactDBError: From `compute` or from the policy, unless the policy counts errors.
+        """
+        old = self.head(key)
+        old_body = None if old is None else old[1]
+        try:
+            document = compute(None if old_body is None else codec.decode(old_body))
+            if document is SKIPPED:
+                self.tally.add("skipped", None, None)
+                return
+            body = None if document is None else self.policy.encode(self.table, key, old_body, document)
+        except ReactDBError as error:
+            if not self.policy.counts_errors:
+                raise
+            self.tally.add("errors", old_body, old_body, self.policy.sentence(error))
+            return
+        self.put(key, old, body, kind)
+
+    def insert_free(self, keys: list[bytes], bodies: list[bytes]) -> None:
+        """Insert many documents at once, at half the cost of one by one.
+
+        Raises:
+            KeyTaken: A key is taken, or comes twice. Some of them may be written: the write has to be taken back.
+        """
+        if len(keys) == 1:
+            self.transaction.insert(self.table, keys[0], bodies[0])
+        elif keys:
+            self.transaction.insert_many(self.table, keys, bodies)
+        if self.tally.changes is None:
+            self.tally.counts["inserted"] += len(keys)
+        else:
+            for body in bodies:
+                self.tally.add("inserted", None, body)
+
+    def asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the caller's function gives.
+
+        Raises:
+            UsageError: It has written. The document at hand, its indexes, or its table may not be what they were.
+        """
+        transaction = self.transaction
+        before = transaction.count, transaction.catalogue
+        found = function(*arguments)
+        if before != (transaction.count, transaction.catalogue):
+            raise UsageError(
+                "a function that is given to a write must not write itself: use a transaction around both"
+            )
+        return found
 
 
 def check_return_changes(return_changes: object) -> None:
@@ -71,43 +230,36 @@ def check_return_changes(return_changes: object) -> None:
         )
 
 
-NOTHING = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
-"""ReQL's counters of a write that did nothing."""
-
-
-class Tally:
-    """ReQL's counters of one write, and its changes where they are asked for."""
-
-    __slots__ = ("changes", "counts", "generated_keys", "keeps_all")
-
-    def __init__(self, return_changes: bool | str = False) -> None:
-        """`return_changes`: as `check_return_changes` lets it pass."""
-        self.counts = NOTHING.copy()
-        self.generated_keys: list[str] = []
-        self.changes: list[dict[str, Any]] | None = [] if return_changes else None
-        self.keeps_all = return_changes == "always"
-
-    def add(self, counter: str, old: bytes | None, new: bytes | None) -> None:
-        self.counts[counter] += 1
-        if self.changes is not None and (self.keeps_all or counter not in ("unchanged", "skipped")):
-            self.changes.append(
-                {
-                    "old_val": None if old is None else codec.decode(old),
-                    "new_val": None if new is None else codec.decode(new),
-                }
-            )
-
-    def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.counts
-        if self.generated_keys:
-            found["generated_keys"] = self.generated_keys
-        if self.changes is not None:
-            found["changes"] = self.changes
-        return found
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # insert
+
+
+class Prepared:
+    """Documents on their way in: their keys and their bytes, side by side.
+
+    Two lists of bytes and not one of pairs: bytes are nothing to the garbage collector, and a hundred thousand new pairs make
+    it look through everything again and again.
+
+    Attributes:
+        primary_key: The field that the keys were taken from.
+        document: Where there is only one: a copy of it that nobody else can change.
+        generated: The keys that were made for documents without one.
+    """
+
+    __slots__ = ("bodies", "document", "generated", "keys", "primary_key")
+
+    def __init__(self, primary_key: str, keys: list[bytes], bodies: list[bytes]) -> None:
+        self.primary_key = primary_key
+        self.keys = keys
+        self.bodies = bodies
+        self.document: dict[str, Any] | None = None
+        self.generated: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return zip(self.keys, self.bodies, strict=True)
 
 
 def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
@@ -116,26 +268,24 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
     Raises:
         InvalidDocument, InvalidKey: Of the first that is not right.
     """
-    prepared = Prepared()
-    key_of = collation.primary_key_bytes
-    if type(documents) is list and len(documents) == 1 and type(documents[0]) is dict:
-        # A copy: the bytes must have the key that they are filed under, and another thread may change what is the caller's.
-        document = documents[0].copy()
-        key = document.get(primary_key)
-        if type(key) in PLAIN_KEYS:
-            prepared.bodies = [codec.encode(document)]
-            prepared.keys = [key_of(key)]
-            prepared.document = document
-            return prepared
-    elif type(documents) is list:
-        # The usual bulk: plain dicts that have their keys.
-        encoded = codec.encode_many(documents, primary_key)
-        if encoded is not None:
-            prepared.bodies, keys = encoded
-            if PLAIN_KEYS.issuperset(map(type, keys)):
-                prepared.keys = collation.primary_keys_bytes(keys)
+    if type(documents) is list:
+        if len(documents) == 1 and type(documents[0]) is dict:
+            # A copy: the bytes must have the key that they are filed under, and another thread may change what is the caller's.
+            document = documents[0].copy()
+            key = document.get(primary_key)
+            if type(key) in PLAIN_KEYS:
+                body = codec.encode(document)
+                prepared = Prepared(primary_key, [collation.primary_key_bytes(key)], [body])
+                prepared.document = document
                 return prepared
-            prepared = Prepared()
+        else:
+            # The usual bulk: plain dicts that have their keys.
+            encoded = codec.encode_many(documents, primary_key)
+            if encoded is not None:
+                bodies, keys = encoded
+                if PLAIN_KEYS.issuperset(map(type, keys)):
+                    return Prepared(primary_key, collation.primary_keys_bytes(keys), bodies)
+    prepared = Prepared(primary_key, [], [])
     for document in documents:
         own = as_dict(document)
         if primary_key not in own:
@@ -153,7 +303,7 @@ PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
 
 
 def key_within(own: dict[str, Any], body: bytes, primary_key: str) -> bytes:
-    """The key's bytes of a document that only we hold, and of which these are the bytes."""
+    """The key's bytes of a document that only we hold; `body` is the document encoded."""
     key = own[primary_key]
     if type(key) not in PLAIN_KEYS:
         # A list may be changed by another thread, a class of the caller's may say something else each time it is asked.
@@ -183,156 +333,118 @@ def as_dict(document: Any) -> dict[str, Any]:
     )
 
 
-def prepare_again(prepared: Prepared, assumed: str, primary_key: str) -> Prepared:
+def prepare_again(prepared: Prepared, primary_key: str) -> Prepared:
     """The same documents for another primary key: the table was dropped, and made again, since they were prepared."""
     documents = [codec.decode(body) for body in prepared.bodies]
     generated = set(prepared.generated)
     for document in documents:
-        if generated and document[assumed] in generated:
-            del document[assumed]
+        if generated and document[prepared.primary_key] in generated:
+            del document[prepared.primary_key]
     return prepare(documents, primary_key)
 
 
-def insert(
-    transaction: WriteTransaction, table: TableInfo, documents: Prepared, conflict: Conflict, tally: Tally
-) -> None:
+def insert(write: Write, documents: Prepared, conflict: Conflict) -> None:
     """Add documents; `conflict` says what happens where a key is taken.
 
     Raises:
         DuplicateKey: conflict="error", and a key is taken or comes twice.
     """
+    if documents.primary_key != write.table.primary_key:
+        documents = prepare_again(documents, write.table.primary_key)
+    write.tally.generated_keys = documents.generated
     if conflict == "error":
-        insert_free(transaction, table, documents)
-        tally.counts["inserted"] += len(documents)
-        if tally.changes is not None:
-            tally.changes.extend({"old_val": None, "new_val": codec.decode(body)} for _, body in documents)
+        insert_new(write, documents)
         return
     for key, body in documents:
-        old = transaction.head(table, key)
-        if old is None:
-            transaction.write(table, key, INSERT, None, body)
-            tally.add("inserted", None, body)
-        elif conflict == "replace":
-            tally.add(*put(transaction, table, key, old, codec.decode(body), REPLACE))
-        elif conflict == "update":
-            merged = merge_document(codec.decode(old[1]), codec.decode(body))
-            tally.add(*put(transaction, table, key, old, merged, UPDATE))
+        old = write.head(key)
+        if old is None or conflict == "replace":
+            write.put(key, old, body, REPLACE)
+            continue
+        before, new = codec.decode(old[1]), codec.decode(body)
+        if conflict == "update":
+            write.put_document(key, old, merge_document(before, new), UPDATE)
         else:
             assert callable(conflict)
-            before = codec.decode(old[1])
-            new = asked(transaction, conflict, before[table.primary_key], before, codec.decode(body))
-            tally.add(*put(transaction, table, key, old, new, REPLACE))
+            found = write.asked(conflict, before[write.table.primary_key], before, new)
+            write.put_document(key, old, found, REPLACE)
 
 
-def insert_free(transaction: WriteTransaction, table: TableInfo, documents: Prepared) -> None:
-    """Insert, taking it for granted that every key is free; where that was wrong, find out which and say so."""
+def insert_new(write: Write, documents: Prepared) -> None:
+    """Insert, taking it for granted that every key is free; where that was wrong, find out which is not.
+
+    Raises:
+        DuplicateKey: Of the first that is taken, or comes twice.
+    """
+    transaction = write.transaction
     first = transaction.first + transaction.count
     try:
-        if len(documents) == 1:
-            transaction.insert(table, documents.keys[0], documents.bodies[0])
-            if transaction.changes is not None and transaction.count == 1 and documents.document is not None:
-                transaction.documents = documents.bodies[0], None, documents.document
-        elif len(documents):
-            transaction.insert_many(table, documents.keys, documents.bodies)
+        write.insert_free(documents.keys, documents.bodies)
     except KeyTaken:
         seen: dict[bytes, bytes] = {}
         for key, body in documents:
             stored = seen.get(key)
             if stored is None:
                 # What this insert itself has put there does not count: what it took twice is found in `seen`.
-                head = transaction.head(table, key)
+                head = write.head(key)
                 stored = None if head is None or head[0] >= first else head[1]
             if stored is not None:
                 raise DuplicateKey(
-                    table.primary_key, codec.pretty(codec.decode(stored)), codec.pretty(codec.decode(body))
+                    write.table.primary_key,
+                    codec.pretty(codec.decode(stored)),
+                    codec.pretty(codec.decode(body)),
                 ) from None
             seen[key] = body
         raise
+    if transaction.changes is not None and transaction.count == 1 and documents.document is not None:
+        transaction.documents = documents.bodies[0], None, documents.document
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # update, replace, delete
 
 
-def asked(transaction: WriteTransaction, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What the caller's function gives.
-
-    Raises:
-        UsageError: It has written. The document at hand, its indexes, or its table may not be what they were.
-    """
-    before = transaction.count, transaction.catalogue
-    found = function(*arguments)
-    if before != (transaction.count, transaction.catalogue):
-        raise UsageError(
-            "a function that is given to a write must not write itself: use a transaction around both"
-        )
-    return found
-
-
-def matching(
-    transaction: WriteTransaction, query: Query, table: TableInfo
-) -> list[tuple[bytes, dict[str, Any] | None]]:
+def matching(write: Write, query: Query) -> list[tuple[bytes, dict[str, Any] | None]]:
     """(key, document) of what a query selects; (key, None) for `get` of a key that is not there."""
     if query.is_point:
         get = query.steps[0]
         assert isinstance(get, Get)
         if len(query.steps) == 1:
-            # Whoever asks reads the head next: no need to read it here as well.
+            # The caller reads the head next: no need to read it here as well.
             return [(get.key_bytes, {})]
-        return [(get.key_bytes, asked(transaction, run, query, transaction.snapshot()))]
-    found = asked(transaction, run, query, transaction.snapshot())
-    return [(collation.primary_key_bytes(document[table.primary_key]), document) for document in found]
+        return [(get.key_bytes, write.asked(run, query, write.transaction.snapshot()))]
+    found = write.asked(run, query, write.transaction.snapshot())
+    return [(collation.primary_key_bytes(document[write.table.primary_key]), document) for document in found]
 
 
-def update(
-    transaction: WriteTransaction,
-    query: Query,
-    table: TableInfo,
-    patch: Patch,
-    tally: Tally,
-    runs_user_code: bool,
-) -> None:
-    """Merge a patch into every selected document. A missing one (`get`) is skipped."""
-    for key, document in matching(transaction, query, table):
-        if document is None:
-            tally.add("skipped", None, None)
-        else:
-            tally.add(*update_one(transaction, table, key, patch, runs_user_code))
-
-
-def update_one(
-    transaction: WriteTransaction, table: TableInfo, key: bytes, patch: Patch, runs_user_code: bool
-) -> Outcome:
-    """Merge a patch, or what it gives for the document, into the document of a key. A missing one is skipped.
+def update(write: Write, query: Query, patch: Patch, runs_user_code: bool) -> None:
+    """Merge a patch into every selected document. A missing one (`get`) is skipped.
 
     Args:
         runs_user_code: What `patch` does is not known: it may write, and it may change what it is given.
     """
-    old = transaction.head(table, key)
-    if old is None:
-        return "skipped", None, None
+    for key, document in matching(write, query):
+        old = None if document is None else write.head(key)
+        if old is None:
+            write.tally.add("skipped", None, None)
+        else:
+            merge_into(write, key, old, patch, runs_user_code)
+
+
+def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_code: bool) -> None:
+    """Merge a patch, or what it gives for the document, into one document."""
     body = old[1]
     document = codec.decode(body)
     if isinstance(patch, dict):
         # A copy, which no other thread can change any more.
         given: Any = patch.copy() if type(patch) is dict else patch
     elif runs_user_code:
-        given = asked(transaction, patch, document)
+        given = write.asked(patch, document)
         document = codec.decode(body)
     else:
         given = patch(document)
-    if codec.is_flat(given) and table.primary_key not in given:
-        count = len(document)
-        before = None if transaction.changes is None or transaction.count else document.copy()
-        document.update(given)
-        new = codec.encode_again(document)
-        # Where no field was added, they are where they were: equal documents have equal bytes then.
-        if new == body or (len(document) != count and codec.same_bytes(body, new)):
-            return "unchanged", body, body
-        transaction.write(table, key, UPDATE, old, new)
-        if before is not None:
-            transaction.documents = new, before, document
-        return "replaced", body, new
+    if codec.is_flat(given) and write.table.primary_key not in given:
+        put_fields(write, key, old, document, given)
+        return
     if not isinstance(given, Mapping):
         raise QueryError(not_an_object(given))
     codec.check_extent(given)
@@ -340,46 +452,32 @@ def update_one(
         merged = merge_document(document, given)
     except RuntimeError:
         raise InvalidDocument("the patch was changed while it was being read") from None
-    return put(transaction, table, key, old, merged, UPDATE)
+    write.put_document(key, old, merged, UPDATE)
 
 
-def replace(
-    transaction: WriteTransaction, query: Query, table: TableInfo, new: Callable[[Any], Any], tally: Tally
+def put_fields(
+    write: Write, key: bytes, old: Stored, document: dict[str, Any], given: dict[str, Any]
 ) -> None:
+    """Set plain fields of a document: the commonest patch, which needs no check of what was there before."""
+    transaction = write.transaction
+    before = None if transaction.changes is None or transaction.count else document.copy()
+    document.update(given)
+    body = codec.encode_again(document)
+    count = transaction.count
+    write.put(key, old, body, UPDATE)
+    if before is not None and transaction.count > count:
+        transaction.documents = body, before, document
+
+
+def replace(write: Write, query: Query, new: Callable[[Any], Any]) -> None:
     """Put `new(document)` in the place of every selected document; None deletes. A missing one (`get`) is inserted."""
-    for key, _ in matching(transaction, query, table):
-        old = transaction.head(table, key)
-        document = asked(transaction, new, None if old is None else codec.decode(old[1]))
-        tally.add(*put(transaction, table, key, old, document, REPLACE))
+    for key, _ in matching(write, query):
+        write.change(key, lambda document: write.asked(new, document), REPLACE)
 
 
-def delete(transaction: WriteTransaction, query: Query, table: TableInfo, tally: Tally) -> None:
-    for key, _ in matching(transaction, query, table):
-        tally.add(*put(transaction, table, key, transaction.head(table, key), None, DELETE))
-
-
-def put(
-    transaction: WriteTransaction, table: TableInfo, key: bytes, old: Stored | None, document: Any, kind: int
-) -> Outcome:
-    """Make `document` (None: nothing) the content of `key`.
-
-    Raises:
-        InvalidDocument, InvalidKey: The document, or a primary key that differs from the one selected.
-    """
-    old_body = None if old is None else old[1]
-    if document is None:
-        if old is None:
-            return "skipped", None, None
-        transaction.write(table, key, DELETE, old, None)
-        return "deleted", old_body, None
-    body = checked_body(table, key, old_body, document)
-    if old is None:
-        transaction.write(table, key, INSERT, None, body)
-        return "inserted", None, body
-    if codec.same_bytes(old[1], body):
-        return "unchanged", old_body, old_body
-    transaction.write(table, key, kind, old, body)
-    return "replaced", old_body, body
+def delete(write: Write, query: Query) -> None:
+    for key, _ in matching(write, query):
+        write.put(key, write.head(key), None, DELETE)
 
 
 def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:

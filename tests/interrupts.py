@@ -210,13 +210,13 @@ class Sweep:
 
     def check_free(self, number: int) -> None:
         """Nothing is held that others need."""
-        engine = self.db._engine
+        engine = self.db.session.engine
         assert engine.current_transaction() is None
         begun = time.monotonic()
         if number % 10 == 9 and not engine.is_memory:
             other = Engine(self.path, read_only=False, busy_timeout_s=FREE_S)
             try:
-                other.write(lambda transaction: None, durability="soft")
+                other.writable().write(lambda transaction: None, durability="soft")
             finally:
                 other.close()
         failed: list[BaseException] = []

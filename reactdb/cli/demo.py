@@ -6,7 +6,6 @@ Rule of this file: options, exit codes and Ctrl-C. What the demo does is in `rea
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -14,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import click
 
 import reactdb
+from reactdb.cli.terminal import NO_RICH, is_terminal
 from reactdb.demo import flights, render, replay
 
 # Simulated minutes a second. From the first announcement of 1 January to its last landing 33 hours pass, here
@@ -63,7 +64,10 @@ def demo(
     boards are told of it. At the end, and once every simulated hour, the boards are compared with a fresh
     read: the exit code is 1 if they ever differ.
     """
-    with_board = not headless and not as_json and _is_terminal()
+    with_board = not headless and not as_json and is_terminal(sys.stdout)
+    if with_board and find_spec("rich") is None:
+        click.echo(NO_RICH, err=True)
+        with_board = False
     if speed is None:
         speed = TERMINAL_SPEED if with_board else 0.0
     if file is not None and file.exists():
@@ -98,7 +102,9 @@ def _replay(steps: list[flights.Step], speed: float, file: Path | None, with_boa
             file = Path(folder) / "flights.db"
         with reactdb.connect(str(file), durability="soft") as db, _stoppable() as wait:
             if with_board:
-                with render.open_screen(color="NO_COLOR" not in os.environ) as screen:
+                from reactdb.demo.screen import Screen
+
+                with Screen() as screen:
                     result = replay.run(db, steps, speed=speed, observe=screen, wait=wait)
             else:
                 result = replay.run(db, steps, speed=speed, wait=wait)
@@ -140,8 +146,3 @@ def _stoppable() -> Iterator[Callable[[float], bool]]:
         yield stop.wait
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-def _is_terminal() -> bool:
-    """Whether there is a screen to draw on: a dumb terminal cannot move its cursor."""
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -2,6 +2,8 @@
 
 Text out of documents is never sent to a terminal as it is: an escape sequence in it could repaint the screen.
 
+How wide text is on a screen, bars and pictures that are drawn in place are rich's (extra `cli`). Without it no bar is drawn.
+
 Rule of this file: it knows text, widths and streams, and nothing of databases.
 """
 
@@ -11,17 +13,28 @@ import os
 import shutil
 import sys
 import time
-import unicodedata
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
 
 import click
 
+try:
+    from rich.cells import cell_len as width
+    from rich.cells import set_cell_size as set_width
+except ImportError:
+    # Without the extra `cli`: as if each character took one column, which East Asian ones do not.
+    width = len  # type: ignore[assignment]
+
+    def set_width(text: str, total: int) -> str:  # type: ignore[misc]
+        return text[:total].ljust(total)
+
+
 # A sentence that names a document of megabytes is still a sentence.
 LONGEST_MESSAGE: Final = 600
 # About as often as an eye follows.
 REDRAW_EVERY_S: Final = 0.1
+NO_RICH: Final = "without rich nothing is drawn in place: `pip install 'reactdb[cli]'`"
 
 
 def one_line(message: str, longest: int = LONGEST_MESSAGE) -> str:
@@ -41,31 +54,7 @@ def safe(text: str) -> str:
 
 def cut(text: str, longest: int) -> str:
     """The text in at most so many columns of a terminal, with `…` where something is missing."""
-    if width(text) <= longest:
-        return text
-    kept, used = [], 0
-    for character in text:
-        used += width(character)
-        if used > longest - 1:
-            break
-        kept.append(character)
-    return "".join(kept) + "…"
-
-
-def width(text: str) -> int:
-    """Columns that a terminal needs: two for East Asian wide characters, none for combining ones."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
-
-
-def padded(text: str, columns: int, *, right: bool = False) -> str:
-    """Filled with spaces to so many columns; in front of the text where `right`."""
-    space = " " * (columns - width(text))
-    return space + text if right else text + space
+    return text if width(text) <= longest else set_width(text, longest - 1).rstrip() + "…"
 
 
 def size(count: int) -> str:
@@ -93,15 +82,19 @@ def screen_width() -> int:
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool] = ()) -> list[str]:
     """Lines of a table with two spaces between the columns; columns of `numbers` end at their right."""
     right = [*numbers, *[False] * (len(header) - len(numbers))]
+    # (rich's own Table takes a fifth of a millisecond for each line, and a table of documents can have many.)
     widths = [max(width(row[place]) for row in (header, *rows)) for place in range(len(header))]
+
+    def filled(cell: str, place: int) -> str:
+        return " " * (widths[place] - width(cell)) + cell if right[place] else set_width(cell, widths[place])
+
     return [
-        "  ".join(padded(cell, widths[place], right=right[place]) for place, cell in enumerate(row)).rstrip()
-        for row in (header, *rows)
+        "  ".join([filled(cell, place) for place, cell in enumerate(row)]).rstrip() for row in (header, *rows)
     ]
 
 
 class Progress:
-    """One line on standard error that says how far something is, only on a terminal, and gone at the end.
+    """A bar on standard error that says how far something is: only on a terminal, drawn by rich, and gone at the end.
 
     `total` is what `position` ends at, in whatever unit; None where nobody knows it.
     """
@@ -109,44 +102,47 @@ class Progress:
     def __init__(self, word: str, total: int | None = None) -> None:
         self._word = word
         self._total = total
-        self._is_shown = is_terminal(sys.stderr)
+        self._bar: Any = None
         self._next = time.monotonic() + REDRAW_EVERY_S
 
     def __enter__(self) -> Progress:
+        if is_terminal(sys.stderr):
+            try:
+                from rich.console import Console
+                from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+                from rich.progress import Progress as Bar
+            except ImportError:
+                return self
+            words = TextColumn("{task.description}", markup=False)
+            console = Console(stderr=True)
+            self._bar = Bar(BarColumn(30), TaskProgressColumn(), words, console=console, transient=True)
+            self._task = self._bar.add_task("", total=self._total)
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._is_shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
     def tell(self, count: int, position: int | None = None) -> None:
         """`count` things are done; `position` of `total` (default: the count itself)."""
-        if not self._is_shown or time.monotonic() < self._next:
+        if self._bar is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + REDRAW_EVERY_S
-        click.echo(
-            "\r\x1b[K" + self._line(count, count if position is None else position), nl=False, err=True
-        )
+        done = count if position is None else position
+        self._bar.update(self._task, completed=done, total=self._total, description=f"{count:,} {self._word}")
 
     def say(self, text: str) -> None:
         """Show this instead, at once."""
-        if self._is_shown:
-            self._next = time.monotonic() + REDRAW_EVERY_S
-            click.echo("\r\x1b[K" + text, nl=False, err=True)
+        if self._bar is not None:
+            self._bar.update(self._task, description=text, refresh=True)
 
     def expect(self, total: int) -> None:
         """What `position` ends at, where it is learned on the way."""
         self._total = total
-
-    def _line(self, count: int, position: int) -> str:
-        text = f"{count:,} {self._word}"
-        if not self._total:
-            return text
-        share = min(1.0, position / self._total)
-        filled = round(share * 30)
-        return f"[{'#' * filled}{' ' * (30 - filled)}] {share:4.0%}  {text}"
 
 
 def is_terminal(stream: object) -> bool:

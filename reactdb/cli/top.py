@@ -8,7 +8,6 @@ Rule of this file: looking (`Observer`) knows no screen, drawing knows no databa
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections import Counter
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from reactdb.cli.files import file_argument, json_option, open_database
-from reactdb.cli.terminal import columns, cut, is_terminal, safe, screen_width, size
+from reactdb.cli.terminal import NO_RICH, columns, is_terminal, safe, size
 from reactdb.errors import HistoryLost
 
 if TYPE_CHECKING:
@@ -194,44 +193,21 @@ def age_in_words(age_s: float) -> str:
 
 
 def open_screen() -> AbstractContextManager[Draw]:
-    """What draws a picture: over the one before on a terminal, with rich if it is installed; elsewhere one after the other."""
-    if not is_terminal(sys.stdout):
-        return nullcontext(print_lines)
-    try:
-        return RichScreen()
-    except ImportError:
-        return nullcontext(PlainScreen())
+    """What draws a picture: over the one before on a terminal that rich is installed for; elsewhere one after the other."""
+    if is_terminal(sys.stdout):
+        try:
+            return Screen()
+        except ImportError:
+            click.echo(NO_RICH, err=True)
+    return nullcontext(print_lines)
 
 
 def print_lines(lines: list[str]) -> None:
     click.echo("\n".join(lines) + "\n")
 
 
-def fitting(lines: list[str]) -> list[str]:
-    """As many lines as the terminal has, and one less, for the cursor."""
-    height = shutil.get_terminal_size((100, 24)).lines - 1
-    if len(lines) <= height:
-        return lines
-    kept = max(0, height - 1)
-    return [*lines[:kept], f"… {len(lines) - kept} more"]
-
-
-class PlainScreen:
-    """Moves the cursor up and writes over the lines."""
-
-    def __init__(self) -> None:
-        self._height = 0
-
-    def __call__(self, lines: list[str]) -> None:
-        # A line that is longer than the terminal would wrap, and the cursor would go up too little.
-        shown = [cut(click.unstyle(line), screen_width()) for line in fitting(lines)]
-        up = f"\x1b[{self._height}F" if self._height else ""
-        click.echo(up + "".join(f"{line}\x1b[K\n" for line in shown) + "\x1b[J", nl=False, color=True)
-        self._height = len(shown)
-
-
-class RichScreen(AbstractContextManager[Draw]):
-    """For a terminal with rich, which knows more of terminals than we do."""
+class Screen(AbstractContextManager[Draw]):
+    """Draws each picture over the one before, as much of it as the terminal has room for; the last one stays."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -249,7 +225,5 @@ class RichScreen(AbstractContextManager[Draw]):
     def _draw(self, lines: list[str]) -> None:
         from rich.text import Text
 
-        text = Text("\n", no_wrap=True, overflow="ellipsis").join(
-            Text.from_ansi(line) for line in fitting(lines)
-        )
+        text = Text("\n", no_wrap=True, overflow="ellipsis").join(map(Text.from_ansi, lines))
         self._live.update(text, refresh=True)

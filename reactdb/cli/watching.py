@@ -19,7 +19,7 @@ from reactdb.values.codec import same
 if TYPE_CHECKING:
     from reactdb.database import Database
     from reactdb.expression import Expression
-    from reactdb.selection import Selection
+    from reactdb.table import Selection
 
 COLORS: Final = {"initial": "cyan", "add": "green", "change": "yellow", "remove": "red"}
 DOCUMENTS: Final = ("old_val", "new_val")

@@ -56,7 +56,14 @@ if TYPE_CHECKING:
     from reactdb.expression.registry import OPERATIONS, Operation
     from reactdb.expression.stored import from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
-    from reactdb.expression.update import as_function, as_patch, as_update, flat_patch, merge_document
+    from reactdb.expression.update import (
+        as_function,
+        as_patch,
+        as_update,
+        checked_patch,
+        is_user_code,
+        merge_document,
+    )
     from reactdb.values.collation import maxval, minval
 
 _HOMES = {
@@ -133,7 +140,8 @@ _HOMES = {
         "as_function",
         "as_patch",
         "as_update",
-        "flat_patch",
+        "checked_patch",
+        "is_user_code",
         "merge_document",
     ),
 }
@@ -168,6 +176,7 @@ __all__ = [
     "branch",
     "call",
     "call_node",
+    "checked_patch",
     "compared_fields",
     "compile_predicate",
     "compile_value",
@@ -177,13 +186,13 @@ __all__ = [
     "evaluate",
     "expr",
     "field_path",
-    "flat_patch",
     "from_data",
     "function_node",
     "has_fields_predicate",
     "implied_ranges",
     "index_ranges",
     "is_deterministic",
+    "is_user_code",
     "literal",
     "maxval",
     "may_fail",

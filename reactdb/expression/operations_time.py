@@ -15,6 +15,7 @@ from reactdb.errors import QueryError
 from reactdb.expression.checks import fail, integer, kind, number, string
 from reactdb.expression.operations_array import is_closed
 from reactdb.expression.registry import operation
+from reactdb.values.pseudotypes import zone_text
 
 _ZONE: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 
@@ -47,12 +48,6 @@ def read_zone(text: Any) -> timezone:
         raise QueryError(f"Minutes out of range in `{name}`.")
     offset = timedelta(hours=hours, minutes=minutes)
     return timezone(-offset if found[1] == "-" else offset)
-
-
-def zone_text(time: datetime) -> str:
-    """The time's zone as `+hh:mm`."""
-    offset = round((time.utcoffset() or timedelta()).total_seconds() / 60)
-    return f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}:{abs(offset) % 60:02}"
 
 
 @operation("now", 0, is_deterministic=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random as chance
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -30,8 +30,8 @@ from reactdb.expression.checks import (
 )
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_object import collected
-from reactdb.expression.operations_time import zone_text
 from reactdb.expression.registry import operation
+from reactdb.values.pseudotypes import REQL, binary_object, time_object
 
 _UUID_SPACE: Final = UUID("91461c99-f89d-49d2-af96-d8e2e14e9b58")
 _DECIMAL_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -156,11 +156,9 @@ def _to_json(value: Any) -> str:
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, bytes):
-        return _to_json({"$reql_type$": "BINARY", "data": b64encode(value).decode()})
+        return _to_json(binary_object(value))
     if isinstance(value, datetime):
-        return _to_json(
-            {"$reql_type$": "TIME", "epoch_time": value.timestamp(), "timezone": zone_text(value)}
-        )
+        return _to_json(time_object(value, value.timestamp()))
     if isinstance(value, (timedelta, UUID)) or hasattr(value, "isoformat"):
         return _json(value.isoformat() if hasattr(value, "isoformat") else str(value))
     raise QueryError(f"Cannot convert `r.{value}` to JSON.")
@@ -187,9 +185,9 @@ def _from_pairs(pairs: list[tuple[str, Any]]) -> Any:
         if name in document:
             raise ValueError(f"Duplicate key {_json(name)} in JSON.")
         document[name] = value
-    if document.get("$reql_type$") == "TIME" and is_number(document.get("epoch_time")):
+    if document.get(REQL) == "TIME" and is_number(document.get("epoch_time")):
         return datetime.fromtimestamp(document["epoch_time"], UTC)
-    if document.get("$reql_type$") == "BINARY" and isinstance(document.get("data"), str):
+    if document.get(REQL) == "BINARY" and isinstance(document.get("data"), str):
         return b64decode(document["data"])
     return document
 

@@ -3,6 +3,8 @@
 A patch is merged: objects field by field, whatever else is exchanged, and `literal(value)` puts a value in whole or,
 without one, takes the field away.
 
+A key that begins with `$` is refused: in another system it would be an operator, here it would be stored as a field.
+
 Rule of this file: no document that comes in is changed; what comes out may share what was left alone.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.errors import QueryError
+from reactdb.errors import QueryError, shown
 from reactdb.expression.build import Expression, expr
 from reactdb.expression.checks import kind
 from reactdb.expression.compile import value_function, value_once
@@ -126,3 +128,113 @@ def as_function(value: Any) -> Callable[[Document], Any]:
         function: Callable[[Document], Any] = value
         return function
     return expr(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Patches, checked
+
+
+def checked_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Document], Any]:
+    """What `update` was given: a dict without expressions as it is, anything else as `as_patch` makes it.
+
+    Raises:
+        QueryError: It makes no sense for any document, or has another system's operators.
+    """
+    if type(patch) is dict:
+        flat = flat_patch(patch)
+        if flat is not None:
+            if "$" in "".join(patch):
+                check_no_operators(patch)
+            return flat
+    if isinstance(patch, dict):
+        check_no_operators(patch)
+        if not has_expression(patch):
+            return patch
+    if is_user_code(patch):
+        return as_patch(without_operators(patch), is_for_one=is_for_one)
+    return as_patch(patch, is_for_one=is_for_one)
+
+
+def without_operators(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, where the patches that it gives are looked at."""
+
+    def patch(document: Any) -> Any:
+        given = function(document)
+        if isinstance(given, dict):
+            check_no_operators(given)
+        return given
+
+    return patch
+
+
+# MongoDB's operators of updates, and how a field's new value is said here.
+OPERATORS = {
+    "$set": "{value}",
+    "$inc": "{field} + {value}",
+    "$mul": "{field} * {value}",
+    "$min": "r.branch({field} > {value}, {value}, {field})",
+    "$max": "r.branch({field} < {value}, {value}, {field})",
+    "$unset": "literal()",
+    "$push": "{field}.append({value})",
+    "$addToSet": "{field}.set_insert({value})",
+    "$pull": "{field}.difference([{value}])",
+    "$currentDate": "r.now()",
+}
+
+
+def check_no_operators(patch: dict[Any, Any]) -> None:
+    """Raise QueryError where a key of a patch begins with `$`: it would be stored in every document, as a field of that name.
+
+    Not for what is inside of a list, an expression or `literal`: nothing is merged there. Documents may have such fields.
+    """
+    # Each with the name that leads to it and the one that this is in: a path for each would take the square of their depth.
+    pending: list[tuple[Any, dict[Any, Any]]] = [(None, patch)]
+    known = {id(patch)}
+    while pending:
+        way, part = pending.pop()
+        for name, value in dict.items(part):
+            if isinstance(name, str) and name.startswith("$"):
+                path: list[Any] = []
+                while way is not None:
+                    way, step = way
+                    path.append(step)
+                raise QueryError(operator_refused(tuple(reversed(path)), name, value))
+            # Each once: a dict may be inside itself, which is refused later.
+            if isinstance(value, dict) and id(value) not in known:
+                known.add(id(value))
+                pending.append(((way, name), value))
+
+
+def operator_refused(path: tuple[Any, ...], name: str, value: Any) -> str:
+    if not path and isinstance(value, dict) and value:
+        field, value = next(iter(dict.items(value)))
+        path = (field,)
+    instead = "an expression of row says how a value is computed"
+    if name in OPERATORS and path:
+        steps = [shown(step, 30) for step in path]
+        field = "row" + "".join(f"[{step}]" for step in steps)
+        spelling = OPERATORS[name].format(field=field, value=shown(value, 40))
+        instead = f"write {''.join(f'{{{step}: ' for step in steps)}{spelling}{'}' * len(steps)}"
+    return (
+        f"a patch is merged as it is, and {shown(name)} would be the name of a field: {instead}; "
+        "to store a field of that name, give the patch as r.expr({...}), or use replace"
+    )
+
+
+def is_user_code(function: Any) -> bool:
+    """Whether it is a Python function of the user's, which may do anything, and not an expression."""
+    return callable(function) and not isinstance(function, Expression)
+
+
+def has_expression(value: Any) -> bool:
+    """Whether an expression is somewhere in a dict or list. A patch without one need not be compiled."""
+    pending, known = [value], set()
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Expression):
+            return True
+        # Each once: a dict may be inside itself, which is refused later.
+        if isinstance(one, (dict, list, tuple)) and id(one) not in known:
+            known.add(id(one))
+            pending.extend(dict.values(one) if isinstance(one, dict) else one)
+    return False

@@ -1,4 +1,4 @@
-"""The compiler: a query as a view that keeps its result up to date, or ReQL's sentence that says why there is none.
+"""The compiler: makes a view of a query, which keeps its result up to date, or raises ReQL's sentence that says why it cannot.
 
     get                                  PointView
     table, get_all, between, filter, ...  SelectView
@@ -7,13 +7,12 @@
     count, sum, avg, group, distinct     AggregateView, GroupView, DistinctView, over one of the above
     union                                UnionView of the members, each with the steps that follow
 
-Rule of this file: what cannot be kept up to date is refused here, before anybody subscribes.
+Rule of this file: a query that cannot be kept up to date is refused here, before anything subscribes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 from reactdb.access import Access, access, find_table
 from reactdb.errors import QueryError, UnsupportedFeed
@@ -60,7 +59,7 @@ NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 
 class Plan:
-    """A view, what it is a view of, and the name that equal views share.
+    """A view, and the name that views of equal queries share.
 
     Attributes:
         key: Equal for queries that surely have equal results in one database.
@@ -83,10 +82,10 @@ def compile_query(
     """The view of a query. Not seeded yet.
 
     Args:
-        failures: What is told of documents that cannot be computed. It belongs to the view.
+        failures: Counts the documents that cannot be computed. It belongs to the view.
 
     Raises:
-        TableNotFound, IndexNotFound: There is none of that name.
+        TableNotFound, IndexNotFound: The query names one that does not exist.
         UnsupportedFeed: The result cannot be kept up to date, or has no offsets to include.
         QueryError: The query makes no sense.
     """
@@ -121,13 +120,13 @@ def compile_query(
 
 
 def _members(query: Query) -> list[Query]:
-    """The query, or where it is a union the members, each with the steps that follow the union."""
+    """The members of a union, each with the steps that follow the union; of any other query, the query alone."""
     found = [Query(query.table)]
     for step in query.steps:
         if isinstance(step, Union):
             for other in step.others:
                 found.extend(_members(other))
-            # What is made of all documents stands at the end of a whole query only: its view is over the view of the union.
+            # distinct and group may only end the whole query, because their view is built over the view of the union.
             if any(isinstance(each, (Distinct, Group)) for member in found for each in member.steps):
                 raise UnsupportedFeed(EAGER)
         else:
@@ -147,7 +146,7 @@ def _check_after_union(step: Step) -> None:
 
 
 def _derived(view: View, last: Sequence[Step], failures: Failures) -> View:
-    """The view over the view: what distinct, group and aggregates make of it."""
+    """The view of distinct, group and aggregates, over the view of what they are applied to."""
     # Imported here because most queries are watched as they are.
     from reactdb.feeds.views.aggregate import AggregateView, GroupView
     from reactdb.feeds.views.distinct import DistinctView
@@ -182,15 +181,15 @@ class _Member:
 
     Attributes:
         access: How its documents leave the file.
-        steps: What is done to each of them, in order: filters, maps and orders.
-        window: (skip, limit) of an order, limit None for all; None without an order's skip or limit.
-        last: distinct, group and aggregate, which stand at the end.
+        steps: The filters, maps and orders that are applied to each of them, in order.
+        window: (skip, limit) of an ordered query, limit None for all; None for a query with neither.
+        last: The distinct, group and aggregate at the end.
         key: Equal for equal queries.
     """
 
     def __init__(self, query: Query, table: TableInfo, *, is_alone: bool) -> None:
         steps = list(query.steps)
-        self.key: Hashable = (table.id, *(step_key(step) for step in steps))
+        self.key: Hashable = (table.id, *(step.identity for step in steps))
         self.table = table
         self.last = _taken_from_end(steps)
         extreme = self._extreme(steps) if is_alone else None
@@ -200,7 +199,7 @@ class _Member:
         self.steps: list[Step] = []
         self.is_ordered = any(isinstance(step, OrderBy) for step in steps)
         for step in self.access.rest:
-            self._place(step)
+            self._take(step)
         if extreme is not None:
             self.steps.append(extreme)
             self.window = (0, 1)
@@ -210,8 +209,8 @@ class _Member:
         self._key = first.key_bytes if isinstance(first, Get) else None
 
     def _extreme(self, steps: list[Step]) -> Step | None:
-        """min and max alone are an order that one document is wanted of. Of a limit, or of groups, they are worked out by
-        holding what they are of."""
+        """min and max without groups are an ordered query with a limit of one. After a skip or limit, and for groups, an
+        accumulator holds all values instead."""
         step = self.last[0] if len(self.last) == 1 else None
         if not isinstance(step, Aggregate) or step.kind not in ("min", "max"):
             return None
@@ -222,8 +221,8 @@ class _Member:
         self.last = []
         return None if step.index is not None else Ranked(step.expression, step.kind == "max")
 
-    def _place(self, step: Step) -> None:
-        """A step into its room, or out with it, where it cannot follow the earlier ones."""
+    def _take(self, step: Step) -> None:
+        """Take in a step, or refuse one that cannot follow the earlier ones."""
         if isinstance(step, (Limit, Skip)):
             self._cut(step)
         elif isinstance(step, (Filter, HasFields, Map)):
@@ -231,7 +230,7 @@ class _Member:
                 raise UnsupportedFeed(AFTER_LIMIT)
             self.steps.append(step)
         elif isinstance(step, OrderBy):
-            # An index that the documents do not come by, or keys that break its ties: the whole would have to be sorted.
+            # By another index than the access path's, or with keys that break ties: the whole table would have to be sorted.
             if self.window is not None or step.index is not None:
                 raise UnsupportedFeed(EAGER)
             if step.keys:
@@ -259,26 +258,27 @@ class _Member:
         return not self.access.is_point and Source(self.access).is_empty
 
     def view(self, failures: Failures, include_offsets: bool, prefix: bytes | None) -> View:
-        """`prefix`: the values go on into an aggregate; it tells the places of members apart. None: they are told."""
+        """`prefix`: for values that go into an aggregate: bytes before their sort keys, different for each member of a union.
+        None: the values are the result."""
         if self._key is not None:
             return PointView(KeySource(self.table, self._key), pipeline(self.steps), failures)
         source = source_of(self.access)
-        # Without offsets, an order that nothing is cut from needs no memory: it only says how initial values come.
+        # Without offsets and limits, an order needs no state: it only says in which order the initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = any(isinstance(step, OrderBy) for step in self.steps)
             return SelectView(source, pipeline(self.steps, prefix), failures, is_ordered=is_ordered)
         skip, limit = (0, None) if self.window is None else self.window
-        # To skip and limit, which count, a null is a value like any other.
+        # skip and limit count values, and null is one of them.
         steps = pipeline(self.steps, prefix, keeps_null=True)
         return WindowView(source, steps, failures, skip, None if limit is None else skip + limit)
 
 
 def _taken_from_end(steps: list[Step]) -> list[Step]:
-    """Take distinct, group and aggregate off the end, where they make one value, or values, of all documents."""
-    for place, step in enumerate(steps):
+    """Take distinct, group and aggregate off the end of the steps: they need all documents."""
+    for position, step in enumerate(steps):
         if isinstance(step, (Distinct, Group, Aggregate)):
-            found = steps[place:]
-            del steps[place:]
+            found = steps[position:]
+            del steps[position:]
             return found
     return []
 
@@ -300,40 +300,3 @@ def _computed(step: Step) -> list[Expression | Predicate]:
     if isinstance(step, OrderBy):
         return [key.expression for key in step.keys]
     return []
-
-
-def step_key(step: Step) -> Hashable:
-    """Equal for steps that surely do the same."""
-    if isinstance(step, Get):
-        return ("get", step.key_bytes)
-    if isinstance(step, GetAll):
-        return ("get_all", step.keys_bytes, step.index)
-    if isinstance(step, Between):
-        return ("between", step.start, step.stop, step.index)
-    if isinstance(step, (Filter, HasFields)):
-        # Predicates are equal where they surely agree.
-        return _hashable(step.predicate)
-    if isinstance(step, Map):
-        return ("map", _function_key(step.function))
-    if isinstance(step, OrderBy):
-        return ("order_by", tuple(key.key for key in step.keys), step.index, step.index_descending)
-    if isinstance(step, (Limit, Skip)):
-        return (type(step), step.count)
-    if isinstance(step, (Distinct, Group)):
-        return (type(step), None if step.expression is None else _function_key(step.expression))
-    if isinstance(step, Aggregate):
-        return (step.kind, None if step.expression is None else _function_key(step.expression), step.index)
-    return object()
-
-
-def _function_key(function: Any) -> Hashable:
-    return function.key if isinstance(function, Expression) else _hashable(function)
-
-
-def _hashable(value: Any) -> Hashable:
-    """The value, or where it cannot be hashed something that equals nothing else."""
-    try:
-        hash(value)
-    except TypeError:
-        return object()
-    return value  # type: ignore[no-any-return]

@@ -37,6 +37,7 @@ class Ranked(Step):
     """For min and max: in order of an expression (None: of the whole value), without what has no value of it."""
 
     __slots__ = ("expression", "is_max")
+    meaning = __slots__
 
     def __init__(self, expression: Any, is_max: bool) -> None:
         self.expression = expression

@@ -1,6 +1,6 @@
-"""Request: what all subscriptions of one feed share: the query, the options, and how its events look.
+"""Request: what all subscriptions of one feed share: the query, the options, and the form of its events.
 
-Rule of this file: a request is a value that knows where to ask. It has no subscribers and no state but what can be made again.
+Rule of this file: a request knows which hub to ask. It has no subscribers, and no state that could not be made again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Request:
     __slots__ = ("_plan", "hub", "is_stateful", "options", "query")
 
     def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any]) -> None:
-        """Raises what subscribing would raise, and what is wrong with the options, in ReQL's order.
+        """Checks the options and the query, in ReQL's order, and raises what subscribing would raise.
 
         Raises:
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
@@ -45,12 +45,12 @@ class Request:
         self.hub = hub
         self.query = query
         self._plan: tuple[object, Plan] | None = None
-        # Its view has to be seeded.
+        # Whether its view has to be seeded.
         self.is_stateful = False
         self.options = check_options(options, self._check)
 
     def plan(self, snapshot: Snapshot) -> Plan:
-        """The query compiled for the snapshot. What `check` has made is used once: after that it belongs to somebody."""
+        """The query compiled for the snapshot. The plan that `_check` made is given once: its view then has an owner."""
         made, self._plan = self._plan, None
         if made is not None and made[0] is snapshot.catalogue:
             return made[1]
@@ -63,7 +63,7 @@ class Request:
         return compile_query(self.query, snapshot, failures, include_offsets=self.options.include_offsets)
 
     def fresh_plan(self) -> Plan:
-        """The query compiled for the present, or for where the feed is to begin."""
+        """The query compiled for the present."""
         with self.hub.engine.snapshot() as snapshot:
             return self.compiled(snapshot)
 
@@ -93,16 +93,16 @@ class Request:
             return Bookmark(seq, taken_apart(since)[1])
 
     def render(self, is_ordered: bool) -> Render:
-        """What makes events of deltas."""
+        """A function that makes events of deltas."""
         return renderer(self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES)
 
 
 def check_order(view: View, since: int | str) -> Inside | None:
-    """The place in the initial values of the view where `since` goes on; None where it is past them.
+    """The position in the initial values of the view at which `since` continues; None if it is past them.
 
     Raises:
-        HistoryDiverged: It is a place in another order.
-        InvalidOption: It is no place at all.
+        HistoryDiverged: It is a position in another order.
+        InvalidOption: It is no position at all.
     """
     _, inside = taken_apart(since)
     if inside is None:

@@ -19,7 +19,6 @@ Rule of this file: it gives events to whoever asks. When to ask, and what become
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +38,7 @@ from reactdb.feeds.queues import BatchQueue, FeedQueue, OwnQueue, Queue, squash_
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import AnyDelta, Order, present_order
 from reactdb.logs import logger
+from reactdb.store.file import fork
 
 if TYPE_CHECKING:
     from reactdb.feeds.dispatch import Node
@@ -792,11 +792,8 @@ class Subscription:
             self.queue.clear()
 
 
-def _after_fork_in_child() -> None:
-    # A thread that did not come along may hold it.
+@fork.in_child
+def _forget() -> None:
+    """A thread that did not come along may hold the lock."""
     global _moving
     _moving = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -11,7 +11,7 @@ types, and anything else is a `Misfit`, which names the place. Asking is cheap, 
     DOUBLE              float, and int where that is exact (up to 2^53 and some beyond)
     FLOAT               float that 32 bits hold exactly, int the same
     DECIMAL(p, s)       Decimal and int that p digits, s of them behind the point, hold exactly
-    STRING              str as it is; UUID, and all others as `jsontext` writes them
+    STRING              str as it is; UUID, and all others as `reactdb.json.plain_text` writes them
     BINARY              bytes
     DATE                date
     TIMESTAMP           datetime, as the moment it is: its own offset from UTC is not kept
@@ -41,7 +41,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from reactdb.errors import InvalidOption, shown
-from reactdb.spark.jsontext import text_of
+from reactdb.json import plain_text
 from reactdb.spark.variant import variant_of
 
 NONE = type(None)
@@ -171,7 +171,7 @@ class Text(Column):
         if not kinds <= _TEXTS:
             if self.is_strict and not kinds <= _SAID_AS_TEXT:
                 raise self.refused(values, lambda value: type(value) in _SAID_AS_TEXT)
-            values = [value if value is None or type(value) is str else text_of(value) for value in values]
+            values = [value if value is None or type(value) is str else plain_text(value) for value in values]
         if not self.nullable:
             self.check_nulls(kinds)
         return pa.array(values, self.arrow)

@@ -26,8 +26,8 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from reactdb.errors import SchemaMismatch
+from reactdb.json import dumps_plain
 from reactdb.spark.columns import Column, Misfit, Struct, column_for, placed
-from reactdb.spark.jsontext import json_of
 from reactdb.values.codec import decode
 from reactdb.values.extension_types import read_extension
 
@@ -158,7 +158,7 @@ class DocumentColumn:
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
         if self.is_text:
-            made = pa.array(list(map(json_of, decode_many(present))), self.column.arrow)
+            made = pa.array(list(map(dumps_plain, decode_many(present))), self.column.arrow)
         else:
             numbers = [number for number, body in enumerate(bodies) if body is not None]
             made = self._joined(self._arrays(present, numbers, rows, describe))
@@ -289,8 +289,8 @@ def value_array(
 def told(name: str, document: Any, reason: str, before: str | None) -> str:
     """What the column for misfits says of a row: the reason, and the document as it is."""
     if before is None:
-        return json_of({"reason": f"{name}: {reason}", name: document})
-    return before[:-1] + "," + json_of({name: document})[1:]
+        return dumps_plain({"reason": f"{name}: {reason}", name: document})
+    return before[:-1] + "," + dumps_plain({name: document})[1:]
 
 
 def finished(arrays: list[Any], schema: Any, rows: Rows, corrupt: int | None, mode: str) -> Any:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from reactdb.spark.jsontext import text_of
+from reactdb.json import plain_text
 from reactdb.values.scalars import EPOCH, microseconds_of
 
 MOST_BYTES = (1 << 24) - 1
@@ -114,7 +114,7 @@ def _written(value: Any, ids: dict[str, int]) -> bytes:
         return _decimal(value)
     if isinstance(value, bytes):
         return _sized(BINARY, len(value)) + value
-    return _written(text_of(value), ids)
+    return _written(plain_text(value), ids)
 
 
 def _int(value: int) -> bytes:

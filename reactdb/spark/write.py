@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 import reactdb
-from reactdb.change import DELETE, INSERT, REPLACE
+from reactdb.change import DELETE, REPLACE
 from reactdb.database import Database
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError
 from reactdb.spark import staging
@@ -30,13 +30,12 @@ from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
 from reactdb.spark.whole_documents import WholeDocumentMaker
 from reactdb.spark.write_options import WriteOptions
-from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import EMPTY
 from reactdb.store.file import files
 from reactdb.store.receipts import give_receipt, last_receipt
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
-from reactdb.writing import Prepared, Tally, insert, prepare
+from reactdb.writing import Prepared, Write, insert, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,13 +249,11 @@ def write_parts(
         busy_timeout=options.busy_timeout_s,
         origin=options.origin,
     ) as db:
-        return db._write(
+        return db.session.transact(
             lambda transaction: _carry_out(
                 transaction, options, primary_key, overwrite, parts, sender, delivery
             ),
-            None,
-            False,
-            "write from Spark",
+            operation="write from Spark",
         )
 
 
@@ -284,75 +281,44 @@ def _carry_out(
             f"table {options.table!r} was made again with the primary key {table.primary_key!r} while the rows were on "
             "their way; nothing was written"
         )
-    tally = Tally()
+    write = Write(transaction, table)
     found = (page for part in parts for page in staging.pages(part))
     if overwrite:
-        _overwrite(transaction, table, found, options.conflict, tally)
+        _overwrite(write, found, options.conflict)
     else:
         for page in found:
-            _insert(transaction, table, page, options, tally)
-    return tally.counts
+            _insert(write, page, options)
+    return write.tally.counts
 
 
-def _insert(
-    transaction: WriteTransaction, table: TableInfo, page: Page, options: WriteOptions, tally: Tally
-) -> None:
-    if options.conflict == "replace":
-        for key, body in zip(*page, strict=True):
-            _put(transaction, table, key, body, tally)
-        return
-    if options.delete_field is None:
-        insert(transaction, table, _prepared(page), options.conflict, tally)
+def _insert(write: Write, page: Page, options: WriteOptions) -> None:
+    if options.conflict != "replace" and options.delete_field is None:
+        insert(write, Prepared(write.table.primary_key, *page), options.conflict)
         return
     for key, body in zip(*page, strict=True):
-        if body:
-            insert(transaction, table, _prepared(([key], [body])), options.conflict, tally)
+        if options.conflict == "replace" or not body:
+            write.put(key, write.head(key), body or None, REPLACE)
         else:
-            _put(transaction, table, key, body, tally)
+            insert(write, Prepared(write.table.primary_key, [key], [body]), options.conflict)
 
 
-def _prepared(page: Page) -> Prepared:
-    prepared = Prepared()
-    prepared.keys, prepared.bodies = page
-    return prepared
-
-
-def _put(transaction: WriteTransaction, table: TableInfo, key: bytes, body: bytes, tally: Tally) -> None:
-    """Make the document with these bytes (none: nothing) the content of the key."""
-    old = transaction.head(table, key)
-    if old is None:
-        if body:
-            transaction.write(table, key, INSERT, None, body)
-        tally.add("inserted" if body else "skipped", None, body or None)
-    elif not body:
-        transaction.write(table, key, DELETE, old, None)
-        tally.add("deleted", old[1], None)
-    elif codec.same_bytes(old[1], body):
-        tally.add("unchanged", old[1], old[1])
-    else:
-        transaction.write(table, key, REPLACE, old, body)
-        tally.add("replaced", old[1], body)
-
-
-def _overwrite(
-    transaction: WriteTransaction, table: TableInfo, found: Iterable[Page], conflict: str, tally: Tally
-) -> None:
+def _overwrite(write: Write, found: Iterable[Page], conflict: str) -> None:
     """The documents become all that the table has. What stays as it was is not logged, and feeds hear of the difference."""
     kept: set[bytes] = set()
     for keys, bodies in found:
         for key, body in zip(keys, bodies, strict=True):
+            head = write.head(key)
             if key in kept and conflict == "error":
-                head = transaction.head(table, key)
                 raise DuplicateKey(
-                    table.primary_key,
+                    write.table.primary_key,
                     codec.pretty(codec.decode(head[1] if head else body)),
                     codec.pretty(codec.decode(body)),
                 )
             kept.add(key)
-            _put(transaction, table, key, body, tally)
+            write.put(key, head, body or None, REPLACE)
     start = b""
-    while rows := transaction.snapshot().rows(table, start, limit=ROWS_AT_ONCE):
+    while rows := write.transaction.snapshot().rows(write.table, start, limit=ROWS_AT_ONCE):
         for row in rows:
             if row.key not in kept:
-                _put(transaction, table, row.key, b"", tally)
+                write.put(row.key, write.head(row.key), None, DELETE)
         start = rows[-1].key + b"\0"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeVar
@@ -45,7 +45,7 @@ from reactdb.store.savepoints import flush
 from reactdb.store.snapshot import Snapshot, as_of, head_seq
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import WriteQueue
-from reactdb.store.writer import Durability, Writer
+from reactdb.store.writer import Writer
 
 T = TypeVar("T")
 
@@ -420,39 +420,22 @@ class Engine:
         writer = self._writer
         return None if writer is None or writer.inside is None else writer.current
 
-    def write(
-        self,
-        work: Callable[[WriteTransaction], T],
-        *,
-        durability: Durability,
-        busy_timeout_s: float | None = None,
-        origin: str | None = None,
-        is_shareable: bool = False,
-        operation: str = "write",
-    ) -> T:
-        """One write, as a part of this thread's transaction or as a commit of its own. See `Writer.write`."""
-        return (self._writer or self._writable()).write(
-            work,
-            durability=durability,
-            busy_timeout_s=busy_timeout_s,
-            origin=origin,
-            is_shareable=is_shareable,
-            operation=operation,
-        )
+    def writable(self) -> Writer:
+        """Who writes.
 
-    def transaction(
-        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
-    ) -> AbstractContextManager[WriteTransaction]:
-        """Several writes as one commit. See `Writer.transaction`."""
-        return self._writable().transaction(
-            durability=durability, busy_timeout_s=busy_timeout_s, origin=origin
-        )
+        Raises:
+            ReadOnlyDatabase: Nobody does; DatabaseClosed and its like.
+        """
+        self.check_usable()
+        if self._writer is None:
+            raise ReadOnlyDatabase(f"{self.path} was opened with read_only=True")
+        return self._writer
 
     def compact(
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
     ) -> Compacted:
         """Remove the history that `retention` does not keep. See `Compaction.compact`."""
-        writer = self._writable()
+        writer = self.writable()
         if not self.is_memory:
             # What others have written is told first, or the feeds would still have to read all of it.
             try:
@@ -478,11 +461,11 @@ class Engine:
     @property
     def wal_limit_bytes(self) -> int:
         """Size of the write-ahead log beyond which writes are refused, while checkpoints fail."""
-        return self._writable().checkpoints.limit_bytes
+        return self.writable().checkpoints.limit_bytes
 
     @wal_limit_bytes.setter
     def wal_limit_bytes(self, limit_bytes: int) -> None:
-        self._writable().checkpoints.limit_bytes = limit_bytes
+        self.writable().checkpoints.limit_bytes = limit_bytes
 
     def checkpoint_figures(self) -> dict[str, Any]:
         """How checkpoints fare. See `Checkpoints.figures`."""
@@ -495,13 +478,7 @@ class Engine:
 
     @retention.setter
     def retention(self, retention: Retention | None) -> None:
-        self._writable().compaction.retention = retention
-
-    def _writable(self) -> Writer:
-        self.check_usable()
-        if self._writer is None:
-            raise ReadOnlyDatabase(f"{self.path} was opened with read_only=True")
-        return self._writer
+        self.writable().compaction.retention = retention
 
     # -----------------------------------------------------------------------------------------------------------
     # Telling: a listener's way to the publisher

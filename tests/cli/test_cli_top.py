@@ -139,34 +139,25 @@ def test_it_never_writes(file):
     assert before == file.read_bytes()
 
 
-def test_a_plain_screen_draws_over_what_it_drew(capsys):
-    draw = top.PlainScreen()
-    draw(["a", "b"])
-    draw(["c"])
-
-    assert "a\x1b[K\nb\x1b[K\n\x1b[J\x1b[2Fc\x1b[K\n\x1b[J" == capsys.readouterr().out
-
-
-def test_a_rich_screen_leaves_the_last_picture(capsys):
-    with top.RichScreen() as draw:
+def test_a_screen_leaves_the_last_picture(capsys):
+    with top.Screen() as draw:
         draw(["first"])
         draw(["games  2", "[not markup]"])
 
     assert "games  2\n[not markup]" in capsys.readouterr().out
 
 
-def test_without_rich_there_is_a_plain_screen(monkeypatch):
+def test_without_rich_pictures_follow_each_other_and_a_sentence_says_why(monkeypatch, capsys):
     monkeypatch.setattr(top, "is_terminal", lambda stream: True)
     monkeypatch.setitem(sys.modules, "rich.console", None)
 
     with top.open_screen() as draw:
-        assert isinstance(draw, top.PlainScreen)
+        draw(["first"])
+        draw(["second"])
 
-
-def test_tables_beyond_the_screen_are_counted(monkeypatch):
-    monkeypatch.setenv("LINES", "6")
-
-    assert ["0", "1", "2", "3", "… 6 more"] == top.fitting([str(n) for n in range(10)])
+    output = capsys.readouterr()
+    assert "first\n\nsecond\n\n" == output.out
+    assert f"{terminal.NO_RICH}\n" == output.err
 
 
 @pytest.mark.parametrize(

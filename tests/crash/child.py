@@ -170,7 +170,7 @@ class Keeper:
         if "keep" in message:
             oldest = self._db.compact(message["keep"], vacuum=kind == "vacuum")["oldest"]
         elif kind == "checkpoint":
-            writer = self._db._engine._writable()
+            writer = self._db.session.engine.writable()
             writer.in_turn(writer.checkpoints.run)
         else:
             euros = [account["euros"] for account in self._db.table(ACCOUNTS).run()]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store import writer
 from reactdb.store.engine import Engine
 from reactdb.store.file import flush, sqlite
@@ -205,7 +206,7 @@ class TestFlushes:
             games.get(1).update({})
             before = used_bytes(path)
             # An engine that knows nothing of the first: to SQLite, another process.
-            with Database(Engine(path, read_only=False, busy_timeout_s=5.0), "soft") as other:
+            with Database(Session(Engine(path, read_only=False, busy_timeout_s=5.0), "soft")) as other:
                 other.table("games").insert({"id": 2})
             written = used_bytes(path)
             assert before < written
@@ -223,7 +224,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             content = Path(path + "-wal").read_bytes()
-            engine_writer = database._engine._writer
+            engine_writer = database.session.engine._writer
             assert engine_writer is not None
 
             engine_writer.doubt(flush_error())
@@ -242,7 +243,7 @@ class TestFlushes:
         database = reactdb.connect(path, durability="soft")
         games = database.table_create("games")
         games.insert({"id": 1})
-        engine_writer = database._engine._writer
+        engine_writer = database.session.engine._writer
         assert engine_writer is not None
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
@@ -267,7 +268,7 @@ class TestFlushes:
 
         database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
-        engine_writer = database._engine._writer
+        engine_writer = database.session.engine._writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         written = []
@@ -290,7 +291,7 @@ class TestFlushes:
 
         monkeypatch.setattr(flush, "write_again", fail)
         database = reactdb.connect(path, durability="soft")
-        engine_writer = database._engine._writer
+        engine_writer = database.session.engine._writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         database.close()
@@ -306,7 +307,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             before = database.token
-            engine_writer = database._engine._writer
+            engine_writer = database.session.engine._writer
             assert engine_writer is not None
             connection = engine_writer.connection
             execute, failures = connection.execute, [flush_error()]
@@ -331,7 +332,7 @@ class TestFlushes:
         with reactdb.connect(path) as database:
             other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
             database.table_create("games").insert({"id": 1})
-            engine_writer = database._engine._writer
+            engine_writer = database.session.engine._writer
             assert engine_writer is not None
             connect = engine_writer.engine.connect
 
@@ -357,7 +358,7 @@ class TestFlushes:
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:
-            engine_writer = database._engine._writer
+            engine_writer = database.session.engine._writer
             assert engine_writer is not None
 
             assert (1,) == engine_writer.connection.execute("PRAGMA fullfsync").fetchone()

@@ -9,7 +9,6 @@ import importlib.util
 import io
 import json
 import signal
-import sys
 import tarfile
 import zipfile
 from collections import Counter
@@ -20,10 +19,13 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import reactdb
+from reactdb.cli import demo as cli_demo
 from reactdb.cli.demo import demo
-from reactdb.demo import board, flights, render, replay
+from reactdb.cli.terminal import NO_RICH
+from reactdb.demo import board, flights, render, replay, screen
 from reactdb.errors import InvalidOption
 from tests.support.scaling import examples
 
@@ -416,27 +418,30 @@ def a_flight(**fields):
     ],
 )
 def test_the_board_says_how_a_flight_is_doing(changed, now, expected):
-    assert expected == render.status(a_flight() | changed, now)
+    assert expected == screen.status(a_flight() | changed, now)
 
 
-def text_of(line):
-    return "".join(text for text, _ in line)
+def lines_of(scene, width=80):
+    console = Console(file=io.StringIO(), width=width)
+    console.print(screen.picture(scene, width))
+    return console.file.getvalue().splitlines()
 
 
 def test_a_line_of_the_board_has_time_flight_and_destination():
-    assert "10:00 B67    BOS on time" == text_of(render.flight_line(a_flight(), at(1, 9, 0)))
+    assert "10:00 B67    BOS on time" == screen.flight_line(a_flight(), at(1, 9, 0)).plain
 
 
-@pytest.mark.parametrize(("width", "airports"), [(20, 1), (53, 2), (80, 3), (200, 3)])
+@pytest.mark.parametrize(("width", "airports"), [(30, 1), (53, 2), (80, 3), (200, 3)])
 def test_the_picture_shows_as_many_airports_as_fit(width, airports):
-    lines = render.compose(a_scene(), width)
+    lines = lines_of(a_scene(a_flight()), width)
+    names = next(line for line in lines if "EWR" in line)
 
-    assert airports == sum(origin in text_of(lines[4]) for origin in flights.AIRPORTS)
-    assert max(len(text_of(line)) for line in lines[4:]) == 26 * airports + (airports - 1)
+    assert airports == sum(origin in names for origin in flights.AIRPORTS)
+    assert sum(line.count("on time") for line in lines) == airports
 
 
 def test_the_picture_is_always_of_the_same_height():
-    assert len(render.compose(a_scene())) == len(render.compose(a_scene(a_flight(), a_flight(flight="8"))))
+    assert len(lines_of(a_scene())) == len(lines_of(a_scene(a_flight(), a_flight(flight="8")))) == 19
 
 
 def a_scene(*waiting):
@@ -447,30 +452,23 @@ def a_scene(*waiting):
     return replay.Scene(at(1, 9, 0), boards, empty, Counter(scheduled=len(waiting)), result, 12.0)
 
 
-def test_a_plain_screen_draws_over_what_it_drew():
-    stream = io.StringIO()
-    with render.PlainScreen(stream, color=False) as screen:
-        screen(a_scene(a_flight()))
-    first, second = stream.getvalue().split("\x1b[19F")
+def test_a_screen_draws_over_what_it_drew_and_leaves_the_last_picture():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=30, color_system=None)
+    with screen.Screen(console) as draw:
+        draw(a_scene(a_flight()))
+    written = console.file.getvalue()
 
-    assert first == second
-    assert 19 == first.count("\n")
-    assert "10:00 B67    BOS on time" in first
-    assert "\x1b[0m" not in first
+    assert written.count("EWR Newark") > 1
+    assert "10:00 B67    BOS on time" in written.rpartition("EWR Newark")[2]
 
 
-def test_a_plain_screen_can_be_coloured():
-    stream = io.StringIO()
-    with render.PlainScreen(stream, color=True) as screen:
-        screen(a_scene())
+def test_without_rich_there_are_the_figures_and_a_sentence(monkeypatch):
+    monkeypatch.setattr(cli_demo, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(cli_demo, "find_spec", lambda name: None)
+    outcome = CliRunner().invoke(demo, [])
 
-    assert "\x1b[36mEWR Newark\x1b[0m" in stream.getvalue()
-
-
-def test_without_rich_there_is_a_plain_screen(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-
-    assert isinstance(render.open_screen(io.StringIO()), render.PlainScreen)
+    assert (0, f"{NO_RICH}\n") == (outcome.exit_code, outcome.stderr)
+    assert "boards and counters equal a fresh read" in outcome.stdout
 
 
 def test_the_summary_of_a_replay_that_was_not_compared_says_so():

@@ -128,11 +128,11 @@ def insert_some(db: Database) -> None:
 
 
 def checkpoint(db: Database, path: Path) -> None:
-    writer = db._engine._writer
+    writer = db.session.engine._writer
     assert writer is not None
     is_done = writer.in_turn(writer.checkpoints.run)
     left = os.stat(f"{path}-wal").st_size
-    figures = db._engine.checkpoint_figures()
+    figures = db.session.engine.checkpoint_figures()
     if (
         is_done != figures["is_healthy"]
         or is_done == bool(figures["error"])

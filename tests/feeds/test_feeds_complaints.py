@@ -73,12 +73,12 @@ def test_a_write_that_changes_nothing_is_told_to_nobody(rooms, write):
     """It is not even logged."""
     rooms.insert({"id": 1, "score": 5, "tags": ["a", {"b": None}]})
     ears = {name: Recorder(select(rooms).changes()) for name, select in KINDS.items() if name != "callable"}
-    seq = rooms._database.seq
+    seq = reactdb.Database(rooms._session).seq
 
     write(rooms)
 
     assert {} == {name: ear.events for name, ear in ears.items() if ear.events}
-    assert seq == rooms._database.seq
+    assert seq == reactdb.Database(rooms._session).seq
 
 
 @pytest.mark.parametrize(
@@ -666,7 +666,7 @@ def test_listeners_agree_on_the_order_among_writers(games):
 
     told = [event["seq"] for event in ears[0].events]
     assert sorted(told) == told
-    assert [entry.seq for entry in games._database.log()] == told
+    assert [entry.seq for entry in reactdb.Database(games._session).log()] == told
     assert [ear.events for ear in ears] == [ears[0].events] * 3
 
 

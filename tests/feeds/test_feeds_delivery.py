@@ -169,7 +169,7 @@ def test_a_write_that_fails_inside_a_transaction_is_not_told(db, games):
 
 def test_a_commit_that_fails_is_told_to_nobody(db, games, monkeypatch):
     heard = listen(games.changes())
-    connection = db._engine.writer.connection
+    connection = db.session.engine.writer.connection
     execute = connection.execute
 
     def fail(statement: str, *parameters: Any) -> Any:

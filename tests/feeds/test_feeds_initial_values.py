@@ -39,7 +39,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[reactdb.Data
 
 def is_read(db: reactdb.Database) -> bool:
     """Whether a read is going on: for longer than the one moment of who looks for other processes' commits."""
-    engine = db._open_engine()
+    engine = db.session.engine
     end = time.monotonic() + 0.5
     while engine.readers.reading and time.monotonic() < end:
         time.sleep(0.001)
@@ -136,7 +136,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
     with games.changes(include_initial=True).cursor() as cursor:
         take(cursor, 2)
         games.update({"score": 0})
-        writer = db._open_engine().writer
+        writer = db.session.engine.writer
         assert writer is not None
         assert writer.checkpoints.run()
 
@@ -149,7 +149,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
 
 def test_a_reader_that_never_comes_back_does_not_let_the_log_reach_its_limit(db, monkeypatch):
     monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 65_536)
-    db._open_engine().writer.checkpoints.after_commit(10**9)
+    db.session.engine.writer.checkpoints.after_commit(10**9)
     games = db.table("games")
     with games.changes(include_initial=True, on_overflow="spill", changefeed_queue_size=1).cursor() as cursor:
         take(cursor, 2)
@@ -241,7 +241,7 @@ def test_what_comes_before_a_document_that_a_mapping_fails_for_is_told(db):
 @pytest.mark.examples
 def test_many_threads_may_settle_close_and_read_at_once(db):
     """Checkpoints, readers and those who give up, all over each other: nothing is lost, and nobody reads for ever."""
-    games, engine = db.table("games"), db._open_engine()
+    games, engine = db.table("games"), db.session.engine
     stop = threading.Event()
 
     def settle() -> None:
@@ -310,7 +310,7 @@ def check_initial_values(kind: Kind, rows: list[Any], steps: list[Any]) -> None:
                 elif verb == "compact":
                     db.compact(keep=0)
                 elif verb == "checkpoint":
-                    engine = db._open_engine()
+                    engine = db.session.engine
                     assert engine.writer is not None
                     assert engine.writer.checkpoints.run()
                 else:

@@ -203,7 +203,7 @@ def test_a_router_that_fails_ends_all_feeds_and_not_the_writer(
     def fail(router: Any, change: Any) -> Any:
         raise RuntimeError("lost")
 
-    hub: FeedHub = hub_of(db._open_engine())
+    hub: FeedHub = hub_of(db.session.engine)
     with monkeypatch.context() as patch:
         patch.setattr(Router, "find", fail)
         games.insert({"id": 1, "a": 5})

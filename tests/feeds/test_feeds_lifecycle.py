@@ -103,7 +103,7 @@ def test_closing_a_cursor_wakes_the_loop_that_waits_for_it(games):
     reader.join(PATIENCE_S)
 
     assert [[]] == results
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_closing_a_cursor_wakes_all_the_threads_that_share_it(games):
@@ -263,13 +263,13 @@ def test_a_disposed_feed_leaves_no_registration(rooms, kind):
     feed = KINDS[kind](rooms).changes()
     subscriptions = [feed.subscribe() for _ in range(3)]
     with feed.cursor():
-        assert 4 == len(hub(rooms._database).subscriptions())
+        assert 4 == len(hub(rooms).subscriptions())
     for subscription in subscriptions:
-        assert not hub(rooms._database).is_clean
+        assert not hub(rooms).is_clean
         subscription.dispose()
         subscription.dispose()
 
-    assert hub(rooms._database).is_clean
+    assert hub(rooms).is_clean
 
 
 @pytest.mark.soak
@@ -336,7 +336,7 @@ def test_cursors_come_and_go_one_after_the_other(games):
     for number in range(1_000):
         games.get(number).changes().cursor().close()
 
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_feeds_that_come_and_go_quickly_on_a_file_do_not_trip_over_the_thread_that_follows_it(file_db):
@@ -361,7 +361,7 @@ def test_many_cancelled_coroutines_leave_nothing(games):
         for _ in range(5):
             tasks = [asyncio.ensure_future(read()) for _ in range(50)]
             await asyncio.sleep(0)
-            assert 50 == len(hub(games._database).subscriptions())
+            assert 50 == len(hub(games).subscriptions())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -370,11 +370,11 @@ def test_many_cancelled_coroutines_leave_nothing(games):
             await asyncio.sleep(0)
             gc.collect()
             # On a file, the thread that follows other processes may have the lock just then, and sweeps when it gives it back.
-            wait_until(lambda: len(hub(games._database).subscriptions()) == 0)
+            wait_until(lambda: len(hub(games).subscriptions()) == 0)
 
     asyncio.run(main())
 
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_feeds_come_and_go_while_others_write(games):
@@ -394,7 +394,7 @@ def test_feeds_come_and_go_while_others_write(games):
         thread.join(PATIENCE_S)
 
     assert [[None]] * 3 == [results for _, results in threads]
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -407,13 +407,13 @@ def test_a_forgotten_cursor_is_collected(games, begin):
     cursor = begin(games.changes())
     memory = weakref.ref(cursor), weakref.ref(cursor._consumer)
     games.insert({"id": 1})
-    assert 1 == len(hub(games._database).subscriptions())
+    assert 1 == len(hub(games).subscriptions())
 
     del cursor
     gc.collect()
 
     assert (None, None) == (memory[0](), memory[1]())
-    assert 0 == len(hub(games._database).subscriptions())
+    assert 0 == len(hub(games).subscriptions())
 
 
 def test_a_loop_that_was_left_lets_go_at_once(games):
@@ -423,13 +423,13 @@ def test_a_loop_that_was_left_lets_go_at_once(games):
         break
     gc.collect()
 
-    assert hub(games._database).is_clean
+    assert hub(games).is_clean
 
 
 def test_a_feed_that_nobody_listens_to_costs_nothing(games):
     feed = games.changes()
     memory = weakref.ref(feed)
-    assert 0 == len(hub(games._database).subscriptions())
+    assert 0 == len(hub(games).subscriptions())
 
     del feed
     gc.collect()
@@ -466,7 +466,7 @@ def test_a_disposed_subscriber_is_collected(games):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_feed_gets_what_is_pending_and_then_the_error(rooms, kind):
     """The real server lets the error replace what is pending."""
-    db = rooms._database
+    db = reactdb.Database(rooms._session)
     cursor = KINDS[kind](rooms).changes().cursor()
     heard = Recorder(KINDS[kind](rooms).changes())
 
@@ -551,7 +551,7 @@ def test_a_dropped_index_ends_the_feeds_that_need_it_and_is_named(rooms, kind):
     assert 1 == len(heard.events)
     assert [FeedAborted] == [type(error) for error in heard.errors]
     assert "Changefeed aborted (index `score` unavailable)" == str(heard.errors[0])
-    assert hub(rooms._database).is_clean
+    assert hub(rooms).is_clean
 
 
 def test_a_dropped_index_ends_no_feed_that_does_without_it(rooms):
@@ -972,7 +972,7 @@ def test_the_token_of_a_feed_outlives_its_subscription(games):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_resumes_from_every_position(rooms, kind):
     """What is told from there on is what an uninterrupted feed would have told."""
-    db, start = rooms._database, rooms._database.seq
+    db, start = reactdb.Database(rooms._session), reactdb.Database(rooms._session).seq
     heard = Recorder(KINDS[kind](rooms).changes(include_seq=True))
     for number in range(4):
         rooms.insert({"id": number, "room": 5 + number % 2, "score": number})

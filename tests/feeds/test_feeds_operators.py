@@ -259,7 +259,7 @@ def test_the_end_of_the_database_completes_through_the_operators(games):
     heard = Recorder(games.changes().pipe(IDS, ops.to_list()))
 
     insert_numbers(games, 1, 2)
-    games._database.close()
+    games._session.close()
 
     assert ([[1, 2]], 1) == (heard.events, heard.completions)
 

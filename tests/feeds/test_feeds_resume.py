@@ -79,7 +79,7 @@ def test_replay_goes_live_without_a_gap(games):
 def test_a_resumed_limit_tells_offsets_as_an_uninterrupted_one(games):
     games.insert([{"id": number, "score": number} for number in range(50)])
     selection = games.order_by("score").limit(3)
-    since = games._database.seq
+    since = reactdb.Database(games._session).seq
     whole = listen(selection.changes(include_offsets=True))
     games.filter(row["id"] < 45).delete()
 

@@ -122,7 +122,7 @@ def test_nothing_is_left_of_the_routes_of_a_window_that_nobody_watches_any_more(
 
     subscription.dispose()
 
-    assert db._open_engine().listener.is_clean
+    assert db.session.engine.listener.is_clean
 
 
 scalars = st.one_of(
@@ -144,7 +144,7 @@ def test_the_writer_notes_the_values_that_the_documents_have_in_each_index(write
         games.index_create("a")
         games.index_create("ab", [row["a"], row["b"]])
         games.index_create("tags", multi=True)
-        indexes = list(next(iter(db._open_engine().catalogue.by_id.values())).indexes.values())
+        indexes = list(next(iter(db.session.engine.catalogue.by_id.values())).indexes.values())
         route = FeedHub.route
 
         def listen_in(self: FeedHub, commit: Commit) -> None:

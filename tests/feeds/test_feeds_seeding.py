@@ -122,7 +122,7 @@ def test_writers_that_are_always_quicker_wait_once(
 
     def read_and_write(reader: LogReader, now: Any, *limit: int) -> Any:
         found = read(reader, now, *limit)
-        if not hub.hub_of(filed._open_engine())._is_busy:
+        if not hub.hub_of(filed.session.engine)._is_busy:
             write(filed, 3)
         return found
 
@@ -162,7 +162,7 @@ def test_a_table_that_is_dropped_while_a_view_is_seeded_is_not_found(
 
     with pytest.raises(TableNotFound):
         feed.subscribe(print)
-    assert hub.hub_of(filed._open_engine()).is_clean
+    assert hub.hub_of(filed.session.engine).is_clean
 
 
 def test_an_index_that_is_made_again_while_a_view_is_seeded_is_read_anew(
@@ -222,7 +222,7 @@ def test_two_who_seed_the_same_question_at_once_share_one_view(
     listener = Listener(filed, KINDS[0])
     write(filed, 30)
 
-    assert 1 == hub.hub_of(filed._open_engine()).node_count
+    assert 1 == hub.hub_of(filed.session.engine).node_count
     for one in (listener, *others):
         one.check(filed)
 

@@ -33,7 +33,7 @@ def ids(heard: list[Any]) -> list[Any]:
 
 def shared(db: Any) -> list[Any]:
     """All broadcasts."""
-    nodes = hub_of(db._open_engine()).live.nodes.values()
+    nodes = hub_of(db.session.engine).live.nodes.values()
     return [one for node in nodes for one in node.broadcasts]
 
 
@@ -182,7 +182,7 @@ def test_a_document_that_cannot_be_decoded_ends_those_who_were_to_hear_it(games,
     def broken(delta: Any) -> Any:
         raise reactdb.CorruptDatabase("broken")
 
-    nodes = hub_of(games._database._open_engine()).live.nodes.values()
+    nodes = hub_of(games._session.engine).live.nodes.values()
     (node,) = [node for node in nodes if node.view.kind == "point"]
     monkeypatch.setattr(node.broadcasts[0], "kind", (100_000, broken))
     games.insert({"id": 2})
@@ -420,7 +420,7 @@ def test_what_nobody_has_room_for_is_not_kept(games):
 
 def test_a_long_queue_can_be_let_go_of(games):
     cursors = [games.changes().cursor() for _ in range(2)]
-    one = next(iter(shared(games._database)))
+    one = next(iter(shared(reactdb.Database(games._session))))
     entry = one.tail
     for _ in range(300_000):
         entry.next = entry = Entry(entry.number + 1)
@@ -428,7 +428,7 @@ def test_a_long_queue_can_be_let_go_of(games):
     cursors.clear()
     gc.collect()
 
-    assert hub_of(games._database._open_engine()).is_clean
+    assert hub_of(games._session.engine).is_clean
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -350,7 +350,7 @@ def test_ctrl_c_while_a_subscriber_comes_or_goes_harms_nobody_else(function: Any
         for others in range(3):
             db = reactdb.connect(":memory:")
             games = db.table_create("games")
-            hub = hub_of(db._open_engine())
+            hub = hub_of(db.session.engine)
             there = [Listener(games.changes()) for _ in range(others)]
 
             struck_at(code, line, lambda games=games: Listener(games.changes()).handle.dispose())

@@ -11,7 +11,7 @@ from reactdb.feeds.subscription import MOVES, State, Subscription
 
 
 def only(db: Any) -> Subscription:
-    (found,) = hub_of(db._open_engine()).subscriptions()
+    (found,) = hub_of(db.session.engine).subscriptions()
     return found
 
 

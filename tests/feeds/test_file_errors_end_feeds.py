@@ -79,14 +79,14 @@ def a_compaction(db: Any) -> None:
 
 
 def a_checkpoint(db: Any) -> None:
-    writer = db._engine.writer
+    writer = db.session.engine.writer
     assert not writer.in_turn(writer.checkpoints.run)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:
     error = sqlite.sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-    db._engine.writer.doubt(error)
+    db.session.engine.writer.doubt(error)
     with pytest.raises(reactdb.StorageMoved) as caught:
         db.table("games").insert({"id": "new"})
     assert not isinstance(caught.value, reactdb.OutcomeUnknown)
@@ -94,7 +94,7 @@ def a_repair_after_a_failed_flush(db: Any) -> None:
 
 def a_read(db: Any) -> None:
     """One that needs a connection of its own."""
-    with db._engine.snapshot(), pytest.raises(reactdb.StorageMoved):
+    with db.session.engine.snapshot(), pytest.raises(reactdb.StorageMoved):
         db.table("games").run()
 
 
@@ -255,7 +255,7 @@ def test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_fil
         reader = reactdb.connect(path, read_only=True)
         ear = Recorder(reader.table("games").changes())
         move(db)
-        engine = reader._engine
+        engine = reader.session.engine
         # All of its connections are in use.
         with engine.snapshot(), pytest.raises(reactdb.StorageMoved):
             reader.table("games").run()
@@ -315,7 +315,7 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
         db.table_create("games").insert([{"id": n, "score": n} for n in range(10)])
         db.table("games").index_create("score")
         db.table_create("others")
-        (root,) = db._engine.writer.connection.execute(
+        (root,) = db.session.engine.writer.connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'entries'"
         ).fetchone()
     data = bytearray(path.read_bytes())
@@ -394,7 +394,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert({"id": 1})
-        look = db._engine.guard.look
+        look = db.session.engine.guard.look
 
         def replaced_just_now() -> Any:
             with sqlite.sqlite3.connect(tmp_path / "copy.db") as copy, sqlite.sqlite3.connect(path) as source:
@@ -405,7 +405,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
             monkeypatch.undo()
             return look()
 
-        monkeypatch.setattr(type(db._engine.guard), "look", lambda guard: replaced_just_now())
+        monkeypatch.setattr(type(db.session.engine.guard), "look", lambda guard: replaced_just_now())
         with pytest.raises(reactdb.OutcomeUnknown) as caught:
             games.insert({"id": 2})
         assert isinstance(caught.value, reactdb.StorageMoved)

@@ -32,10 +32,8 @@ from click.testing import CliRunner
 import reactdb
 from reactdb import SparkUnavailable, cli, errors
 from reactdb.expression import OPERATIONS
-from reactdb.point_selection import PointSelection
-from reactdb.selection import Selection
 from reactdb.spark import check as spark_check
-from reactdb.table import Table
+from reactdb.table import PointSelection, Selection, Table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"

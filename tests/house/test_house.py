@@ -221,6 +221,53 @@ class TestSources:
             and (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_FUNCTION
         ]
 
+    # Names of other libraries that have no public one for what is asked.
+    OTHERS = frozenset(
+        {
+            "_asdict",
+            "_fields",
+            "_getframe",
+            "_is_owned",
+            "_loop",
+            "_make",
+            "_qtcore",
+            "_r",
+            "_reactor",
+            "_replace",
+            "_wx",
+        }
+    )
+
+    def test_nobody_reaches_for_what_is_private_to_another_file(self):
+        """A name with an underscore is used where it is made: on `self`, or in the same file."""
+        assert [] == [
+            f"{named(file)}:{node.lineno} {ast.unparse(node)}"
+            for file in FILES
+            # A change of the log reads on in its page, until there is one class of changes.
+            if named(file) != "store/log_pages.py"
+            for made_here in [self.made_in(parsed(file))]
+            for node in ast.walk(parsed(file))
+            if isinstance(node, ast.Attribute)
+            and node.attr.startswith("_")
+            and not node.attr.startswith("__")
+            if not self.is_own(node.value) and node.attr not in made_here | self.OTHERS
+        ]
+
+    @staticmethod
+    def is_own(holder: ast.expr) -> bool:
+        return ast.unparse(holder) in {"self", "cls", "super()"}
+
+    @classmethod
+    def made_in(cls, tree: ast.Module) -> set[str]:
+        """The names that a file defines, or sets on its own objects, or lists as slots."""
+        found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and cls.is_own(node.value):
+                found.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+        return found
+
     def test_only_the_store_speaks_sql(self):
         # What the pipelines ask is asked of Spark, and of no file.
         assert [] == [

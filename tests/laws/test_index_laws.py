@@ -161,7 +161,7 @@ def test_a_hidden_value_is_cut_and_found_all_the_same() -> None:
 
 
 def stored_values(db: reactdb.Database) -> list[bytes]:
-    with db._engine.snapshot() as snapshot:
+    with db.session.engine.snapshot() as snapshot:
         return [value for (value,) in snapshot.connection.execute("SELECT value FROM entries").fetchall()]
 
 

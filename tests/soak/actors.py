@@ -265,7 +265,7 @@ def checkpoint(orders: Orders) -> None:
     """Checkpoints without end. Notes how many succeeded."""
     report = Report(orders.report)
     with _connect(orders) as db:
-        writer = db._engine.writer
+        writer = db.session.engine.writer
         while not is_over(orders):
             report.note(str(int(writer.in_turn(writer.checkpoints.run))))
             time.sleep(0.05)
@@ -275,7 +275,7 @@ def dawdle(orders: Orders) -> None:
     """A reader that takes its time: a second in one snapshot, over and over."""
     with _connect(orders, read_only=True) as db:
         while not is_over(orders):
-            with db._engine.snapshot() as snapshot:
+            with db.session.engine.snapshot() as snapshot:
                 first = snapshot.seq
                 time.sleep(1.0)
                 assert first == snapshot.seq

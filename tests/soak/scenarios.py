@@ -78,7 +78,7 @@ def finish(stage: Stage, db: reactdb.Database, recovery_s: float) -> tuple[str, 
     caught_up_s = time.monotonic() - start
     for actor in shards:
         stage.end(actor, 60)
-    writer = db._engine.writer
+    writer = db.session.engine.writer
     assert writer is not None
     writer.in_turn(writer.checkpoints.run)
     wal_bytes = stage.wal_now()

@@ -21,10 +21,10 @@ from pyspark.sql import types as t
 from pyspark.sql.variant_utils import VariantUtils
 
 from reactdb.errors import InvalidOption, SchemaMismatch
+from reactdb.json import dumps_plain, plain_text
 from reactdb.spark.columns import Misfit, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, decode_many
 from reactdb.spark.inference import Inference
-from reactdb.spark.jsontext import json_of, text_of
 from reactdb.spark.keys import key_values, texts
 from reactdb.spark.variant import variant_of
 from reactdb.values.codec import encode
@@ -273,7 +273,7 @@ def as_shown(value: Any, type_: t.DataType) -> Any:
     if value is None:
         return None
     if isinstance(type_, t.StringType):
-        return text_of(value)
+        return plain_text(value)
     if isinstance(type_, t.StructType):
         return {field.name: as_shown(value.get(field.name), field.dataType) for field in type_.fields}
     if isinstance(type_, t.ArrayType):
@@ -288,7 +288,7 @@ def in_variant(value: Any) -> Any:
         return {name: in_variant(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [in_variant(inner) for inner in value]
-    return text_of(value) if isinstance(value, (UUID, timedelta, time)) else value
+    return plain_text(value) if isinstance(value, (UUID, timedelta, time)) else value
 
 
 @given(st.lists(documents, min_size=1, max_size=5))
@@ -322,7 +322,7 @@ def test_a_variant_is_read_by_spark_as_what_was_stored(value):
 
 @given(values)
 def test_json_text_can_be_parsed(value):
-    json.loads(json_of(value))
+    json.loads(dumps_plain(value))
 
 
 @given(st.lists(scalars.filter(lambda value: value is not None), min_size=1, max_size=5))

@@ -593,7 +593,7 @@ class TestHandles:
     """A stream's commits share a handle for as long as they follow each other."""
 
     def epochs(self, path: Path) -> int:
-        with reactdb.connect(path, read_only=True) as db, db._snapshot() as snapshot:
+        with reactdb.connect(path, read_only=True) as db, db.session.read() as snapshot:
             return len(epochs(snapshot.connection))
 
     def test_the_batches_of_a_stream_are_one_epoch(self, path: Path):

@@ -14,6 +14,7 @@ import pytest
 
 import reactdb
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store import doorbell, follow
 from reactdb.store.doorbell import Doorbell
 from reactdb.store.engine import Engine
@@ -143,7 +144,7 @@ class TestAnotherProcess:
         try:
             with games.changes().cursor() as feed:
                 self.wait_until_it_listens()
-                games._database._engine.writer.in_turn(games._database._engine.writer.checkpoints.run)
+                games._session.engine.writer.in_turn(games._session.engine.writer.checkpoints.run)
                 other.write(1)
                 assert self.hears(feed, 1)
         finally:
@@ -202,20 +203,20 @@ class TestWhatIsWatched:
     def test_what_a_snapshot_has_seen_is_no_news_and_what_comes_later_is(self, path):
         with (
             reactdb.connect(path, durability="soft") as db,
-            Database(Engine(path, read_only=False, busy_timeout_s=5.0), "soft") as other,
+            Database(Session(Engine(path, read_only=False, busy_timeout_s=5.0), "soft")) as other,
         ):
             db.table_create("games")
-            watched = follow.Watched(db._engine, connect_reader(db._engine))
+            watched = follow.Watched(db.session.engine, connect_reader(db.session.engine))
             try:
                 assert watched.has_news()
                 other.table("games").insert({"id": 1})
-                with watched.snapshot(db._engine) as snapshot:
+                with watched.snapshot(db.session.engine) as snapshot:
                     # Not what the snapshot shows.
                     other.table("games").insert({"id": 2})
                     assert 1 == snapshot.seq
                 assert watched.has_news()
                 other.table("games").insert({"id": 3})
-                with watched.snapshot(db._engine) as snapshot:
+                with watched.snapshot(db.session.engine) as snapshot:
                     assert 3 == snapshot.seq
                 assert not watched.has_news()
             finally:
@@ -223,9 +224,9 @@ class TestWhatIsWatched:
 
     def test_what_was_closed_cannot_be_read_any_more(self, path):
         with reactdb.connect(path, durability="soft") as db:
-            watched = follow.Watched(db._engine, connect_reader(db._engine))
+            watched = follow.Watched(db.session.engine, connect_reader(db.session.engine))
             watched.close()
 
             assert not watched.has_news()
-            with pytest.raises(reactdb.DatabaseClosed), watched.snapshot(db._engine):
+            with pytest.raises(reactdb.DatabaseClosed), watched.snapshot(db.session.engine):
                 pass

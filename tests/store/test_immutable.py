@@ -216,7 +216,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed_by_that_read(folder: Pa
     with (
         reactdb.connect(mounted / "a.db", read_only=True) as db,
         pytest.raises(reactdb.StorageMoved, match="has changed"),
-        db._engine.snapshot() as snapshot,
+        db.session.engine.snapshot() as snapshot,
     ):
         assert 10 == snapshot.seq
         elsewhere(WRITE, folder / "a.db")

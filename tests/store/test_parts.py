@@ -51,9 +51,9 @@ def make() -> reactdb.Database:
 
 
 def content(db: reactdb.Database) -> dict[str, list[tuple[Any, ...]]]:
-    transaction = db._engine.current_transaction()
+    transaction = db.session.engine.current_transaction()
     assert transaction is not None
-    with db._engine.snapshot():  # what is buffered is in the file from here on
+    with db.session.engine.snapshot():  # what is buffered is in the file from here on
         pass
     return {name: transaction.connection.execute(f"SELECT * FROM {name}").fetchall() for name in TABLES}
 
@@ -106,7 +106,7 @@ def fails_at(step: int, write: Write, *, after: bool) -> bool:
 
 def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) -> bool:
     db.table("games").insert({"id": "before", "score": step})
-    transaction = db._engine.current_transaction()
+    transaction = db.session.engine.current_transaction()
     assert transaction is not None
     before, real = content(db), transaction.execute
     error = Struck() if step % 2 else sqlite3.OperationalError("disk I/O error")

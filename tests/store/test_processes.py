@@ -19,6 +19,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.session import Session
 
 PATIENCE_S = 30
 PYTHON = [sys.executable, "-W", "ignore::DeprecationWarning"]
@@ -564,7 +565,7 @@ def test_each_handle_waits_as_long_as_it_was_told_to(held):
 def test_each_handle_waits_for_threads_as_long_as_it_was_told_to(db):
     """Also in memory, and where the first handle would wait for ever."""
     games = db.table_create("games")
-    hasty = type(db)(db._engine, "soft", busy_timeout_s=0.05)
+    hasty = type(db)(Session(db.session.engine, "soft", busy_timeout_s=0.05))
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -693,6 +694,6 @@ def test_after_writers_are_killed_the_feeds_have_everything_and_the_log_shrinks(
         for life, last in acknowledged.items():
             assert {f"{life}-{n}" for n in range(1, last + 1)} <= found
             assert f"{life}-{last + 2}" not in found
-        writer = db._engine.writer
+        writer = db.session.engine.writer
         assert writer.in_turn(writer.checkpoints.run)
         assert os.stat(f"{path}-wal").st_size < 64 * 1024

@@ -210,7 +210,7 @@ for n in range(10):
         games.count().run()
         if n % 3 != 2:
             games.insert({"from": sys.argv[2]})
-            writer = db._engine.writer
+            writer = db.session.engine.writer
             writer.in_turn(writer.checkpoints.run)
         if n == 4:
             db.compact(keep=100_000, vacuum=True)
@@ -274,7 +274,7 @@ def test_a_new_connection_reads_no_other_file(db, deed, is_reader):
     with reactdb.connect(db.path, read_only=is_reader) as reader:
         reader.table("games").run()
         deed(Path(db.path))
-        with reader._engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
+        with reader.session.engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
             reader.table("games").run()
 
     assert isinstance(caught.value, (reactdb.StorageMoved, reactdb.CannotOpen))
@@ -284,7 +284,7 @@ def test_a_checkpoint_touches_no_other_file(db):
     path = Path(db.path)
     replace(path)
     before = path.read_bytes()
-    writer = db._engine.writer
+    writer = db.session.engine.writer
 
     assert not writer.in_turn(writer.checkpoints.run)
     assert before == path.read_bytes()
@@ -307,11 +307,11 @@ def test_a_reader_of_a_file_that_nobody_writes_is_not_alarmed(tmp_path):
 def test_who_looked_at_the_file_before_it_was_opened_is_the_first_that_reads(path):
     reactdb.connect(path).close()
     with reactdb.connect(path) as db:
-        (reader,) = db._open_engine().readers.idle
+        (reader,) = db.session.engine.readers.idle
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             reader.connection.execute("DELETE FROM log")
         assert [] == db.table_list()
-        assert [reader] == list(db._open_engine().readers.idle)
+        assert [reader] == list(db.session.engine.readers.idle)
 
 
 def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, monkeypatch):
@@ -319,5 +319,5 @@ def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, mon
     # As if the file had been replaced between the look and the opening.
     monkeypatch.setattr("reactdb.store.file.opening.identity_of", lambda path: (0, 0))
     with reactdb.connect(path) as db:
-        assert not db._open_engine().readers.idle
+        assert not db.session.engine.readers.idle
         assert [] == db.table_list()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import Session
 from reactdb.store import checkpoints
 from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
@@ -65,7 +66,7 @@ def fill(db: reactdb.Database, count: int) -> None:
 
 
 def writer_of(db: reactdb.Database) -> Writer:
-    writer = db._engine.writer
+    writer = db.session.engine.writer
     assert writer is not None
     return writer
 
@@ -190,7 +191,7 @@ def test_a_reader_keeps_what_it_saw_while_the_log_is_copied_under_it(path, reade
 def test_a_read_of_this_process_is_told_from_one_of_another_program(path):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
-        with db._engine.snapshot() as snapshot:
+        with db.session.engine.snapshot() as snapshot:
             assert 0 == snapshot.seq
             insert(db, 6)
             error = db.stats()["checkpoint"]["error"]
@@ -235,7 +236,7 @@ def test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied(path, 
 
 def test_a_read_of_this_process_has_an_age(path):
     with reactdb.connect(path) as db:
-        with db._engine.snapshot():
+        with db.session.engine.snapshot():
             assert db.stats()["oldest_read_s"] > 0
 
         assert 0.0 == db.stats()["oldest_read_s"]
@@ -251,7 +252,7 @@ def test_checkpoints_lose_nothing_between_two_writers(path):
     """Each empties the log that the other writes to."""
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
-        other = reactdb.Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
+        other = reactdb.Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft"))
         with other:
             for _ in range(30):
                 insert(db, 2)
@@ -272,7 +273,7 @@ def test_checkpoints_lose_nothing_between_two_writers(path):
 def test_an_error_begins_with_what_was_being_done(path, operation, act):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games").insert([{"id": n, "text": f"{n} " * 200} for n in range(100)])
-        connection = db._engine._writer.connection
+        connection = db.session.engine._writer.connection
         (used,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={used + 4}").fetchone()
 

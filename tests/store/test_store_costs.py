@@ -17,7 +17,7 @@ def steps_of(db: Any, work: Any) -> int:
         count += 1
         return 0
 
-    with db._snapshot() as snapshot:
+    with db.session.read() as snapshot:
         snapshot.connection.set_progress_handler(tick, 100)
         try:
             work(snapshot)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -225,7 +226,7 @@ class TestPast:
         games.insert({"id": 1})
         with db.transaction():
             games.insert({"id": 2})
-            with db._engine.fresh_snapshot() as snapshot:
+            with db.session.engine.fresh_snapshot() as snapshot:
                 assert 1 == snapshot.seq
                 assert 1 == len(snapshot.rows(snapshot.table("games")))
 
@@ -239,8 +240,8 @@ class TestPast:
 class TestTokens:
     @staticmethod
     def is_good(db: Database, token: str) -> bool:
-        with db._engine.fresh_snapshot() as snapshot:
-            return read_position(token, db._engine, snapshot) == int(token.split(".")[2])
+        with db.session.engine.fresh_snapshot() as snapshot:
+            return read_position(token, db.session.engine, snapshot) == int(token.split(".")[2])
 
     def test_a_write_that_came_to_nothing_spoils_no_token(self, path):
         """The first write of a process begins an epoch, which goes with the write if that is taken back."""
@@ -290,7 +291,7 @@ class TestOtherProcesses:
     def test_a_table_made_again_with_another_key_between_check_and_write(self, path, monkeypatch):
         with reactdb.connect(path, durability="soft") as db:
             games = db.table_create("games", primary_key="name")
-            monkeypatch.setattr(db, "_primary_key", lambda table: "id")
+            monkeypatch.setattr(db.session, "info", lambda table: SimpleNamespace(primary_key="id"))
             result = games.insert([{"name": "a"}, {"name": "b", "id": 5}])
 
             assert [{"name": "a"}, {"name": "b", "id": 5}] == games.run()
@@ -303,7 +304,7 @@ class TestOtherProcesses:
             games.index_create("a")
             more = db.table_create("more")
             games.insert({"id": 1})
-            engine = db._engine
+            engine = db.session.engine
             listener = engine.listener = Listener()
             with engine.publish_lock:
                 engine.begin_listening(db.seq)
@@ -324,15 +325,15 @@ class TestOtherProcesses:
     def test_own_and_others_commits_are_told_once_and_in_order(self, path):
         with reactdb.connect(path, durability="soft") as db, another_process(path) as other:
             games = db.table_create("games")
-            listener = db._engine.listener = Listener()
-            with db._engine.publish_lock:
-                db._engine.begin_listening(db.seq)
+            listener = db.session.engine.listener = Listener()
+            with db.session.engine.publish_lock:
+                db.session.engine.begin_listening(db.seq)
             for n in range(5):
                 other.table("games").insert({"id": f"other-{n}"})
                 games.insert({"id": f"own-{n}"})
                 other.table("games").insert({"id": f"again-{n}"})
                 if n % 2:
-                    db._engine.catch_up()
+                    db.session.engine.catch_up()
             games.insert({"id": "last"})
             db.table_drop("games")
 
@@ -372,7 +373,7 @@ class TestUpkeep:
             def no_reader() -> None:
                 raise reactdb.CannotOpen(str(path), "too many open files")
 
-            monkeypatch.setattr(db._engine, "_take_reader", no_reader)
+            monkeypatch.setattr(db.session.engine, "_take_reader", no_reader)
             compacted = db.compact(keep=0)
             monkeypatch.undo()
 
@@ -404,7 +405,7 @@ class TestUpkeep:
             games = db.table_create("games")
             with monkeypatch.context() as patch:
                 patch.setattr(retention.Compaction, "_step", fail)
-                patch.setattr(db._engine.publisher, "publish", fail)
+                patch.setattr(db.session.engine.publisher, "publish", fail)
                 games.insert([{"id": n} for n in range(1000)])
 
             assert 1000 == games.count().run()
@@ -412,9 +413,9 @@ class TestUpkeep:
         assert "telling of commit" in caplog.text
 
     def test_a_commit_that_could_not_be_told_is_told_with_the_next(self, db, games, monkeypatch):
-        listener = db._engine.listener = Listener()
-        with db._engine.publish_lock:
-            db._engine.begin_listening(db.seq)
+        listener = db.session.engine.listener = Listener()
+        with db.session.engine.publish_lock:
+            db.session.engine.begin_listening(db.seq)
 
         def fail(commit: Any) -> None:
             raise ZeroDivisionError
@@ -579,7 +580,7 @@ class TestWriteQueue:
         """The others' writes are taken back with it, and done by themselves."""
         with reactdb.connect(path) as db:
             games = db.table_create("games")
-            engine = db._engine
+            engine = db.session.engine
             table = engine.catalogue.live["games"]
             queue = engine._writer.queue
             done_by: list[str] = []
@@ -599,7 +600,7 @@ class TestWriteQueue:
             def run(work: Any) -> None:
                 name = threading.current_thread().name
                 try:
-                    engine.write(work, durability="hard", is_shareable=True)
+                    engine.writable().write(work, durability="hard", is_shareable=True)
                     ended[name] = None
                 except BaseException as error:
                     ended[name] = error
@@ -625,7 +626,7 @@ class TestWriteQueue:
         with reactdb.connect(path, durability="hard") as db:
             games = db.table_create("games")
             games.insert({"id": 1, "n": 0})
-            writer = db._engine.writer
+            writer = db.session.engine.writer
             told = []
             other = threading.Thread(target=lambda: told.append(games.get(1).update({"n": row["n"] + 1})))
 
@@ -643,7 +644,7 @@ class TestWriteQueue:
             if where == "in a checkpoint":
                 monkeypatch.setattr(writer.checkpoints, "after_commit", strike)
             else:
-                monkeypatch.setattr(db._engine.publisher, "publish", strike)
+                monkeypatch.setattr(db.session.engine.publisher, "publish", strike)
             with pytest.raises(KeyboardInterrupt):
                 writer.write(first, durability="hard", is_shareable=True)
             other.join(30)
@@ -715,7 +716,7 @@ for n in range(ROUNDS):
     except KeyboardInterrupt:
         struck += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert db._engine.current_transaction() is None
+    assert db.session.engine.current_transaction() is None
     games.insert({"id": f"after-{n}"})
 
 stop.set()

@@ -62,7 +62,7 @@ def test_the_log_says_the_same_in_lean_pages_as_in_all_its_columns(given_steps, 
             db.table_create(name)
         for step in given_steps:
             write(db, *step)
-        with db._snapshot() as snapshot:
+        with db.session.read() as snapshot:
             expected = snapshot.changes(0, limit=1_000)
         assert columns_of(expected) == columns_of(db.log())
         assert columns_of(expected) == columns_of(list(db.log()))
@@ -147,7 +147,7 @@ def test_a_document_before_that_changed_on_the_disk_is_told_with_a_page_that_is_
     with sqlite3.connect(path) as other:
         other.execute(f"UPDATE log SET {damage} WHERE seq = 3")
     other.close()
-    with reactdb.connect(path) as db, db._snapshot() as snapshot:
+    with reactdb.connect(path) as db, db.session.read() as snapshot:
         assert lean_pages.lean_rows(snapshot.connection, 10, 20, 1) is not None
         assert lean_pages.lean_rows(snapshot.connection, 10, 20, 1, has_old=True) is None
 

@@ -45,7 +45,7 @@ EXPECTED = [
 
 
 def keep_out_where_nobody_else_can_be(db: reactdb.Database) -> None:
-    if db._open_engine().is_memory:
+    if db.session.engine.is_memory:
         pytest.skip("nobody else has it")
 
 
@@ -81,7 +81,7 @@ def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
 
 def test_they_are_there_after_retention_removed_them(db):
     changes = list(db.log())
-    db._open_engine().before_removal(db.seq)
+    db.session.engine.before_removal(db.seq)
     for page in {change._page for change in changes}:
         assert page._found is not None
 
@@ -167,9 +167,9 @@ def test_a_damaged_entry_is_not_told(db):
 
 def test_what_nobody_asks_for_is_not_read(db):
     changes = list(db.log())
-    assert len(changes) == len(db._open_engine().readers.pages._pages) * 4 - 2
+    assert len(changes) == len(db.session.engine.readers.pages._pages) * 4 - 2
     del changes
-    assert 0 == len(db._open_engine().readers.pages._pages)
+    assert 0 == len(db.session.engine.readers.pages._pages)
 
 
 def test_other_attributes_are_missing_as_of_any_change(db):

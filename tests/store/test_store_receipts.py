@@ -17,12 +17,12 @@ from tests.support.kept_files import kept, unpack
 
 def take_in(db: Any, number: int, documents: list[dict[str, Any]]) -> None:
     with db.transaction():
-        db._write(lambda transaction: give_receipt(transaction, "sender", number), None, False)
+        db.session.transact(lambda transaction: give_receipt(transaction, "sender", number))
         db.table("games").insert(documents)
 
 
 def last(db: Any) -> int | None:
-    with db._snapshot() as snapshot:
+    with db.session.read() as snapshot:
         return last_receipt(snapshot.connection, "sender")
 
 
@@ -45,7 +45,7 @@ def test_a_receipt_is_taken_back_together_with_the_documents(db: Any, games: Any
 
 
 def test_a_receipt_for_nothing_is_kept_as_well(db: Any):
-    db._write(lambda transaction: give_receipt(transaction, "sender", 3), None, False)
+    db.session.transact(lambda transaction: give_receipt(transaction, "sender", 3))
 
     assert 3 == last(db)
     assert 0 == db.seq
@@ -73,10 +73,10 @@ def test_a_receipt_is_there_after_reopening_and_the_file_is_sound(tmp_path: Path
 
 def test_another_process_learns_nothing_new_of_tables_by_a_receipt(db: Any, games: Any):
     """Its version counts changes to tables and indexes, which everybody then reads again."""
-    before = db._engine.catalogue.version
+    before = db.session.engine.catalogue.version
     take_in(db, 7, [{"id": 1}])
 
-    with db._snapshot() as snapshot:
+    with db.session.read() as snapshot:
         assert before == snapshot.catalogue.version
 
 
@@ -84,7 +84,7 @@ def test_another_process_learns_nothing_new_of_tables_by_a_receipt(db: Any, game
 def test_a_file_of_every_format_takes_receipts(name: str, tmp_path: Path):
     path = unpack(name, tmp_path)
     with reactdb.connect(path) as db:
-        db._write(lambda transaction: give_receipt(transaction, "sender", 3), None, False)
+        db.session.transact(lambda transaction: give_receipt(transaction, "sender", 3))
     with reactdb.connect(path) as db:
         assert 3 == last(db)
 
@@ -95,7 +95,7 @@ def test_a_receipt_that_is_no_number_is_damage(db: Any):
         set_fact(transaction.connection, "receipt sender", "x")
         seal_catalogue(transaction.connection)
 
-    db._write(spoil, None, False)
+    db.session.transact(spoil)
 
     with pytest.raises(CorruptDatabase, match="receipt of sender"):
         last(db)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import Session
 from reactdb.store import checkpoints, wal_room
 from reactdb.store.engine import Engine
 from tests.support.wal import FRAME_BYTES, used_bytes
@@ -116,7 +117,7 @@ def test_where_no_room_can_be_made_ahead_the_log_is_as_it_was_and_commits_go_on(
 def test_another_process_that_writes_meanwhile_loses_nothing_to_the_zeros(path):
     with reactdb.connect(path) as db:
         db.table_create("games")
-        other = reactdb.Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "hard")
+        other = reactdb.Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "hard"))
         with other:
             for n in range(150):
                 (db, other)[n % 2].table("games").insert({"id": n, "text": "x" * 4_000})
@@ -141,7 +142,7 @@ def test_who_asks_for_a_checkpoint_gets_the_room_back(path):
         db.table_create("games")
         insert(db, 150)
         assert FULL_BYTES == wal_bytes(path)
-        writer = db._engine.writer
+        writer = db.session.engine.writer
         assert writer is not None
 
         assert writer.in_turn(writer.checkpoints.run)
@@ -154,7 +155,7 @@ def test_a_full_disk_gets_the_room_back(path):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
         insert(db, 150)
-        writer = db._engine.writer
+        writer = db.session.engine.writer
         assert writer is not None
 
         writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.DiskFull("insert: no room")))
@@ -168,11 +169,11 @@ def test_room_that_is_kept_does_not_count_towards_the_limit(path, monkeypatch):
         db.table_create("games")
         insert(db, 150)
         assert db.stats()["checkpoint"]["is_healthy"]
-        reader = db._engine.connect("rw")
+        reader = db.session.engine.connect("rw")
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM log").fetchone()
         insert(db, 5)
-        writer = db._engine.writer
+        writer = db.session.engine.writer
         assert writer is not None
         assert not writer.in_turn(writer.checkpoints.run)
 

@@ -464,7 +464,7 @@ def add_to_all(db: reactdb.Database) -> None:
 
 
 def transaction_of(db: reactdb.Database) -> Any:
-    found = db._engine.current_transaction()
+    found = db.session.engine.current_transaction()
     assert found is not None
     return found
 

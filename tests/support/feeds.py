@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb import desc, row
+from reactdb import Database, desc, row
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.testing import Recorder
 
@@ -60,9 +60,10 @@ def insert_numbers(table: Any, *numbers: int) -> None:
         table.insert({"id": number})
 
 
-def hub(db: Any) -> FeedHub:
-    """Where the feeds of a database are registered."""
-    return hub_of(db._engine)
+def hub(of: Any) -> FeedHub:
+    """Where the feeds of a database, or of a table of it, are registered."""
+    session = of.session if isinstance(of, Database) else of._session
+    return hub_of(session.engine)
 
 
 def tick(clock: Any) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reactdb.database import Database
+from reactdb.session import Session
 from reactdb.store.engine import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ def run_python(program: str, *arguments: object, timeout_s: float = 60) -> str:
 @contextmanager
 def another_process(path: Path) -> Iterator[Database]:
     """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
-    database = Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft")
+    database = Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft"))
     try:
         yield database
     finally:

@@ -511,7 +511,7 @@ class TestDiskFull:
 
     @staticmethod
     def limit_pages(db: reactdb.Database, pages: int) -> None:
-        connection = db._engine._writer.connection
+        connection = db.session.engine._writer.connection
         used = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count={used + pages}").fetchone()
 
@@ -602,7 +602,7 @@ class TestDiskFull:
         with reactdb.connect(small_disk / "a.db", durability="soft") as db:
             games = db.table_create("games")
             # So that the transaction is too big to wait in memory for its commit.
-            db._engine._writer.connection.execute("PRAGMA cache_size=10")
+            db.session.engine._writer.connection.execute("PRAGMA cache_size=10")
             with pytest.raises(reactdb.DiskFull), db.transaction():
                 games.insert({"id": "before"})
                 with pytest.raises(reactdb.DiskFull):

@@ -124,7 +124,7 @@ class TestInterrupts:
             games.run()
             place = 1
             while struck_at_call(place, games.run):
-                assert {} == db._engine.readers.reading
+                assert {} == db.session.engine.readers.reading
                 place += 1
 
             assert place > 10
@@ -329,7 +329,7 @@ class TestClosing:
         holder, held = started(hold)
         entered.wait(PATIENCE_S)
         waiting = [started(lambda n=n: games.insert({"id": n})) for n in range(5)]
-        queue = db._engine._writer.queue
+        queue = db.session.engine._writer.queue
         wait_until(lambda: len(queue) == 6)
         closer, closed = started(db.close)
         wait_until(lambda: db.is_closed)
@@ -472,7 +472,7 @@ class TestGarbage:
         db = reactdb.connect(":memory:")
         games = db.table_create("games")
         games.insert({"id": 1})
-        engine = weakref.ref(db._engine)
+        engine = weakref.ref(db.session.engine)
         del db, games
         gc.collect()
 
@@ -486,7 +486,7 @@ class TestGarbage:
         cursor = games.changes().cursor()
         db.circle = [db, games, heard, cursor]  # type: ignore[attr-defined]
         games.insert({"id": 1})
-        engine = weakref.ref(db._engine)
+        engine = weakref.ref(db.session.engine)
         del db, games, heard, cursor
         gc.collect()
 
@@ -504,7 +504,7 @@ class TestGarbage:
         gc.collect()
         with reactdb.connect(path) as db:
             db.table("games").insert({"id": 1})
-            forgotten = db._engine
+            forgotten = db.session.engine
 
         assert [1] == [event["new_val"]["id"] for event in heard]
         forgotten.close()

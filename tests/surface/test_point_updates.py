@@ -37,14 +37,14 @@ def test_a_point_update_stores_the_document_with_the_patch_merged_in(
 ) -> None:
     table.get("k").delete()
     table.insert(document)
-    before = table._database.seq
+    before = reactdb.Database(table._session).seq
     expected = merge_document(table.get("k").run(), patch)
     counts = table.get("k").update((lambda _: patch) if is_function else patch)
     found = table.get("k").run()
     assert reactdb.values.codec.same(expected, found)
     is_changed = not reactdb.values.codec.same(expected, document)
     assert (counts["replaced"], counts["unchanged"]) == (int(is_changed), int(not is_changed))
-    assert table._database.seq == before + is_changed
+    assert reactdb.Database(table._session).seq == before + is_changed
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -25,7 +25,7 @@ from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexNotFound, Q
 from reactdb.expression import Call as Node_
 from reactdb.expression import Constant, Expression, Row, compile_value, from_data, to_data
 from reactdb.expression.show import shown_node
-from reactdb.selection import live_table
+from reactdb.session import live_table
 from reactdb.store.catalogue import IndexInfo
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
@@ -90,7 +90,7 @@ def table_create(call: Call) -> Any:
         error = QueryError(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
         raise located(error, call.option_path("durability"))
     tables.create_table(native, name, primary_key)
-    if durability is not None and durability != native._durability:
+    if durability is not None and durability != native.session.durability:
         keep_settings(native, name, {"durability": durability})
     return {
         "config_changes": [{"new_val": table_config(native, name), "old_val": None}],
@@ -143,7 +143,7 @@ def index_create(call: Call) -> Any:
             raise OperationFailed(f"Index `{name}` already exists on table `{table}`.")
         transaction.create_index(known, name, data, multi)
 
-    native._write(one, None, False)
+    native.session.transact(one)
     return {"created": 1}
 
 
@@ -235,7 +235,7 @@ def index_rename(call: Call) -> Any:
         transaction.rename_index(live_table(transaction, table.file_name), old, new)
         return True
 
-    return {"renamed": int(call.evaluator.native._write(one, None, False))}
+    return {"renamed": int(call.evaluator.native.session.transact(one))}
 
 
 @handles("index_list")

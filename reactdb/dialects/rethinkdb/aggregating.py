@@ -28,7 +28,6 @@ from reactdb.expression.operations_number import add
 from reactdb.expression.operations_sequence import contains as contains_all
 from reactdb.expression.operations_sequence import numbers_of, passes
 from reactdb.query import Aggregate, Limit, OrderBy
-from reactdb.reading import run as run_query
 from reactdb.values import collation
 
 PART: Final = 1_000
@@ -44,8 +43,7 @@ def count(call: Call) -> Any:
     source = call.values[0]
     if len(call) == 1:
         if isinstance(source, Sequence) and source.query is not None and source.feed is None:
-            with call.evaluator.native._snapshot() as snapshot:
-                return run_query(source.query.then(Aggregate("count")), snapshot)
+            return call.evaluator.native.session.run(source.query.then(Aggregate("count")))
         if isinstance(source, Single):
             source = call.datum(0)
         if is_sized(source):

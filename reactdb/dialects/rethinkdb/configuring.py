@@ -16,13 +16,14 @@ from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import Call, handles
 from reactdb.dialects.rethinkdb.hooks import move_hook
-from reactdb.dialects.rethinkdb.storing import COUNTERS, check_object
+from reactdb.dialects.rethinkdb.storing import check_object
 from reactdb.dialects.rethinkdb.values import Database, Sequence, Single, TableName, expected
 from reactdb.errors import QueryError
 from reactdb.query import Get, Query
-from reactdb.selection import live_table
+from reactdb.session import live_table
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values.collation import type_name
+from reactdb.writing import COUNTERS
 
 NOT_SUPPORTED: Final = "reactdb runs in one process and has no cluster: the term `{}` is not supported."
 CHANGEABLE: Final = ("durability", "name", "write_acks")
@@ -156,7 +157,7 @@ def rebalance(call: Call) -> Any:
     native, answers = call.evaluator.native, []
     for name in meant(call):
         ready = system.table_status(native, name)
-        with native._snapshot() as snapshot:
+        with native.session.read() as snapshot:
             is_empty = not snapshot.count(tables.table_info(native, name))
         answers.append(
             # A server has nothing to go by where there are no documents, and says so.
@@ -191,7 +192,7 @@ def configure(
     Raises:
         OperationFailed: A name is taken; QueryError: something would change that cannot.
     """
-    native, counts = call.evaluator.native, dict.fromkeys(COUNTERS, 0)
+    native, counts = call.evaluator.native, COUNTERS.copy()
     changes: list[dict[str, Any]] = []
     for before in documents:
         if before is None:
@@ -255,7 +256,7 @@ def rename(native: NativeDatabase, old: TableName, name: Any) -> TableName:
             raise OperationFailed(f"Table `{new}` already exists.")
         transaction.rename_table(known, new.file_name)
 
-    native._write(one, None, False)
+    native.session.transact(one)
     move_hook(native, old, new)
     system.move_settings(native, old, new)
     return new

@@ -189,7 +189,7 @@ def _info(call: Call, value: Any) -> dict[str, Any]:
             return found
         if value.kind == TABLE:
             known = tables.table_info(native, value.table)
-            with native._snapshot() as snapshot:
+            with native.session.read() as snapshot:
                 count = snapshot.count(known)
             return {
                 **found,

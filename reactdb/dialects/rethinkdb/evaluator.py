@@ -38,7 +38,6 @@ from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import checked_array, integer, is_number, truth
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
-from reactdb.reading import run as run_query
 from reactdb.values.collation import type_name
 
 if TYPE_CHECKING:
@@ -272,8 +271,7 @@ class Evaluator:
     def read(self, sequence: Sequence) -> Iterator[Any]:
         """The elements of a sequence that ends, as of now."""
         if sequence.query is not None:
-            with self.native._snapshot() as snapshot:
-                return iter(run_query(sequence.query, snapshot))
+            return iter(self.native.session.run(sequence.query))
         assert sequence.source is not None
         return sequence.source()
 

@@ -19,8 +19,6 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb.netting import DeltaRequest, Netting, is_limit
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import MakeOperator
-from reactdb.feeds.hub import hub_of
-from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
 from reactdb.query import Query
 from reactdb.steps import Run
@@ -49,23 +47,21 @@ class Member:
     def _watch(
         self, query: Query, options: Mapping[str, Any], reader: FeedReader, database: Database
     ) -> None:
-        hub = hub_of(database._open_engine())
+        session = database.session
         if options.get("squash") or not is_limit(query):
-            request = Request(hub, query, options)
-            self.subscription = Subscription(request, reader)
+            self.subscription = session.subscribe(query, options, reader)
             self._poll = self.subscription.poll
         else:
-            request = DeltaRequest(hub, query, {**options, "include_offsets": True})
-            self.subscription = Subscription(request, reader)
-            with database._snapshot() as snapshot:
-                table = snapshot.table(query.table)
+            every = {**options, "include_offsets": True}
+            self.subscription = session.subscribe(query, every, reader, DeltaRequest)
+            table = session.find(query.table)
             self._poll = Netting(
                 self.subscription,
                 "id" if table is None else table.primary_key,
                 has_offsets=bool(options.get("include_offsets")),
                 has_types=bool(options.get("include_types")),
             ).poll
-        self.queue_size = request.options.queue_size
+        self.queue_size = self.subscription.request.options.queue_size
 
     def poll(self) -> Any:
         """The next event; NOTHING, ENDED."""

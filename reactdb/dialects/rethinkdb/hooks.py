@@ -89,7 +89,7 @@ def from_binary(data: bytes) -> Term:
 
 def stored_text(native: Database, table: TableName) -> str | None:
     """The terms of a table's hook as JSON."""
-    if tables.HOOKS not in native._open_engine().catalogue.live:
+    if native.session.known(tables.HOOKS) is None:
         return None
     document = native.table(tables.HOOKS).get(table.file_name).run()
     return None if document is None else str(document["function"])

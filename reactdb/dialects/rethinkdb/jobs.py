@@ -130,7 +130,8 @@ _LOCK: Final = threading.Lock()
 
 def jobs_of(database: Database) -> Jobs:
     """The jobs of a database, by whichever handle."""
-    engine = database._open_engine()
+    database.session.check_open()
+    engine = database.session.engine
     with _LOCK:
         found = _KNOWN.get(engine)
         if found is None:

@@ -29,8 +29,9 @@ from reactdb.dialects.rethinkdb.terms import (
     Term,
     TermType,
 )
-from reactdb.dialects.rethinkdb.wire import EXACT_INTEGERS, PSEUDOTYPE, read_number, read_pseudotype
+from reactdb.dialects.rethinkdb.wire import EXACT_INTEGERS, read_number, read_pseudotype
 from reactdb.errors import ReactDBError, ResourceLimit
+from reactdb.values.pseudotypes import REQL
 
 MAX_DEPTH: Final = 180
 """Terms inside one another: evaluating one takes up to five Python frames a level."""
@@ -203,11 +204,11 @@ def is_plain(data: dict[str, Any]) -> bool:
                 return False
         elif not (kind is str or value is None or kind is bool):
             return False
-    return PSEUDOTYPE not in data
+    return REQL not in data
 
 
 def _pseudotype(value: dict[str, Any], path: Path) -> Any:
-    if PSEUDOTYPE not in value:
+    if REQL not in value:
         return value
     try:
         return read_pseudotype(value)

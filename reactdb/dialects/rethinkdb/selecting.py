@@ -116,7 +116,7 @@ def single(
 def document_of(evaluator: Evaluator, table: TableName, key: bytes | None) -> Any:
     assert key is not None
     info = tables.table_info(evaluator.native, table)
-    body = evaluator.native._open_engine().get(info.name, key)
+    body = evaluator.native.session.get(info.name, key)
     return None if body is None else decode(body)
 
 

@@ -168,7 +168,7 @@ class Session:
                 return [response(token, {"t": WAIT_COMPLETE, "r": []})]
             if kind == SERVER_INFO:
                 info = {
-                    "id": self.database._open_engine().database_id,
+                    "id": self.database.session.database_id,
                     "name": self._server_name,
                     "proxy": False,
                 }

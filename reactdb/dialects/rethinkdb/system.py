@@ -86,7 +86,7 @@ def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
     settings = settings_of(native, table)
     return {
         "db": table.database,
-        "durability": settings.get("durability", native._durability),
+        "durability": settings.get("durability", native.session.durability),
         "id": table_id(native, info),
         "indexes": sorted(info.indexes),
         "name": table.name,
@@ -126,7 +126,7 @@ def table_status(native: NativeDatabase, table: TableName) -> dict[str, Any]:
 
 def settings_of(native: NativeDatabase, table: TableName) -> dict[str, Any]:
     """What was set by `config().update(...)` or `table_create`; nothing for most tables."""
-    if SETTINGS not in native._open_engine().catalogue.live:
+    if native.session.known(SETTINGS) is None:
         return {}
     return native.table(SETTINGS).get(table.file_name).run() or {}
 
@@ -155,7 +155,7 @@ def move_settings(native: NativeDatabase, old: TableName, new: TableName) -> Non
 
 
 def server_id(native: NativeDatabase) -> str:
-    return native._open_engine().database_id
+    return native.session.database_id
 
 
 def server_status(native: NativeDatabase) -> dict[str, Any]:

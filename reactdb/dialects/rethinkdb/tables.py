@@ -117,14 +117,7 @@ def table_info(native: NativeDatabase, table: TableName) -> TableInfo:
     Raises:
         OperationFailed: There is no such database or table.
     """
-    name = table.file_name
-    engine = native._open_engine()
-    transaction = engine.current_transaction()
-    info = (engine.catalogue if transaction is None else transaction.catalogue).live.get(name)
-    if info is None:
-        # Perhaps another process has made it.
-        with native._snapshot() as snapshot:
-            info = snapshot.table(name)
+    info = native.session.find(table.file_name)
     if info is not None:
         return info
     check_database(native, table.database)
@@ -172,8 +165,8 @@ def check_index_name(name: str) -> None:
 
 
 def database_id(native: NativeDatabase, name: str) -> str:
-    return str(uuid5(_SPACE, f"{native._open_engine().database_id}/{name}"))
+    return str(uuid5(_SPACE, f"{native.session.database_id}/{name}"))
 
 
 def table_id(native: NativeDatabase, info: TableInfo) -> str:
-    return str(uuid5(_SPACE, f"{native._open_engine().database_id}//{info.id}"))
+    return str(uuid5(_SPACE, f"{native.session.database_id}//{info.id}"))

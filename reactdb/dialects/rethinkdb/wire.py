@@ -12,8 +12,7 @@ Rule of this file: both directions, and nothing else.
 
 from __future__ import annotations
 
-import json
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -24,10 +23,11 @@ from uuid import UUID
 
 from reactdb.budget import current, spend
 from reactdb.errors import QueryError, ResourceLimit
-from reactdb.expression.operations_time import read_zone, zone_text
+from reactdb.expression.operations_time import read_zone
+from reactdb.json import encode
 from reactdb.values.collation import maxval, minval
+from reactdb.values.pseudotypes import REQL, binary_object, time_object
 
-PSEUDOTYPE: Final = "$reql_type$"
 # ReQL's numbers are doubles: beyond this a whole number is not sure of its last digit.
 EXACT_INTEGERS: Final = 2**53
 
@@ -56,7 +56,7 @@ def read_number(value: int | float) -> int | float:
 
 def read_pseudotype(value: Mapping[str, Any]) -> Any:
     """The value of an object with a `$reql_type$`."""
-    kind = value[PSEUDOTYPE]
+    kind = value[REQL]
     if kind == "TIME":
         return _read_time(value)
     if kind == "BINARY":
@@ -115,9 +115,9 @@ def _rendered_rarely(value: Any) -> Any:
     if isinstance(value, (str, int)):
         return value
     if isinstance(value, datetime):
-        return {PSEUDOTYPE: "TIME", "epoch_time": _seconds(value), "timezone": zone_text(value)}
+        return time_object(value, _seconds(value))
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return {PSEUDOTYPE: "BINARY", "data": b64encode(value).decode()}
+        return binary_object(value)
     if isinstance(value, Decimal):
         return rendered(float(value))
     if isinstance(value, timedelta):
@@ -136,13 +136,10 @@ def _seconds(moment: datetime) -> int | float:
     return int(seconds) if seconds.is_integer() else seconds
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
 def to_json(value: Any) -> bytes:
     """A rendered value as the bytes of a frame."""
     # A lone surrogate cannot be told in UTF-8; documents never hold one, messages about a bad request might.
-    return _encode(value).encode("utf-8", "replace")
+    return encode(value).encode("utf-8", "replace")
 
 
 def computed_json(value: Any) -> bytes:
@@ -191,7 +188,7 @@ def _pieces(value: Any) -> Iterator[str]:
                     yield from _pieces(inner)
                     opening = ","
             else:
-                yield opening + _encode(part)[1:-1]
+                yield opening + encode(part)[1:-1]
                 opening = ","
         yield "]" if value else "[]"
     elif isinstance(value, dict) and (
@@ -199,9 +196,9 @@ def _pieces(value: Any) -> Iterator[str]:
     ):
         opening = "{"
         for name, inner in value.items():
-            yield f"{opening}{_encode(name)}:"
+            yield f"{opening}{encode(name)}:"
             yield from _pieces(inner)
             opening = ","
         yield "}"
     else:
-        yield _encode(value)
+        yield encode(value)

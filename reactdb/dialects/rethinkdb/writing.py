@@ -1,9 +1,10 @@
-"""Terms: writes. Each statement is one commit; a document that cannot be written is counted and the others are.
+"""Terms: writes. Each statement is one commit; a document that cannot be written is counted, and the others are written.
 
-That is the difference from a native write, which raises and leaves nothing behind: here `errors` counts, `first_error` tells,
-and everything is checked before a statement of SQL is made for it.
+That is the difference from a native write, which raises and leaves nothing behind. It is a policy: `Counting` says what a
+document must be, in ReQL's sentences, and that a mistake is counted in `errors` and the first one is shown in `first_error`.
+All else about a write is `reactdb.writing`'s.
 
-Rule of this file: handlers, and the loop over documents. What a write does to the log is the transaction's business.
+Rule of this file: handlers, and what they make of one document.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from typing import Any, Final
 
 from reactdb.budget import CALL_STEPS, Stopped, spend
 from reactdb.budget import current as budget_in_force
-from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
-from reactdb.database import Database
+from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.configuring import configure, is_configuration
 from reactdb.dialects.rethinkdb.errors import OperationFailed, Terminated, located
@@ -25,9 +25,7 @@ from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, jobs_of
 from reactdb.dialects.rethinkdb.keys import primary_key
 from reactdb.dialects.rethinkdb.storing import (
-    COUNTERS,
     MAX_ARRAY_ON_DISK,
-    Summary,
     body_of,
     check_arrays,
     check_object,
@@ -45,15 +43,15 @@ from reactdb.dialects.rethinkdb.values import (
     expected_kind,
     stray_literal,
 )
-from reactdb.errors import InvalidKey, QueryError, ReactDBError
+from reactdb.errors import InvalidKey, QueryError, ReactDBError, TableNotFound
 from reactdb.expression.checks import array_limit, is_number, truth
 from reactdb.expression.markers import Literal
 from reactdb.expression.operations_object import merged
 from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 from reactdb.values.codec import pretty
+from reactdb.writing import COUNTERS, SKIPPED, Policy, Write
 
 JOBS: Final = TableName(tables.SYSTEM, "jobs")
 NO_WRITE: Final = "FOR_EACH expects one or more basic write queries."
@@ -94,76 +92,17 @@ def durability(call: Call) -> str | None:
 # A statement
 
 
-class Statement:
-    """One write statement while it is carried out, inside its transaction."""
+class Counting(Policy):
+    """A document that cannot be written is counted, and the others are written."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        transaction: WriteTransaction,
-        table: TableInfo,
-        summary: Summary,
-        hook: Hook | None,
-    ) -> None:
-        self.evaluator = evaluator
-        self.transaction = transaction
-        self.table = table
-        self.summary = summary
-        self.hook = hook
+    counts_errors = True
 
-    def change(self, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
-        """Put what `compute` makes of the old document in its place. An error of it is counted, and nothing is written."""
-        spend(CALL_STEPS)
-        old = self.transaction.head(self.table, key)
-        old_body = None if old is None else old[1]
-        before = None if old_body is None else codec.decode(old_body)
-        try:
-            document = compute(before)
-            if document is SKIPPED:
-                self.summary.add("skipped", None, None)
-                return
-            if self.hook is not None:
-                document = self.hook(key, before if old_body is None else codec.decode(old_body), document)
-            body = None if document is None else self.checked(key, old_body, document)
-        except ReactDBError as error:
-            self.summary.add("errors", old_body, old_body, message_of(error))
-            return
-        if body is None:
-            if old is None:
-                self.summary.add("skipped", None, None)
-            else:
-                self.transaction.write(self.table, key, DELETE, old, None)
-                self.summary.add("deleted", old_body, None)
-        elif old is None:
-            self.transaction.write(self.table, key, INSERT, None, body)
-            self.summary.add("inserted", None, body)
-        elif codec.same_bytes(old[1], body):
-            self.summary.add("unchanged", old_body, old_body)
-        else:
-            self.transaction.write(self.table, key, kind, old, body)
-            self.summary.add("replaced", old_body, body)
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._array_limit = evaluator.options.array_limit
 
-    def insert_free(self, rows: list[tuple[bytes | None, Any]], bodies: list[bytes]) -> bool:
-        """Insert all of them at once, at half the cost, where all are documents and all keys are free."""
-        keys = [key for key, _ in rows if key is not None]
-        head = self.transaction.head
-        if (
-            self.hook is not None
-            or len(keys) < len(rows)
-            or any(head(self.table, key) is not None for key in keys)
-        ):
-            return False
-        if self.evaluator.options.array_limit > MAX_ARRAY_ON_DISK:
-            return False
-        self.transaction.insert_many(self.table, keys, bodies)
-        for body in bodies:
-            self.summary.add("inserted", None, body)
-        return True
-
-    def checked(self, key: bytes, old_body: bytes | None, document: Any) -> bytes:
-        """The new document encoded, after a look at its primary key."""
+    def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
         check_object(document)
-        name = self.table.primary_key
+        name = table.primary_key
         if name not in document:
             raise QueryError(f"Inserted object must have primary key `{name}`:\n{cut(pretty(document))}")
         check_storable(document)
@@ -173,48 +112,42 @@ class Statement:
             raise QueryError(
                 f"Primary key `{name}` cannot be changed (`{pretty(codec.decode(old_body))}` -> `{pretty(document)}`)."
             )
-        if len(document) and self.evaluator.options.array_limit > MAX_ARRAY_ON_DISK:
+        if document and self._array_limit > MAX_ARRAY_ON_DISK:
             check_arrays(document)
         return body_of(document)
 
-
-SKIPPED: Final = object()
+    def sentence(self, error: ReactDBError) -> str:
+        return message_of(error)
 
 
 def carry_out(
-    call: Call, table: TableName, work: Callable[[Statement], None], summary: Summary, *, is_pure: bool
+    call: Call,
+    table: TableName,
+    work: Callable[[Write, Hook | None], None],
+    wanted: bool | str,
+    *,
+    is_pure: bool,
 ) -> dict[str, Any]:
-    """One commit. `is_pure`: nothing in it reads tables, so that it may be a part of another thread's commit."""
-    native = call.evaluator.native
-    tables.table_info(native, table)
-    chosen = durability(call) or settings_of(native, table).get("durability")
-    hook = None if call.flag("ignore_write_hook") else hook_of(call.evaluator, table)
+    """One write statement, as one commit. The query's limits hold for it, whichever thread carries it out.
 
-    def one(transaction: WriteTransaction) -> None:
-        info = transaction.catalogue.live.get(table.file_name)
-        if info is None:
-            tables.table_info(native, table)
-            raise QueryError(f"Table `{table}` does not exist.")
-        work(Statement(call.evaluator, transaction, info, summary, hook))
-
-    written(native, one, chosen, is_pure and hook is None)
-    return summary.result()
-
-
-def written(
-    native: Database, work: Callable[[WriteTransaction], None], durability: str | None, may_be_shared: bool
-) -> None:
-    """Carry out the work as one commit. The query's limits hold for it, whichever thread does it.
+    Args:
+        work: Gets the table's write hook, too.
+        wanted: Which changes are returned.
+        is_pure: Nothing in it reads tables, so that it may be a part of another thread's commit.
 
     Raises:
         Stopped: The work took too long. Nothing is written.
     """
+    native = call.evaluator.native
+    tables.table_info(native, table)
+    chosen = durability(call) or settings_of(native, table).get("durability")
+    hook = None if call.flag("ignore_write_hook") else hook_of(call.evaluator, table)
     budget, limit = budget_in_force.get(), array_limit.get()
 
-    def limited(transaction: WriteTransaction) -> None:
+    def limited(write: Write) -> None:
         outer, outer_limit = budget_in_force.set(budget), array_limit.set(limit)
         try:
-            work(transaction)
+            work(write, hook)
         except Stopped:
             # To the store it is a write that failed, as any other: those that share its commit go on.
             raise WorkStopped from None
@@ -223,13 +156,57 @@ def written(
             budget_in_force.reset(outer)
 
     try:
-        native._write(limited, durability, may_be_shared)
+        return native.session.write(
+            table.file_name,
+            limited,
+            Counting(call.evaluator),
+            return_changes=wanted,
+            durability=chosen,
+            is_shareable=is_pure and hook is None,
+        )
     except WorkStopped:
         raise Stopped from None
+    except TableNotFound:
+        # It was dropped since it was looked up.
+        tables.table_info(native, table)
+        raise QueryError(f"Table `{table}` does not exist.") from None
 
 
 class WorkStopped(Exception):
-    """The work of a write was stopped; see `written`."""
+    """The work of a write was stopped; see `carry_out`."""
+
+
+def change(write: Write, hook: Hook | None, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
+    """Put what `compute` makes of the old document in its place, when it has passed the write hook."""
+    spend(CALL_STEPS)
+    if hook is None:
+        write.change(key, compute, kind)
+        return
+
+    def hooked(old: Any) -> Any:
+        document = compute(old)
+        return document if document is SKIPPED else hook(key, old, document)
+
+    write.change(key, hooked, kind)
+
+
+def change_each(
+    call: Call,
+    table: TableName,
+    keys: list[bytes],
+    compute: Callable[[Any], Any],
+    kind: int,
+    wanted: bool | str,
+    *,
+    is_pure: bool,
+) -> dict[str, Any]:
+    """The statement that makes the same of each of these documents."""
+
+    def work(write: Write, hook: Hook | None) -> None:
+        for key in keys:
+            change(write, hook, key, compute, kind)
+
+    return carry_out(call, table, work, wanted, is_pure=is_pure)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -245,33 +222,38 @@ def insert(call: Call) -> Any:
     if call.has_option("upsert"):
         raise QueryError("Error: encountered obsolete optarg `upsert`.  Use `conflict` instead.")
     wanted = return_changes(call)
-    summary = Summary(wanted)
     conflict = conflict_of(call)
     name = tables.table_info(call.evaluator.native, table.table).primary_key
-    given = given_documents(call)
-    rows = [prepared(document, name, summary) for document in given]
-
+    generated: list[str] = []
+    rows = [prepared(document, name, generated) for document in given_documents(call)]
     bodies = encoded_bodies(rows) if conflict == "error" and len(rows) > 1 else None
 
-    def work(statement: Statement) -> None:
-        if bodies is not None and statement.insert_free(rows, bodies):
-            return
+    def work(write: Write, hook: Hook | None) -> None:
+        write.tally.generated_keys = generated
+        # What cannot be is found before anything is written, so it is the first of the errors.
+        write.tally.first_error = next((row for key, row in rows if key is None), None)
+        if bodies is not None and hook is None and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
+            keys = [key for key, _ in rows if key is not None]
+            if not any(write.head(key) is not None for key in keys):
+                write.insert_free(keys, bodies)
+                return
         for key, row in rows:
             if key is None:
-                summary.add("errors", None, None, row)
+                write.tally.add("errors", None, None, row)
             else:
-                statement.change(key, partial(resolved, name, conflict, row), REPLACE)
+                change(write, hook, key, partial(resolved, name, conflict, row), REPLACE)
 
-    return carry_out(call, table.table, work, summary, is_pure=not callable(conflict))
+    return carry_out(call, table.table, work, wanted, is_pure=not callable(conflict))
 
 
 def encoded_bodies(rows: list[tuple[bytes | None, Any]]) -> list[bytes] | None:
     """The documents' bytes, made before anybody waits for the write; None where one of them cannot be stored, or two have one
     key."""
-    if len({key for key, _ in rows}) < len(rows):
+    keys = {key for key, _ in rows}
+    if len(keys) < len(rows) or None in keys:
         return None
     try:
-        return [body_of(document) for key, document in rows if key is not None]
+        return [body_of(document) for _, document in rows]
     except ReactDBError:
         return None
 
@@ -289,19 +271,16 @@ def given_documents(call: Call) -> list[Any]:
     return [datum]
 
 
-def prepared(document: Any, name: str, summary: Summary) -> tuple[bytes | None, Any]:
-    """(key, document), the document with a key where it had none; (None, sentence) of one that cannot be."""
+def prepared(document: Any, name: str, generated: list[str]) -> tuple[bytes | None, Any]:
+    """(key, document), the document with a key where it had none; (None, sentence) of one that cannot be stored."""
     try:
         check_object(document)
         if name not in document:
             key = new_key()
             document = {**document, name: key}
-            summary.generated_keys.append(key)
+            generated.append(key)
         return primary_key(document[name]), document
     except (QueryError, InvalidKey) as error:
-        if summary.first_error is None:
-            # What cannot be is found before anything is written, so it is the first of the errors.
-            summary.first_error = str(error)
         return None, str(error)
 
 
@@ -400,14 +379,14 @@ def new_value(call: Call) -> Callable[[Any], Any]:
 
 @handles("update", lazy=True)
 def update(call: Call) -> Any:
-    summary = Summary(return_changes(call))
+    wanted = return_changes(call)
     is_pure = check_atomic(call)
     patch = new_value(call)
     source = addressing(call)
     selected = source.values[0]
     if is_configuration(selected):
         documents = [selected.document()] if isinstance(selected, Single) else list(source.elements(0))
-        return configure(call, documents, patch, return_changes(call))
+        return configure(call, documents, patch, wanted)
     table, keys = addressed(source)
 
     def compute(old: Any) -> Any:
@@ -418,11 +397,7 @@ def update(call: Call) -> Any:
             raise stray_literal()
         return merged(old, check_patch(given))
 
-    def work(statement: Statement) -> None:
-        for key in keys:
-            statement.change(key, compute, UPDATE)
-
-    return carry_out(call, table, work, summary, is_pure=is_pure)
+    return change_each(call, table, keys, compute, UPDATE, wanted, is_pure=is_pure)
 
 
 def check_patch(value: Any) -> Any:
@@ -432,31 +407,21 @@ def check_patch(value: Any) -> Any:
 
 @handles("replace", lazy=True)
 def replace(call: Call) -> Any:
-    summary = Summary(return_changes(call))
+    wanted = return_changes(call)
     is_pure = check_atomic(call)
     new = new_value(call)
     table, keys = addressed(addressing(call))
-
-    def work(statement: Statement) -> None:
-        for key in keys:
-            statement.change(key, new, REPLACE)
-
-    return carry_out(call, table, work, summary, is_pure=is_pure)
+    return change_each(call, table, keys, new, REPLACE, wanted, is_pure=is_pure)
 
 
 @handles("delete")
 def delete(call: Call) -> Any:
-    summary = Summary(return_changes(call))
+    wanted = return_changes(call)
     selected = call.values[0]
     if isinstance(selected, (Single, Sequence)) and selected.table == JOBS:
         return end_jobs(call, selected)
     table, keys = addressed(call)
-
-    def work(statement: Statement) -> None:
-        for key in keys:
-            statement.change(key, lambda _old: None, DELETE)
-
-    return carry_out(call, table, work, summary, is_pure=True)
+    return change_each(call, table, keys, lambda _old: None, DELETE, wanted, is_pure=True)
 
 
 def end_jobs(call: Call, selected: Single | Sequence) -> dict[str, Any]:
@@ -469,7 +434,7 @@ def end_jobs(call: Call, selected: Single | Sequence) -> dict[str, Any]:
     for job in found:
         job.kill()
     skipped = len(documents) - len(found)
-    return {**dict.fromkeys(COUNTERS, 0), "deleted": len(found), "skipped": skipped}
+    return {**COUNTERS, "deleted": len(found), "skipped": skipped}
 
 
 @handles("for_each")

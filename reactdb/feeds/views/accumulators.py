@@ -1,7 +1,7 @@
 """Accumulators: count, sum, avg, min and max of values that come and go.
 
-Each takes values in, takes them out again, and says its result as `reading.aggregate` would work it out from scratch: that is
-law 1 for aggregates, and why sums are exact.
+Each adds values, removes them again, and gives the result that `reading.aggregate` would compute from scratch: that is law 1 for
+aggregates, and the reason why sums are exact.
 
 Rule of this file: `remove` undoes an `add` of the same value; order does not matter.
 """
@@ -21,14 +21,14 @@ from reactdb.values.totals import Total
 
 class Accumulator(Protocol):
     def add(self, box: Boxed) -> None:
-        """Take in a value.
+        """Add a value.
 
         Raises:
-            QueryError: It has no place in this aggregate, such as a string in a sum. Nothing was taken in.
+            QueryError: It cannot take part in this aggregate, such as a string in a sum. Nothing was added.
         """
 
     def remove(self, box: Boxed) -> None:
-        """Take out a value that was taken in, or tried to be."""
+        """Remove a value for which `add` was called, even if that failed."""
 
     @property
     def result(self) -> Any: ...
@@ -88,7 +88,7 @@ class Sum:
 class Extreme:
     """The value with the least, or the greatest, field; of equal ones the first in the query's order.
 
-    It holds all of them, encoded: when the best leaves, the next must be there.
+    It holds all of them, encoded, because when the best one leaves, the next must be there.
     """
 
     __slots__ = ("_is_max", "_key_of", "_sort_keys", "_values")
@@ -129,7 +129,7 @@ class Extreme:
 
 
 def accumulator_of(step: Aggregate) -> Callable[[], Accumulator]:
-    """What makes an empty accumulator for this step."""
+    """A function that makes an empty accumulator for the step."""
     if step.kind == "count":
         return Count
     if step.kind in ("sum", "avg"):

@@ -1,9 +1,9 @@
 """Aggregates kept up to date: AggregateView for one value, GroupView for one a group, both over any other view.
 
-The view below reports what enters and what leaves its result, as boxed values; an accumulator adds the one and takes away the
-other. One change is told as one step of each value that it moved.
+The view below reports which boxed values enter and leave its result; an accumulator adds the former and removes the latter.
+One change is reported as one delta for each aggregate that it changes.
 
-Rule of this file: what a value does to a sum is in `accumulators`; here it is only carried there and the result told.
+Rule of this file: what a value does to a sum is in `accumulators`; here values are brought there, and results are reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reactdb.values.canonical import Spellings, is_alike, spelling
 
 
 class DerivedView:
-    """What views over another view have in common: they read what it reads and hear of what it hears of."""
+    """The common part of views over another view: they read what it reads, and the same changes concern them."""
 
     is_stateful = True
 
@@ -48,7 +48,7 @@ class DerivedView:
         return {**self.below.describe(), "over": self.below.kind}
 
     def _note(self, error: Exception, change: Change, step: Step | None = None) -> None:
-        """What the change wrote cannot take part in the step; None: in the first one."""
+        """Note that the step (None: the view's own) failed for what the change wrote."""
         self._failures.note(error, change.key_bytes, change.seq, lambda: step_in_words(step or self._step))
 
     def _boxes(self, snapshot: Snapshot) -> Iterable[Any]:
@@ -57,14 +57,14 @@ class DerivedView:
 
 
 class AggregateView(DerivedView):
-    """One value of all."""
+    """One value made of all values below."""
 
     def __init__(self, below: View, step: Aggregate, failures: Failures) -> None:
         super().__init__(below, step, failures)
         self.kind: str = step.kind
         self._make = accumulator_of(step)
         self._accumulator = self._make()
-        self._told: Any = None
+        self._reported: Any = None
 
     @property
     def documents_held(self) -> int:
@@ -75,10 +75,10 @@ class AggregateView(DerivedView):
         for box in self._boxes(snapshot):
             accumulator.add(box)
         self._accumulator = accumulator
-        self._told = accumulator.result
+        self._reported = accumulator.result
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        return [Initial(self._told)]
+        return [Initial(self._reported)]
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         deltas = self.below.advance(change, reader)
@@ -89,14 +89,14 @@ class AggregateView(DerivedView):
             error = move(self._accumulator, old, self._accumulator, new)
             if error is not None:
                 self._note(error, change)
-        old_val, self._told = self._told, self._accumulator.result
-        if old_val is self._told or (old_val is not None and same_value(old_val, self._told)):
+        old_val, self._reported = self._reported, self._accumulator.result
+        if old_val is self._reported or (old_val is not None and same_value(old_val, self._reported)):
             return ()
-        return (Delta(change, old_val, self._told, identity="value"),)
+        return (Delta(change, old_val, self._reported, identity="value"),)
 
 
 class GroupView(DerivedView):
-    """One value a group; or, without an aggregate, the documents with the group that they are in."""
+    """One value for each group; or, without an aggregate, the documents, each with its group."""
 
     kind = "group"
 
@@ -124,14 +124,14 @@ class GroupView(DerivedView):
             group.names.add(value)
             group.accumulator.add(box)
         for group in self._groups.values():
-            group.told, group.name = group.accumulator.result, group.names.value
+            group.reported, group.name = group.accumulator.result, group.names.value
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         if self._make is None:
             return self._labelled(self.below.result(snapshot))
-        found = [(place, group.name, group.told) for place, group in self._groups.items()]
+        found = [(key, group.name, group.reported) for key, group in self._groups.items()]
         found.sort(key=itemgetter(0))
-        return (Initial(told, group=[name], identity=_identity(place, name)) for place, name, told in found)
+        return (Initial(value, group=[name], identity=_identity(key, name)) for key, name, value in found)
 
     def _labelled(self, found: Iterable[Initial]) -> Iterable[Initial]:
         for initial in found:
@@ -156,52 +156,52 @@ class GroupView(DerivedView):
             )
             if error is not None:
                 self._note(error, change, self._aggregate)
-        return [step for place, group in touched.items() for step in self._told(change, place, group)]
+        return [step for key, group in touched.items() for step in self._changed_group(change, key, group)]
 
     def _touch(
         self, box: Boxed | None, touched: dict[bytes, Members], change: Change, *, is_new: bool
     ) -> Members | None:
-        """The group that a value enters or leaves."""
+        """The group that a value enters or leaves; None for no value."""
         if box is None:
             return None
         try:
             value = self._group(box.value)
-            place = collation.key_bytes(value)
+            key = collation.key_bytes(value)
         except Exception as error:
-            # What cannot be grouped is in no group.
+            # A value whose group cannot be computed is in no group.
             if is_new:
                 self._note(error, change)
             return None
-        group = touched[place] = self._group_of(place)
+        group = touched[key] = self._group_of(key)
         if is_new:
             group.names.add(value)
         else:
             group.names.remove(value)
         return group
 
-    def _told(self, change: Change, place: bytes, group: Members) -> list[Delta]:
-        """What is told of a group. Under another spelling of its name it is another group to the reader."""
-        old_val, old_name, name = group.told, group.name, group.names.value
+    def _changed_group(self, change: Change, key: bytes, group: Members) -> list[Delta]:
+        """The deltas of a group. If its name changes its canonical form, readers see one group go and another come."""
+        old_val, old_name, name = group.reported, group.name, group.names.value
         if group.names.count > 0:
-            group.told, group.name = group.accumulator.result, name
+            group.reported, group.name = group.accumulator.result, name
         else:
-            del self._groups[place]
-            group.told, name = None, old_name
-        new_val = group.told
+            del self._groups[key]
+            group.reported, name = None, old_name
+        new_val = group.reported
         if old_val is None or new_val is None or is_alike(old_name, name):
             if old_val is new_val or same_value(old_val, new_val):
                 return []
             name = old_name if new_val is None else name
-            return [Delta(change, old_val, new_val, identity=_identity(place, name), group=[name])]
+            return [Delta(change, old_val, new_val, identity=_identity(key, name), group=[name])]
         return [
-            Delta(change, old_val, None, identity=_identity(place, old_name), group=[old_name]),
-            Delta(change, None, new_val, identity=_identity(place, name), group=[name]),
+            Delta(change, old_val, None, identity=_identity(key, old_name), group=[old_name]),
+            Delta(change, None, new_val, identity=_identity(key, name), group=[name]),
         ]
 
     def _labelled_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
-        """What one change does to places in groups. A place that is only filled anew is one change; of the others, one that
-        was left and one that was taken, both in one group, are told together."""
-        steps: dict[PlaceName, Move] = {}
+        """The deltas of documents with their groups. A document that keeps its sort key in its group is one delta; of the others,
+        one that leaves and one that enters the same group are paired."""
+        steps: dict[MemberName, Move] = {}
         for delta in deltas:
             old, new = boxes(delta)
             if old is not None:
@@ -209,12 +209,12 @@ class GroupView(DerivedView):
             if new is not None:
                 self._move_of(steps, new, self._group_or_none(new, change)).new = new
         found: list[Delta] = []
-        left: dict[bytes, list[tuple[PlaceName, Move]]] = {}
-        taken: list[tuple[PlaceName, Move]] = []
+        left: dict[bytes, list[tuple[MemberName, Move]]] = {}
+        taken: list[tuple[MemberName, Move]] = []
         for name, step in steps.items():
             if step.old is not None and step.new is not None:
                 if not same_value(step.old.value, step.new.value):
-                    found.append(step.told(change, name))
+                    found.append(step.delta(change, name))
             elif step.old is not None:
                 left.setdefault(name[0], []).append((name, step))
             elif step.new is not None:
@@ -223,14 +223,14 @@ class GroupView(DerivedView):
             leaving = None
             others = left.get(name[0])
             if others:
-                # Best one with the same value: then nothing is to be told.
+                # Best one with the same value: then nothing has changed to the reader.
                 number = next((n for n, (_, other) in enumerate(others) if _is_same(other, step)), 0)
                 leaving, other = others.pop(number)
                 step.old = other.old
-            found.append(step.told(change, name, leaving))
-        return found + [step.told(change, name) for others in left.values() for name, step in others]
+            found.append(step.delta(change, name, leaving))
+        return found + [step.delta(change, name) for others in left.values() for name, step in others]
 
-    def _move_of(self, steps: dict[PlaceName, Move], box: Boxed, group: Any) -> Move:
+    def _move_of(self, steps: dict[MemberName, Move], box: Boxed, group: Any) -> Move:
         return steps.setdefault((collation.key_bytes(group), box.sort_key), Move(group))
 
     def _group_or_none(self, box: Boxed, change: Change | None) -> Any:
@@ -243,36 +243,36 @@ class GroupView(DerivedView):
                 self._note(error, change)
             return None
 
-    def _group_of(self, place: bytes) -> Members:
-        group = self._groups.get(place)
+    def _group_of(self, key: bytes) -> Members:
+        group = self._groups.get(key)
         if group is None:
             assert self._make is not None
-            group = self._groups[place] = Members(self._make())
+            group = self._groups[key] = Members(self._make())
         return group
 
 
 class Members:
-    """One group: the value that it is named by as its members spell it, their aggregate, and what was last told of both."""
+    """One group: the forms of its name among its members, their aggregate, and what was last reported of both."""
 
-    __slots__ = ("accumulator", "name", "names", "told")
+    __slots__ = ("accumulator", "name", "names", "reported")
 
     def __init__(self, accumulator: Accumulator) -> None:
         self.names = Spellings()
         self.accumulator = accumulator
         self.name: Any = None
-        self.told: Any = None
+        self.reported: Any = None
 
 
-def _identity(place: bytes, name: Any) -> tuple[str, bytes, tuple[int, bytes]]:
-    return ("group", place, spelling(name))
+def _identity(key: bytes, name: Any) -> tuple[str, bytes, tuple[int, bytes]]:
+    return ("group", key, spelling(name))
 
 
-# Key bytes of the group, and the place in it. At any moment, no two values have the same.
-PlaceName = tuple[bytes, bytes]
+# Key bytes of the group, and the sort key in it. At any moment, no two values have the same.
+MemberName = tuple[bytes, bytes]
 
 
 class Move:
-    """What one change does to one place in a group."""
+    """What one change does to one member of a group."""
 
     __slots__ = ("group", "new", "old")
 
@@ -285,10 +285,10 @@ class Move:
         if self.new is None:
             self.old = box
         else:
-            # It came with this very change.
+            # It came with the same change.
             self.new = None
 
-    def told(self, change: Change, name: PlaceName, leaving: PlaceName | None = None) -> Delta:
+    def delta(self, change: Change, name: MemberName, leaving: MemberName | None = None) -> Delta:
         old_val = None if self.old is None else self.old.value
         new_val = None if self.new is None else self.new.value
         is_move = leaving is not None and same_value(old_val, new_val)
@@ -302,7 +302,7 @@ def _is_same(left: Move, taken: Move) -> bool:
 
 
 def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
-    """The values that left and entered the result of a view whose pipeline boxes them."""
+    """The boxed values that left and entered the result."""
     old: Any = delta.old_val
     new: Any = delta.new_val
     return old, new
@@ -311,7 +311,7 @@ def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
 def move(
     old_home: Accumulator | None, old: Boxed | None, new_home: Accumulator | None, new: Boxed | None
 ) -> Exception | None:
-    """A value leaves one accumulator and another enters one. A value that cannot take part stays out; the error is returned."""
+    """Remove a value from one accumulator and add another to one. If the added one cannot take part, the error is returned."""
     if old is not None and old_home is not None:
         old_home.remove(old)
     if new is not None and new_home is not None:

@@ -1,7 +1,7 @@
-"""Axes: what documents can be told apart by, so that a change finds the views that it concerns: a field, an expression, an index.
+"""Axes: the properties of documents by which a change finds the views that it concerns: a field, an expression, an index.
 
-Rule of this file: an axis gives the values of a change, and `routes_of_tests` the values that a query asks for. Bringing the two
-together is the router's work.
+Rule of this file: an axis gives the values that a change has, and `routes_of_tests` the values that a query asks for. The router
+brings the two together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAST_ARRAY = collation.key_bytes([collation.maxval])
 
 
 def routes_of_tests(table_id: int, steps: Sequence[Step], is_strict: bool) -> list[Route] | None:
-    """Routes by a field's values or range, from the filters before the first map; None where they say nothing."""
+    """Routes by the values or the range of a field that the filters before the first map ask for; None if they ask for none."""
     ranged: list[Route] | None = None
     for step in steps:
         if isinstance(step, HasFields):
@@ -82,7 +82,7 @@ class FieldAxis(Value):
         old, new, path = change.old or change.old_val, change.new or change.new_val, self.path
         before = route_of(old, path)
         if old is not None and new is not None and len(path) == 1 and path[0] in old:
-            # Often the very same object, where the one who writes has changed other fields.
+            # Often the very same object, because the write has changed other fields.
             (name,) = path
             if old[name] is new.get(name):
                 return () if before is None else (before,)
@@ -100,7 +100,7 @@ class FieldAxis(Value):
 
 
 def _blocked(document: Any, path: tuple[str, ...]) -> QueryError | None:
-    """The error of a path that leads through something other than an object; None where a field is only missing."""
+    """The error of a path that leads through something other than an object; None if a field is only missing."""
     found = document
     for name in path:
         if found is None:
@@ -143,10 +143,10 @@ class ExpressionAxis:
                 except MemoryError:
                     raise
                 except MissingValue:
-                    # A condition on what is not there is not met.
+                    # A condition on a missing field is not met.
                     pass
                 except Exception as error:
-                    # Nor is one that cannot be computed. When the document was written, that was noted.
+                    # Nor is a condition that cannot be computed. For the old document, that was noted when it was written.
                     failed = error if is_new else failed
         if failed is not None:
             raise Unroutable(found, failed)
@@ -163,7 +163,7 @@ class ExpressionAxis:
 
 
 class IndexAxis:
-    """The places of a document in an index."""
+    """The values under which a document is in an index."""
 
     __slots__ = ("_id", "index")
 
@@ -174,7 +174,7 @@ class IndexAxis:
         self._id = index.id
 
     def values(self, change: Change) -> Sequence[bytes]:
-        # As the writer found them: no document is decoded for it.
+        # The writer has found them already, so that no document need be decoded.
         places = change.places
         found = None if places is None else places.get(self._id)
         if found is None:

@@ -1,11 +1,11 @@
 """View: a query result kept up to date. It is seeded, it advances change by change, and it reports deltas.
 
-A view that needs no memory to tell what a change does to its result (a table, a filter, one key) has none: both documents
-are in the change. Others (an order with a limit, an aggregate) are seeded from a snapshot and advance from there, without a
-gap.
+A view of a table, of a filter or of one key has no state: both documents are in the change, and say what it does to the result.
+The view of an order with a limit, or of an aggregate, has state: it is seeded from a snapshot and advances from there, without
+a gap.
 
 Rule of this file: a view is pure. It knows documents and changes; no thread, no clock, no lock, no subscriber. It may be
-told of changes that do not concern it, and then reports nothing.
+given changes that do not concern it, and then reports nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from reactdb.values.value import Value
 
 
 class Delta:
-    """What one change does to one place of a result.
+    """What one change does to one value of a result.
 
-    `Change` has the same `seq`, `old_val` and `new_val`: where a result is the table itself, the change is its own delta, and
-    nothing is made. Elsewhere a delta is made once and shared by all who are told.
+    `Change` has the same `seq`, `old_val` and `new_val`: where the result is the table itself, the change is its own delta.
+    Elsewhere a view makes a delta once, and all subscribers share it.
 
     Attributes:
-        change: What caused it; of several that were squashed, the last.
-        old_val, new_val: Result values, after every filter and map; None where the result has no such value.
+        change: The change that caused it; after squashing, the last one.
+        old_val, new_val: Result values, after every filter and map; None if the result has no such value.
         old_offset, new_offset: For ordered results: delete at `old_offset` first, then insert at `new_offset`.
-        identity: Names the place in the result, so that what happens to it can be squashed; None for the document's key.
-        group: The value of the group, in a list, where the result is grouped; None elsewhere.
-        is_move: Only offsets changed, or a null came or went: nothing to tell those who did not ask for offsets.
-        leaving: Names the place that `old_val` had, where that is another than `identity`; None where it is not.
-        member: Of a union: the number of the member that reports it.
+        identity: Names the value in the result, so that later deltas about it can be squashed; None for the document's key.
+        group: The value of the group, in a list, if the result is grouped; None elsewhere.
+        is_move: Only offsets changed, or a null came or went. Only subscribers that asked for offsets are told.
+        leaving: Names the value that `old_val` was, if it is another than `identity` names; else None.
+        member: In a union, the number of the member that reports it.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ AnyDelta = Change | Delta
 
 
 def identity_of(delta: AnyDelta) -> Hashable:
-    """The place in the result that the delta is about."""
+    """Names the value of the result that the delta is about."""
     if type(delta) is Delta:
         if delta.identity is not None:
             return delta.identity
@@ -100,7 +100,7 @@ def identity_of(delta: AnyDelta) -> Hashable:
 
 
 class Initial:
-    """One value of a result as it was found on subscribing."""
+    """One value of a result as it was when the subscription began."""
 
     __slots__ = ("group", "identity", "offset", "table", "value")
 
@@ -120,16 +120,16 @@ class Initial:
 
 
 class StateReader(Protocol):
-    """How a view that has run out of documents reads more of them while it advances.
+    """Gives more documents to a view that has run out of them while it advances.
 
     Attributes:
-        is_behind: What it reads is long past, and dear: better to ask for more than to ask again.
+        is_behind: It reads the far past, which is slow: a view should ask for more documents at once than it needs.
     """
 
     is_behind: bool
 
     def at(self, seq: int) -> Snapshot:
-        """The documents exactly as of `seq`, the change that the view is being told of."""
+        """The documents exactly as of `seq`, the change that the view is advancing by."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -137,10 +137,10 @@ class StateReader(Protocol):
 
 
 class Axis(Protocol):
-    """Something that documents can be told apart by: a field, an index. Equal axes are equal as dict keys.
+    """A property by which documents differ: a field, an index. Equal axes are equal as dict keys.
 
     Attributes:
-        looks_inside: Its values are in the documents, and nowhere else.
+        looks_inside: Its values are found in the documents, which have to be decoded for that.
     """
 
     @property
@@ -150,7 +150,7 @@ class Axis(Protocol):
         """The key bytes that the document has on this axis before or after the change; one may come twice.
 
         Raises:
-            Unroutable: What the change wrote has none, because it cannot be computed.
+            Unroutable: The document that the change wrote has no value, because it cannot be computed.
         """
 
 
@@ -158,7 +158,7 @@ class Unroutable(Exception):
     """The document that a change wrote has no value on an axis, because of an error: it meets no condition on that value.
 
     Attributes:
-        values: Those that it has all the same, before the change.
+        values: The key bytes that the document had before the change.
         error: Why it has none now.
     """
 
@@ -215,12 +215,12 @@ class ValueRange(Value):
 
 
 class Horizon:
-    """Changes of documents with a value of an index, or with a key, up to where a view looks: a range that moves with it.
+    """Changes of documents whose index value, or key, is in the range that a view holds. The range moves with the view.
 
     Attributes:
         axis: An index; None is the primary key.
         start, stop: start <= value < stop.
-        on_move: Called after they have changed; None while nobody routes by it.
+        on_move: Called after they have changed; None while no router uses it.
     """
 
     __slots__ = ("axis", "on_move", "start", "stop", "table_id")
@@ -250,37 +250,37 @@ class View(Protocol):
 
     Attributes:
         kind: In one word, for `explain()`.
-        is_stateful: It has to be seeded, and then hears of every change on its routes.
+        is_stateful: It has to be seeded, and then given every change on its routes.
     """
 
     kind: str
     is_stateful: bool
 
     def tables(self) -> Sequence[TableInfo]:
-        """The tables it reads; none for all of them."""
+        """The tables that it reads; empty for all tables."""
 
     def indexes(self) -> Sequence[tuple[int, str]]:
-        """(table id, name) of each index without which the result would mean nothing."""
+        """(table id, name) of each index that the query names. Without it, the result would have no meaning."""
 
     def routes(self) -> Sequence[Route]:
-        """Which changes concern it. Without any, nothing ever will."""
+        """Which changes concern it; empty if none ever will."""
 
     def seed(self, snapshot: Snapshot) -> None:
-        """Take the snapshot for the state to advance from. Nothing to do for a view without state.
+        """Make the state from a snapshot, to advance from there. A view without state does nothing.
 
         Raises:
             QueryError: A filter or a map fails for one of the documents.
         """
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        """The result, in order: of the snapshot, or for a view with state as it stands.
+        """The result, in order: that of the snapshot, or for a view with state the present one.
 
-        What is read is read before this returns; what is computed may be computed when it is asked for, and may then raise
+        Documents are read before this returns. Values may be computed while the result is iterated, which may then raise
         what a filter or a map raises.
         """
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        """Take in the next change and say what it does. Raises nothing that a document could cause."""
+        """Take in the next change and report what it does. No document makes it raise, unless failures are to be raised."""
 
     @property
     def documents_held(self) -> int:
@@ -290,12 +290,12 @@ class View(Protocol):
         """For `explain()`."""
 
 
-# The items of an ordered view as it stands; None for a result without offsets; of a union, one of these for each member.
+# The present items of an ordered view; None for a result without offsets; for a union, one of these for each member.
 Order = list[Initial] | None | tuple["Order", ...]
 
 
 def present_order(view: View) -> Order:
-    """What offsets count in, as the view stands."""
+    """The present lists that offsets of the view count in."""
     items = getattr(view, "items", None)
     if items is not None:
         return items()  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
 """DistinctView: the different values of another view's result, and when one appears or is gone.
 
-Rule of this file: values are the same when the collation says so; which of 1 and 1.0 is told, `spelling` says.
+Rule of this file: values are the same if the collation says so; `canonical` says which of 1 and 1.0 is shown.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class DistinctView(DerivedView):
                 self._count(*found, 1)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        found = [(place, self._told(place)) for place in self._values]
-        return (Initial(value, identity=place) for place, value in sorted(found, key=itemgetter(0)))
+        found = [(key, self._shown(key)) for key in self._values]
+        return (Initial(value, identity=key) for key, value in sorted(found, key=itemgetter(0)))
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         deltas = self.below.advance(change, reader)
@@ -60,24 +60,24 @@ class DistinctView(DerivedView):
                 found = self._quietly(box, None if step < 0 else change)
                 if found is not None:
                     if found[0] not in before:
-                        before[found[0]] = self._told(found[0])
+                        before[found[0]] = self._shown(found[0])
                     self._count(*found, step)
-        told = []
-        for place, old_val in before.items():
-            new_val = self._told(place)
+        reported = []
+        for key, old_val in before.items():
+            new_val = self._shown(key)
             if not same_value(old_val, new_val):
-                told.append(Delta(change, old_val, new_val, identity=("value", place)))
-        return told
+                reported.append(Delta(change, old_val, new_val, identity=("value", key)))
+        return reported
 
-    def _told(self, place: bytes) -> Any:
-        """The value that is told for that place; None where there is none."""
-        found = self._values.get(place)
+    def _shown(self, key: bytes) -> Any:
+        """The value that is shown for that key; None if there is none."""
+        found = self._values.get(key)
         if found is None:
             return None
-        return Boxed(found.value, place) if self._boxed else found.value
+        return Boxed(found.value, key) if self._boxed else found.value
 
     def _found(self, box: Boxed) -> tuple[bytes, Any] | None:
-        """(key bytes, value), or None for what has no value."""
+        """(key bytes, value), or None for an element that has none."""
         value = self._value_of(box.value)
         if value is absent or (value is None and not self._boxed):
             # A result of null is no result.
@@ -85,7 +85,7 @@ class DistinctView(DerivedView):
         return collation.key_bytes(value), value
 
     def _quietly(self, box: Boxed | None, change: Change | None) -> tuple[bytes, Any] | None:
-        """`change`: what wrote it just now; None for what was there before."""
+        """The same, where a failure is noted if `change` wrote the value; None for a value that was there before."""
         if box is None:
             return None
         try:
@@ -95,13 +95,13 @@ class DistinctView(DerivedView):
                 self._note(error, change)
             return None
 
-    def _count(self, place: bytes, value: Any, step: int) -> None:
-        found = self._values.get(place)
+    def _count(self, key: bytes, value: Any, step: int) -> None:
+        found = self._values.get(key)
         if found is None:
-            found = self._values[place] = Spellings()
+            found = self._values[key] = Spellings()
         if step > 0:
             found.add(value)
         else:
             found.remove(value)
         if not found.count:
-            del self._values[place]
+            del self._values[key]

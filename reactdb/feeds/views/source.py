@@ -1,7 +1,8 @@
 """Source: where a view's documents come from: the part of one table, or of one of its indexes, that a query begins with.
 
-It answers the same question twice, and law 1 rests on the two answers being one: `read` gives the sort keys of a snapshot that
-belong to the query, `sort_keys` gives those of one document. A sort key is bytes; the query's order is the order of sort keys.
+It answers one question in two ways, and law 1 rests on the answers being the same: `read` gives the sort keys of all documents
+of a snapshot that belong to the query, `sort_keys` gives those of one document. A sort key is bytes; the query's order is the
+order of sort keys.
 
     whole table, range of keys    the key
     get_all of keys               position in the list of keys
@@ -41,10 +42,10 @@ class Source:
     """See the head of this file.
 
     Attributes:
-        table: Whose documents.
-        index: That a document must be in; None for the primary key.
-        needs_document: The key alone does not tell whether a document belongs here.
-        is_everything: Every document of the table does.
+        table: The table of the documents.
+        index: The index that a document must be in; None for the primary key.
+        needs_document: The key alone does not say whether a document belongs here.
+        is_everything: Every document of the table belongs here.
     """
 
     __slots__ = (
@@ -61,7 +62,7 @@ class Source:
 
     def __init__(self, access: Access) -> None:
         self.table: TableInfo = access.table
-        # A detour is a shortcut of reading; the filter that it came from is still to be tested.
+        # A detour only makes reading quicker: the filter that it was derived from is tested all the same.
         self.index: IndexInfo | None = None if access.is_detour else access.index
         self.start = b"" if access.is_detour else access.range.start
         self.stop = b"\xff" if access.is_detour else access.range.stop
@@ -149,16 +150,16 @@ class Source:
     # A snapshot
 
     def read(self, snapshot: Snapshot, wanted: int | None = None) -> Iterator[tuple[bytes, bytes, bytes]]:
-        """(sort key, key, encoded document) of everything that belongs here, in order.
+        """(sort key, key, encoded document) of all that belongs here, in order.
 
-        `wanted` is about how many will be asked for: the walk then reads that many first. None: all of them, at once.
+        `wanted` is about how many will be asked for: so many are read first. None: all of them are read at once.
         """
         if self._positions is not None:
             yield from self._read_keys(snapshot)
             return
         access = self._access
         if access.is_detour and not self._has_index(snapshot):
-            # The shortcut was dropped since; the documents are still there.
+            # The index was dropped meanwhile; the documents are found without it.
             access = access.changed(index=None, detour=None)
         if wanted is not None:
             access = access.changed(rest=(Limit(wanted),))
@@ -180,11 +181,11 @@ class Source:
 
     @property
     def is_walked(self) -> bool:
-        """Documents are found by going along the order, and not by looking for them elsewhere."""
+        """Whether documents are read in their order, page by page, instead of being looked up."""
         return self._positions is None and not self._access.is_detour
 
     def walk(self, snapshot: Snapshot, after: Place | None = None) -> Iterator[Page]:
-        """The encoded documents of `read`, past a place, page by page where they are walked along. Only with an `order`."""
+        """The encoded documents of `read` past a place, page by page if they are walked. Only with an `order`."""
         if not self.is_walked:
             found = [row for row in self.read(snapshot) if after is None or row[1] > after]  # type: ignore[operator]
             return iter([Page([key for _, key, _ in found], [body for _, _, body in found])])
@@ -215,9 +216,9 @@ class Source:
     # Routes
 
     def routes(self, steps: Sequence[Step], *, is_strict: bool = False) -> list[Route]:
-        """Which changes can concern these documents, after the tests that `steps` begin with: the narrowest way to say it.
+        """The narrowest routes on which a change can concern these documents, given the tests that `steps` begin with.
 
-        `is_strict`: also those of documents that a test fails for, as a read would meet them.
+        `is_strict`: also changes of documents that a test fails for, because a read would fail for them too.
         """
         if self.is_empty:
             return []
@@ -231,7 +232,7 @@ class Source:
         if tested is not None and (not tested or isinstance(tested[0], OneValue) or self.is_everything):
             return tested
         if self.index is not None and self.start == b"" and self.stop == b"\xff":
-            # Hardly a document is not in it, and looking its value up is the view's own work: once is enough.
+            # Nearly every document is in the index, and the view looks its value up itself: once is enough.
             return [WholeTable(table_id)]
         if self.index is not None:
             return [ValueRange(table_id, IndexAxis(self.index), self.start, self.stop)]
@@ -240,7 +241,7 @@ class Source:
         return [WholeTable(table_id)]
 
     def horizon(self) -> Horizon | None:
-        """A route by where in the order a document is; None where that is not by a value or a key."""
+        """A route by the sort position of a document; None if the order is neither by a value nor by a key."""
         if self._positions is not None:
             return None
         axis = None if self.index is None else IndexAxis(self.index)
@@ -280,7 +281,7 @@ class KeySource:
 
 
 class SourceView:
-    """What views of one source have in common: filters and maps over its documents."""
+    """The common part of all views that apply filters and maps to the documents of one source."""
 
     __slots__ = ("failures", "pipeline", "source")
 
@@ -322,7 +323,7 @@ class SourceView:
 
 @lru_cache(maxsize=16)
 def _whole_table(table: TableInfo) -> Source:
-    """Everything of a table: very many feeds may begin with it, and share this."""
+    """The source of a whole table. Very many feeds may have it, and share one."""
     return Source(Access(table, None, None, WHOLE, (), None, "every document"))
 
 

@@ -1,11 +1,11 @@
-"""UnionView: several views told as one. A document that is in two of them is told twice.
+"""UnionView: several views as one. A document that is in two of them is reported twice.
 
-    UnionView          members of any kind; what they report is numbered
-    OrderedUnionView   members that all are lists: so is the whole, one member after the other, and offsets count in it
+    UnionView          members of any kind; deltas carry the number of their member
+    OrderedUnionView   members that are all lists: the whole is a list too, one member after the other, and offsets count in it
 
-RethinkDB's offsets count in the member, and nothing says in which.
+In RethinkDB offsets count in the member, and nothing says in which one.
 
-Rule of this file: members know nothing of each other; what they report is only numbered.
+Rule of this file: members know nothing of each other, and their deltas are changed in nothing but number and offset.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class UnionView:
             member.seed(snapshot)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        # All of them read now; what they compute, they compute later.
+        # All members read now; what they compute, they compute later.
         return chain.from_iterable([member.result(snapshot) for member in self.members])
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
@@ -69,7 +69,7 @@ class UnionView:
 
 
 class OrderedUnionView(UnionView):
-    """Lists, one behind the other."""
+    """Lists, one after the other."""
 
     def __init__(self, members: Sequence[WindowView]) -> None:
         super().__init__(members)
@@ -90,14 +90,14 @@ class OrderedUnionView(UnionView):
         found: list[AnyDelta] = []
         base = 0
         for number, member in enumerate(self._lists):
-            # One after the other, as they are told: the lists before this one are as long as they are now.
+            # In the order in which deltas are applied: the lists before this one have their new length already.
             found += [_shifted(delta, number, base) for delta in member.advance(change, reader)]
             base += member.size
         return found
 
 
 def _shifted(delta: AnyDelta, number: int, base: int) -> Delta:
-    """The delta of a list that begins at `base`. They may be shared, so it is another one."""
+    """The delta of a list that begins at `base`. A new one, because deltas may be shared."""
     assert isinstance(delta, Delta)
     return Delta(
         delta.change,
@@ -111,7 +111,7 @@ def _shifted(delta: AnyDelta, number: int, base: int) -> Delta:
 
 
 def _numbered(delta: AnyDelta, number: int) -> Delta:
-    """The delta as one of that member. They may be shared, so it is another one."""
+    """The delta as one of that member. A new one, because deltas may be shared."""
     if type(delta) is not Delta:
         return Delta(delta, delta.old_val, delta.new_val, member=number)  # type: ignore[arg-type]
     return Delta(

@@ -1,13 +1,13 @@
-"""WindowView: an order with a skip and a limit, or without: which documents are first, and where each of them stands.
+"""WindowView: an ordered result, with or without a skip and a limit: which documents are in it, and at which offsets.
 
-It holds the documents up to the end of the window, and as many again: when one leaves, the next is there, and the file is asked
-only after many have left. Every result with a sort key up to `bound` is held; what lies beyond is not known and need not be.
+It holds the documents up to the end of the window, and as many again: when one leaves, the next one is there, and the file is
+read only after many have left. Every result with a sort key up to `bound` is held; what lies beyond is not known and need not be.
 A change with both sort keys beyond `bound` costs two comparisons.
 
-One change moves one element: seen through the window that is at most one delete and one insert, at offsets that are exact for
-whoever applies them in turn. An element before the window, or behind it, moves what is at its edge.
+One change moves one element. Seen through the window, that is at most one delete and one insert, at offsets that are exact if
+they are applied in turn. An element that moves before or behind the window moves another one over the window's edge.
 
-Rule of this file: a refill reads the documents as of the change being advanced, never later ones.
+Rule of this file: a refill reads the documents as of the change that the view advances by, never later ones.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MAX_SPARE = 1 << 20
 
 
 class Item:
-    """One element of the order. The document is decoded when somebody looks.
+    """One element of the order. Its document is decoded when its value is first asked for.
 
     Attributes:
         identity: The key of its document, and which of the document's sort keys it has.
-        body: The document's bytes; None where the value is what was made of it.
-        shown: The value, once it was looked at.
+        body: The document's bytes; None if the value is not the document itself.
+        shown: The value, once it has been asked for.
     """
 
     __slots__ = ("body", "identity", "shown")
@@ -93,11 +93,11 @@ class WindowView(SourceView):
         self.bound: bytes | None = None
         self._spare = self._least_spare
         self._refilled_in = -1
-        # Only an order that the source gives is one of values that a change can be found by.
+        # Only if the source gives the order can a change be found by the value that it sorts by.
         self._horizon = None if self.is_sorted_here or self.stop is None else source.horizon()
 
     # -----------------------------------------------------------------------------------------------------------
-    # What it is
+    # Description
 
     def routes(self) -> Sequence[Route]:
         # Nothing ever enters a window without room.
@@ -128,7 +128,7 @@ class WindowView(SourceView):
             self._fill(snapshot, is_seed=True)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        # The list as it is now; documents are decoded when somebody looks.
+        # The list is fixed now; its documents are decoded when they are asked for.
         items = self._window()
         return (Initial(item.value, offset, item.identity) for offset, item in enumerate(items))
 
@@ -137,7 +137,7 @@ class WindowView(SourceView):
 
     @property
     def size(self) -> int:
-        """How long the list is."""
+        """The length of the list."""
         held = len(self.held) if self.stop is None else min(len(self.held), self.stop)
         return max(0, held - self.start)
 
@@ -167,7 +167,7 @@ class WindowView(SourceView):
         self._look_until_bound()
 
     def _look_until_bound(self) -> None:
-        """Hear only of changes before `bound`: a leaderboard is not asked about the rest of the table."""
+        """Route only changes up to `bound` here: a leaderboard is not asked about the rest of the table."""
         horizon, source = self._horizon, self.source
         if horizon is None:
             return
@@ -188,13 +188,13 @@ class WindowView(SourceView):
                 value: Any = None
             else:
                 document = codec.decode_frozen(body)
-                # What fails later is noted when it is written, and not each time that more is read.
+                # What is written later is noted then, and not each time that more is read.
                 result = pipeline.attempt(document, sort_key, self.failures if is_seed else None, key, key)
                 if result is None:
                     continue
                 value, sort_key = result
                 if pipeline.only_values:
-                    # The document itself is decoded again where it shows; most never do.
+                    # The document is decoded again when it is asked for; most never are.
                     value = None
                 shown = body if pipeline.only_values else None
             copy = 0
@@ -261,7 +261,8 @@ class WindowView(SourceView):
         item: Item | None,
         reader: StateReader,
     ) -> Delta | None:
-        """One element goes from one sort key to another (or comes, or goes): what that is, seen through the window."""
+        """Move an element from one sort key to another, and report what the window shows of it. A key of None: it was not there
+        before, or is gone now."""
         old_rank = None if old_key is None else self._rank(old_key)
         old_offset = self._clamped(old_rank)
         leaving = self._at(old_offset)
@@ -276,7 +277,7 @@ class WindowView(SourceView):
         if leaving is entering and old_offset == new_offset:
             return None
         if entering is item and item is not None and item.shown is None and item.body is not None:
-            # The change decodes it once for all who look.
+            # The change decodes its document once for all views.
             item.shown = change.new_val
         return self._delta(change, old_offset, new_offset, leaving, entering)
 
@@ -285,8 +286,8 @@ class WindowView(SourceView):
         return rank if rank < len(self.sort_keys) and self.sort_keys[rank] == sort_key else None
 
     def _clamped(self, rank: int | None) -> int | None:
-        """Where the window feels a removal or an insertion at that rank: before it, its first element moves out or in;
-        behind it, or nowhere, its last one."""
+        """The rank in the window that a removal or an insertion at that rank changes: before the window, it is the first one;
+        behind it, or where nothing is removed or inserted, the last one."""
         if self.stop is None:
             return None if rank is None else max(rank, self.start)
         last = self.stop - 1
@@ -310,8 +311,8 @@ class WindowView(SourceView):
         if stop is None:
             return
         if len(self.held) < stop and self.bound is not None:
-            # A commit that removes many would be read after each few of them: the second time, more is fetched. And so
-            # would all that followed, where that is long past.
+            # A commit that removes many would cause a read after each few of them, and so would a log that is read from the far
+            # past: therefore the second read fetches more.
             is_again = reader.is_behind or change.commit == self._refilled_in
             self._spare = min(self._spare * 4, MAX_SPARE) if is_again else self._least_spare
             self._refilled_in = change.commit
@@ -325,7 +326,7 @@ class WindowView(SourceView):
         self._look_until_bound()
 
     def let_go(self) -> None:
-        """Hold no more than is worth it where reading more is cheap."""
+        """Drop the documents that were held because reading was slow: it is not any more."""
         self._spare = self._least_spare
         if self.stop is not None and len(self.held) > 2 * (self.stop + self._spare):
             self._cut(self.stop)
@@ -348,7 +349,7 @@ class WindowView(SourceView):
         if entering is None:
             value = leaving.value
             return Delta(change, value, None, old_offset, None, leaving.identity, is_move=value is None)
-        # Two documents, or two states of one, are never the same; what was made of them may be, and copies are.
+        # Two documents, or two states of one, are never the same. Values made of them may be, and copies of one document are.
         may_be_same = self._has_copies or not self.pipeline.only_values
         is_move = may_be_same and same_value(leaving.value, entering.value)
         if is_move and old_offset == new_offset:
@@ -369,8 +370,8 @@ class WindowView(SourceView):
     ) -> list[Delta]:
         if self.stop is None:
             return self._advance_in_turn(change, old, new, reader)
-        # All at once: a refill in between would see all of the sort keys moved already. And what is told must not depend on
-        # whether there was one, because who resumes may hold fewer documents.
+        # All at once, because a refill in between would read documents whose sort keys have all moved already. And the deltas
+        # must not depend on whether there was a refill: a feed that resumes may hold fewer documents.
         before = self._window()
         for sort_key, _ in old:
             rank = self._rank(sort_key)

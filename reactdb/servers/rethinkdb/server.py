@@ -318,7 +318,7 @@ class RethinkDBServer:
         # Requests that run in threads, or wait for one.
         self.jobs: set[Future[Any]] = set()
         self.is_memory = database.path == ":memory:"
-        self.is_inline = self.is_memory or database._durability == "soft"
+        self.is_inline = self.is_memory or database.session.durability == "soft"
         # The thread of the loop while a request runs there, and the connections that this request has woken.
         self.inline_thread: int | None = None
         self.woken: list[Connection] = []

@@ -70,7 +70,7 @@ def stored_index(function: bytes, *, multi: int = 0, geo: int = 0, version: int 
 
 
 def index_of(db: Any, name: str) -> tuple[Any, bool]:
-    index = db._open_engine().catalogue.live["games"].indexes[name]
+    index = db.session.engine.catalogue.live["games"].indexes[name]
     return to_data(index.expression), index.multi
 
 

@@ -145,7 +145,7 @@ def test_a_session_that_is_dropped_leaves_no_job_and_keeps_no_database() -> None
     db.table_create("games").insert([{"id": 1}, {"id": 2}])
     session = Session(db)
     session.receive(1, b'[1,[15,["games"]],{"max_batch_rows":1}]')
-    engine = weakref.ref(db._open_engine())
+    engine = weakref.ref(db.session.engine)
     assert 1 == len(jobs_of(db).running())
 
     del session
@@ -247,11 +247,11 @@ def test_writes_are_as_durable_as_their_table_says(
 ) -> None:
     run(r.table_create("rooms", durability="soft"))
     chosen: list[Any] = []
-    write = type(memory)._write
+    write = memory.session.write
     monkeypatch.setattr(
-        type(memory),
-        "_write",
-        lambda self, work, how, *rest: (chosen.append(how), write(self, work, how, *rest))[1],
+        memory.session,
+        "write",
+        lambda *given, **options: (chosen.append(options["durability"]), write(*given, **options))[1],
     )
 
     run(r.table("rooms").insert({"id": 1}))

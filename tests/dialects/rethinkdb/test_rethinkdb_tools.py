@@ -111,7 +111,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def contents(path: Path) -> dict[str, Any]:
     """All that a dump is to carry: documents, primary keys, indexes and write hooks."""
     with reactdb.connect(path) as db:
-        live = db._open_engine().catalogue.live
+        live = db.session.engine.catalogue.live
         return {
             name: {
                 "documents": db.table(name).run(),

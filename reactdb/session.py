@@ -1,0 +1,384 @@
+"""Session: one handle's way into an open file, and the seam that everything above the store stands on.
+
+    read()                    a snapshot, of one moment
+    get(table, key)           one document, by the shortest way
+    write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
+    transact(work)            any other change, such as of tables and indexes, as one commit
+    watch(query, options)     a Feed;  subscribe(...) for a consumer that polls
+    info(table)               what is known of a table
+
+`Table` and `Database`, views of the past (a session with another snapshot), Spark and every dialect use it, and nothing that is
+below it. What they add is their language: names, options, sentences.
+
+Rule of this file: it knows no step of a query and no operation on a document, and checks no argument that a user gives.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from reactdb.errors import (
+    DatabaseClosed,
+    HistoryLost,
+    InvalidOption,
+    ReadOnlyDatabase,
+    TableNotFound,
+    UsageError,
+    is_one_of,
+    word,
+)
+from reactdb.hints import HintLog
+from reactdb.query import Query
+from reactdb.reading import run
+from reactdb.store import registry
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.engine import Engine
+from reactdb.store.retention import Compacted, Retention
+from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
+from reactdb.store.transaction import WriteTransaction
+from reactdb.store.undo import Undo
+from reactdb.store.writer import Durability
+from reactdb.writing import RAISE, Policy, Write
+
+if TYPE_CHECKING:
+    from reactivex.abc import SchedulerBase
+
+    from reactdb.feeds.feed import Feed
+    from reactdb.feeds.request import Request
+    from reactdb.feeds.subscription import Consumer, Subscription
+
+T = TypeVar("T")
+
+
+class Session:
+    """See the head of this file.
+
+    Attributes:
+        engine: The open file. All sessions of this process on one file have the same one.
+        durability: Of a write that asks for none.
+        hints: Which lines of a program were told that a query is probably not what was meant.
+
+    Thread safety: any method from any thread. A transaction belongs to the thread that began it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        durability: Durability,
+        scheduler: SchedulerBase | None = None,
+        origin: str | None = None,
+        busy_timeout_s: float | None = None,
+    ) -> None:
+        """`origin`: a name for the writer, kept with each change. `busy_timeout_s`: None for the engine's."""
+        self.engine = engine
+        self.durability: Durability = durability
+        self.hints = HintLog()
+        self._scheduler = scheduler
+        self._origin = origin
+        self._busy_timeout_s = busy_timeout_s
+        self._is_closed = False
+
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            f"a handle on {self.engine.path} belongs to its process and cannot be pickled or copied: "
+            "pass the path, and connect where it arrives"
+        )
+
+    def close(self) -> None:
+        """Give the file back; the last session on it ends its feeds and closes it. A second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            registry.release(self.engine)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def check_open(self) -> None:
+        """Raises: DatabaseClosed."""
+        if self._is_closed:
+            raise DatabaseClosed(self.engine.path)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading
+
+    def read(self) -> AbstractContextManager[Snapshot]:
+        """A snapshot: reads of one state. Inside a transaction of this thread, what that sees.
+
+        Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
+        """
+        self.check_open()
+        return self.engine.snapshot()
+
+    def run(self, query: Query) -> Any:
+        """The query's answer: a document or None for `get`, a value for an aggregate, a list for a sequence.
+
+        Raises:
+            TableNotFound, IndexNotFound, QueryError: As the query deserves.
+        """
+        with self.read() as snapshot:
+            return run(query, snapshot)
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """The encoded document of a key of a table, or None.
+
+        Raises:
+            TableNotFound.
+        """
+        if self._is_closed:
+            raise DatabaseClosed(self.engine.path)
+        return self.engine.get(table, key)
+
+    def token(self) -> str:
+        """This moment as an opaque string for `since=`. Inside a transaction, the moment before it."""
+        self.check_open()
+        with self.engine.fresh_snapshot() as snapshot:
+            return self._token(snapshot, snapshot.seq)
+
+    def _token(self, snapshot: Snapshot, seq: int) -> str:
+        return f"{self.engine.database_id}.{self.engine.epochs.at(snapshot.connection, seq)}.{seq}"
+
+    # -----------------------------------------------------------------------------------------------------------
+    # What is known of the file and its tables
+
+    @property
+    def database_id(self) -> str:
+        """Which file it is, wherever it is moved."""
+        self.check_open()
+        return self.engine.database_id
+
+    def tables(self) -> list[str]:
+        """The names of the tables, sorted."""
+        with self.read() as snapshot:
+            return sorted(snapshot.catalogue.live)
+
+    def known(self, table: str) -> TableInfo | None:
+        """What this process knows of a table, without a look into the file; None where it has not heard of one."""
+        self.check_open()
+        transaction = self.engine.current_transaction()
+        return (self.engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
+
+    def find(self, table: str) -> TableInfo | None:
+        """A table by its name, or None. Another process may have made it a moment ago."""
+        known = self.known(table)
+        if known is not None:
+            return known
+        with self.read() as snapshot:
+            return snapshot.table(table)
+
+    def info(self, table: str) -> TableInfo:
+        """What is known of a table: its number, its primary key, its indexes.
+
+        Raises:
+            TableNotFound.
+        """
+        found = self.find(table)
+        if found is None:
+            raise TableNotFound(table)
+        return found
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Writing
+
+    def write(
+        self,
+        table: str,
+        work: Callable[[Write], object],
+        policy: Policy = RAISE,
+        *,
+        return_changes: bool | str = False,
+        durability: str | None = None,
+        is_shareable: bool = False,
+        operation: str = "write",
+    ) -> dict[str, Any]:
+        """Carry out one write statement on a table: a part of this thread's transaction, or a commit of its own.
+
+        Args:
+            work: Called with the `Write`, under the write lock; again, where a commit that it had joined was interrupted.
+            policy: What may be stored, and whether a mistake in one document is raised or counted.
+            return_changes: As for `Selection.update`.
+            is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
+            operation: What the user calls it: errors of the file begin with it.
+
+        Returns:
+            ReQL's counters.
+
+        Raises:
+            TableNotFound; what `work` raises, after everything that it did was taken back; what the file raises.
+        """
+
+        def one(transaction: WriteTransaction) -> dict[str, Any]:
+            write = Write(transaction, live_table(transaction, table), policy, return_changes)
+            work(write)
+            return write.tally.result()
+
+        return self.transact(one, durability=durability, is_shareable=is_shareable, operation=operation)
+
+    def transact(
+        self,
+        work: Callable[[WriteTransaction], T],
+        *,
+        durability: str | None = None,
+        is_shareable: bool = False,
+        operation: str = "write",
+    ) -> T:
+        """Carry out a change of any kind as `write` does, and give what `work` returns."""
+        self.check_open()
+        return self.engine.writable().write(
+            work,
+            durability=self._chosen(durability),
+            busy_timeout_s=self._busy_timeout_s,
+            origin=self._origin,
+            # A shared commit has one origin.
+            is_shareable=is_shareable and self._origin is None,
+            operation=operation,
+        )
+
+    def transaction(
+        self, durability: str | None = None, origin: str | None = None
+    ) -> AbstractContextManager[WriteTransaction]:
+        """Several writes of this thread as one commit. Inside another transaction: a part of it, which can fail alone."""
+        self.check_open()
+        return self.engine.writable().transaction(
+            durability=self._chosen(durability),
+            busy_timeout_s=self._busy_timeout_s,
+            origin=origin or self._origin,
+        )
+
+    def _chosen(self, durability: str | None) -> Durability:
+        if durability is None:
+            return self.durability
+        check_durability(durability)
+        return cast("Durability", durability)
+
+    def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
+        """Remove the history that `retention` does not keep."""
+        self.check_open()
+        return self.engine.compact(retention, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Watching
+
+    def watch(self, query: Query, options: Mapping[str, Any]) -> Feed:
+        """A feed of the query. `options`: as for `Selection.changes`, by name.
+
+        Raises:
+            UnsupportedFeed, HistoryLost, HistoryDiverged, TableNotFound, IndexNotFound, InvalidOption.
+        """
+        # Imported here, as below, because most programs that write watch nothing.
+        from reactdb.feeds.feed import Feed
+        from reactdb.feeds.hub import hub_of
+
+        self.check_open()
+        return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler)
+
+    def subscribe(
+        self,
+        query: Query,
+        options: Mapping[str, Any],
+        consumer: Consumer,
+        request_type: type[Request] | None = None,
+    ) -> Subscription:
+        """One subscriber, who polls: it is woken when there is something, and asks when it likes. For dialects and servers.
+
+        It begins when it is attached: `subscription.request.hub.attach(subscription)`. Errors as for `watch`.
+
+        Args:
+            request_type: A class of requests that makes other events of what happens.
+        """
+        from reactdb.feeds.hub import hub_of
+        from reactdb.feeds.request import Request
+        from reactdb.feeds.subscription import Subscription
+
+        self.check_open()
+        request = (request_type or Request)(hub_of(self.engine), query, options)
+        return Subscription(request, consumer)
+
+
+class PastSession(Session):
+    """A session whose snapshots are of an earlier seq, to read only. What changed since is kept once it was asked for."""
+
+    def __init__(self, engine: Engine, seq: int) -> None:
+        """
+        Raises:
+            HistoryLost: Retention has removed what it takes.
+            InvalidOption: Not a seq of this database (yet).
+        """
+        super().__init__(engine, "hard")
+        self.seq = seq
+        self._undo = Undo(seq, ())
+        self._undo_lock = threading.Lock()
+        with engine.fresh_snapshot() as snapshot:
+            if seq > snapshot.seq:
+                raise InvalidOption(f"seq {seq} is in the future: the newest change has {snapshot.seq}")
+            oldest = low_water(snapshot.connection)
+            if seq < oldest:
+                raise HistoryLost(seq, oldest + 1)
+
+    def close(self) -> None:
+        """Nothing to close: the session that this came from has the file."""
+
+    def check_open(self) -> None:
+        self.engine.check_usable()
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        # Committed changes only: those of a transaction may never be, and another change have their seq.
+        with self.engine.fresh_snapshot() as now:
+            with self._undo_lock:
+                for change in all_changes(now, self._undo.until):
+                    self._undo.add(change)
+            yield PastSnapshot(now, self.seq, self._undo)
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        with self.read() as snapshot:
+            info = snapshot.table(table)
+            if info is None:
+                raise TableNotFound(table)
+            return snapshot.get(info, key)
+
+    def token(self) -> str:
+        with self.read() as snapshot:
+            return self._token(snapshot, self.seq)
+
+    def tables(self) -> list[str]:
+        with self.read() as snapshot:
+            names = {info.name for info in snapshot.catalogue.by_id.values()}
+            return sorted(name for name in names if snapshot.table(name) is not None)
+
+    def transact(self, work: object, **options: object) -> Any:
+        raise self._refused()
+
+    def transaction(self, *options: object) -> Any:
+        raise self._refused()
+
+    def compact(self, retention: Retention, **options: object) -> Any:
+        raise self._refused()
+
+    def _refused(self) -> ReadOnlyDatabase:
+        return ReadOnlyDatabase(f"the database as of seq {self.seq} is the past, and cannot be written")
+
+    def watch(self, query: object, options: object) -> Any:
+        raise UsageError(f"the past does not change: use changes(since={self.seq}) on the present")
+
+    def subscribe(self, query: object, options: object, *others: object) -> Any:
+        return self.watch(query, options)
+
+
+def check_durability(durability: object) -> None:
+    """Raises: InvalidOption."""
+    if not is_one_of(durability, ("hard", "soft")):
+        raise InvalidOption(
+            f'Durability option `{word(durability)}` unrecognized (options are "hard" and "soft").'
+        )
+
+
+def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
+    """Raises: TableNotFound."""
+    table = transaction.catalogue.live.get(name)
+    if table is None:
+        raise TableNotFound(name)
+    return table
