@@ -7,7 +7,13 @@ Rule of this file: it says nothing itself.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+
+def _say_nothing(*arguments: Any, **options: Any) -> None:
+    pass
+
 
 if TYPE_CHECKING:
     import logging
@@ -22,6 +28,9 @@ else:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
+            if attribute == "debug" and "logging" not in sys.modules:
+                # Nobody keeps a log. (To import it while another thread forks makes Python complain of a lock.)
+                return _say_nothing
             import logging
 
             return getattr(logging.getLogger(self._name), attribute)

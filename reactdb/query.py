@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from reactdb.errors import QueryError
 from reactdb.expression import Expression, OrderKey, Predicate
+from reactdb.values.value import Value
 
 Bound = Literal["open", "closed"]
 
@@ -23,16 +24,16 @@ Bound = Literal["open", "closed"]
 ALL_TABLES = "*"
 
 
-class Step:
+class Step(Value):
     """One step of a query. See the subclasses.
 
-    A step is a value: equal to another one that surely does the same. Nobody changes a step, because queries share them.
+    A step is equal to another one that surely does the same.
 
     Attributes:
         meaning: The names of the fields that say what it does. The others show how it was written.
     """
 
-    __slots__: ClassVar[tuple[str, ...]] = ()
+    __slots__ = ()
     meaning: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -45,10 +46,6 @@ class Step:
 
     def __hash__(self) -> int:
         return hash(self.identity)
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"{type(self).__name__}({fields})"
 
 
 def _key_of(value: Any) -> Hashable:

@@ -30,6 +30,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 ACCEPTANCE = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a test may make its file."""
+    return tmp_path / "a.db"
+
+
 @pytest.fixture(params=["memory", "file"])
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An empty database, closed afterwards."""

@@ -13,14 +13,14 @@ one tree in `tree`, whose operations are in `registry` and the `operations_*` mo
 
 Rule of this folder: it knows values, not tables. It imports `errors`, `codec` and `collation` only.
 
-The names are imported when they are first used, and the operations when one of them is first asked for: who inserts and gets
-needs few of them.
+The names are imported when they are first used, and the operations when one of them is first looked up: a program that inserts
+and gets needs few of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# At once: `evaluate` is the name of a module here, too, which whoever imported that first would get.
+# At once: `evaluate` is also the name of a module here, which an import of that module would put under this name.
 from reactdb.expression.api import compile_predicate, compile_value, evaluate
 
 if TYPE_CHECKING:

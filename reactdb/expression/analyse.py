@@ -1,4 +1,4 @@
-"""analyse: what a condition says about the values it looks at, before any document is.
+"""analyse: what a condition says about values, without looking at any document.
 
 Three questions are answered, and each answer errs to the safe side:
 
@@ -106,7 +106,7 @@ class Conjunct(Value):
 
 
 def conjuncts(condition: Expression | Predicate) -> list[Conjunct]:
-    """What must be true of which values wherever the condition holds: one entry for each value looked at.
+    """The values that the condition looks at, each with the ranges that it must be in wherever the condition holds.
 
     Comparisons with constants are found in `and`s within `and`s, in the dict given to `filter`, in `contains` of a list
     of constants, and in `or`s whose parts all say something about the same value.
@@ -173,7 +173,7 @@ def _both(first: tuple[KeyRange, ...], second: tuple[KeyRange, ...]) -> tuple[Ke
 
 
 def _of_any(parts: list[_Implied]) -> _Implied:
-    """What all parts speak of, and what they say in sum."""
+    """The values that all parts look at, with the union of their ranges."""
     return {
         key: (node, tuple(one for part in parts for one in part[key][1]))
         for key, (node, _) in parts[0].items()
@@ -212,7 +212,7 @@ def _of_contains(values: Node, wanted: Node) -> _Implied:
 
 
 def _constant(node: Node) -> tuple[Any] | None:
-    """The value of a node that is the same for all documents, in a tuple; None for others."""
+    """The value of a node, in a tuple, if it is the same for all documents; else None."""
     if isinstance(node, Constant):
         return (node.value,)
     if node.uses_row or isinstance(node, Function) or not is_deterministic(node) or _is_open(node):
@@ -244,7 +244,7 @@ def _is_of_row(node: Node) -> bool:
 def index_ranges(
     condition: Expression | Predicate, index: Expression, *, multi: bool = False
 ) -> tuple[KeyRange, ...] | None:
-    """Ranges of an index that have every document for which the condition holds; None if no ranges are sure to.
+    """Ranges of an index that surely have every document for which the condition holds; None if there are none.
 
     The index has every document for which its expression has a value, of whatever type: with the hidden entries, that is.
     An empty tuple says that the condition holds for no document. The condition must still be tested on what is found:
@@ -488,7 +488,7 @@ def _is_steady(node: Call, allow_now: bool) -> bool:
 def may_fail(expression: Expression | Predicate | Node) -> bool:
     """Whether some document, whatever it holds, could raise another error than MissingValue.
 
-    A condition that cannot may be tested on fewer documents, as an index gives them, and nobody will notice.
+    A condition that cannot fail may be tested on fewer documents, those that an index gives, without a visible difference.
     """
     if isinstance(expression, Predicate):
         return expression.expression is None or may_fail(expression.expression)

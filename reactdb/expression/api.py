@@ -4,7 +4,7 @@
     compile_predicate    the same for its truth, with a default where something is missing
     evaluate             the reference: walks the tree
 
-Rule of this file: whatever can be an expression is taken; the work is in `compile` and `evaluate`.
+Rule of this file: it takes whatever can become an expression; the work is in `compile` and `evaluate`.
 """
 
 from __future__ import annotations

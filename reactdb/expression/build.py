@@ -53,7 +53,7 @@ _MAX_NESTED_VALUES = 100
 class Expression:
     """A value that is computed from a document. Immutable; equal in structure means equal in `key` and hash."""
 
-    __slots__ = ("_function", "_is_asked", "_is_infix", "_key", "node")
+    __slots__ = ("_function", "_is_infix", "_is_used", "_key", "node")
 
     node: Node
 
@@ -62,7 +62,7 @@ class Expression:
         self.node = node
         self._key: bytes | None = None
         self._function: Callable[[Any], Any] | None = None
-        self._is_asked = False
+        self._is_used = False
         self._is_infix = is_infix
 
     @property
@@ -83,14 +83,14 @@ class Expression:
         return self._function(document)
 
     def value_of(self, document: Any) -> Any:
-        """As a call, for who may ask only once: a function is written when the expression is asked again. Writing one takes as
-        long as walking the tree three times."""
+        """As a call, where the expression may be used only once: a function is generated at the second use. To generate one takes
+        as long as to walk the tree three times."""
         function = self._function
         if function is not None:
             return function(document)
-        if self._is_asked or self.node.rare:
+        if self._is_used or self.node.rare:
             return self(document)
-        self._is_asked = True
+        self._is_used = True
         return run(self.node, document)
 
     def __hash__(self) -> int:

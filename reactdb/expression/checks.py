@@ -1,7 +1,7 @@
-"""What operations expect of their arguments, and ReQL's sentence for each disappointment.
+"""Checks of the arguments of operations, with ReQL's sentence for each kind of wrong value.
 
-ReQL has one rule for the kind of error: where the disappointing value is null, the mistake is that something is not
-there, and `default` or `filter` may forgive it (MissingValue); any other value is a mistake of logic (QueryError).
+ReQL has one rule for the class of the error: if the wrong value is null, something is missing, which `default` and `filter` may
+forgive (MissingValue); any other wrong value is a mistake of logic (QueryError).
 
 Rule of this file: small functions that return what was asked for, or raise. They are called for every document.
 """
@@ -115,7 +115,7 @@ def sequence(value: Any) -> list[Any]:
 
 
 def each(value: Any) -> Iterable[Any]:
-    """The elements of a sequence, or of a stream that is being read, for who looks at each of them."""
+    """The elements of a sequence, or of a stream that is being read, to be looked at one by one."""
     if not isinstance(value, list):
         if isinstance(value, Iterator):
             return value
@@ -171,7 +171,7 @@ def order(left: Any, right: Any) -> int:
     try:
         return compare(left, right)
     except InvalidKey as error:
-        # Functions and groups have no place in the order, nor has a value that was nested beyond all limits.
+        # Functions and groups are not part of the order, nor is a value that is nested too deeply.
         raise QueryError(str(error)) from None
 
 

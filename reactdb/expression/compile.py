@@ -5,15 +5,14 @@ which every constant, field name and operation is a bound name (`c0`, `o1`): no 
 and expressions of one shape share one code object, however many constants they differ in.
 
 Each node becomes statements, in the order of evaluation, and the name that then holds its value. Three things make it
-quick, and each knows when it is not sure:
+quick, and each detects the cases that it does not cover:
 
     fields        `v1 = row[c0]`: a KeyError says that the field is missing, a TypeError that this is not an object
-    comparisons   done in place for ints, floats and strings; other values go to the operation
+    comparisons   Python's operators for ints, floats and strings; other values go to the operation
     and, or, branch, default     `if` and `try` statements
 
-Whatever is missing or not as expected goes back to `evaluate`, for ReQL's exact error or for the value that it gives:
-documents may be surprising, results may not. Law: for every document, the generated function and `evaluate` give
-the same value, or raise the same error.
+In those cases `evaluate` is called, which gives ReQL's exact error, or the value. Law: for every document, the generated function
+and `evaluate` give the same value, or raise the same error.
 
 Rule of this file: it decides how, never what. Semantics are in the operations, and `evaluate` has the last word.
 """
@@ -33,10 +32,10 @@ from reactdb.expression.registry import OPERATIONS, Operation
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, rebuilt, walk
 
 _MAX_INDENT: Final = 12
-"""Nested blocks of generated code; what is deeper is left to `evaluate`."""
+"""The deepest nesting of blocks in generated code; deeper nodes are left to `evaluate`."""
 
 _MAX_BRANCH_INDENT: Final = 60
-"""The same where one `branch` makes many. Python allows a hundred."""
+"""The same for a `branch`, which makes many blocks. Python allows a hundred."""
 
 _COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -67,14 +66,14 @@ def value_function(node: Node, *, literals_allowed: bool = False) -> Callable[[A
     writer.indent += 1
     writer.line(f"return {writer.value(node)}")
     writer.indent -= 1
-    # After the handler and not in it: ReQL's error should not be told with Python's as its context.
+    # After the handler and not in it, so that Python's error does not become the context of ReQL's.
     writer.line("except (KeyError, TypeError): pass")
     writer.line(f"return run({writer.bind(node, 'n')}, row)")
     return writer.function()
 
 
 def value_once(node: Node, *, literals_allowed: bool = False) -> Callable[[Any], Any]:
-    """As `value_function`, for who asks about one document: writing a function takes longer than walking the tree once.
+    """As `value_function`, for one document only: generating a function takes longer than walking the tree once.
 
     Raises:
         QueryError: The tree makes no sense for any document.
@@ -145,7 +144,7 @@ class _Writer:
         self._operations: dict[str, str] = {}
         self._locals = 0
         self.indent = 1
-        # The variables of the functions around the place that is being written, and the locals that hold them.
+        # The variables of the enclosing functions, and the locals that hold their values.
         self._scope: dict[int, str] = {}
 
     def function(self) -> Callable[[Any], Any]:
@@ -174,7 +173,7 @@ class _Writer:
     # ----- values
 
     def value(self, node: Node) -> str:
-        """Write what evaluates the node; the expression that then holds its value, which may be used repeatedly."""
+        """Write statements that evaluate the node, and return an expression for its value, which may be used repeatedly."""
         if isinstance(node, Constant):
             return self.bind(node.value)
         if isinstance(node, Row):
@@ -237,7 +236,7 @@ class _Writer:
     # ----- truth
 
     def truth(self, node: Node) -> str:
-        """Write what evaluates the node; an expression, to be used once and at once, of its truth as a bool."""
+        """Write statements that evaluate the node, and return an expression for its truth, to be used once and at once."""
         if isinstance(node, Call) and self.indent <= _MAX_INDENT and not is_spliced(node):
             if node.operation in _COMPARISONS and len(node.arguments) == 2:
                 return self.comparison(node)
@@ -299,7 +298,7 @@ class _Writer:
         )
 
     def _compared(self, operation: str, found: str, constant: Constant) -> str:
-        """The comparison of a local with a constant. In place where Python's order is the one order."""
+        """The comparison of a local with a constant: with Python's operator for values that Python orders as ReQL does."""
         value, sign, slow = constant.value, _COMPARISONS[operation], self.operation(operation)
         kind = type(value)
         if value is None or kind is bool:
@@ -310,7 +309,7 @@ class _Writer:
         if kind is str:
             return f"{found} {sign} {name} if type({found}) is str else {slow}({found}, {name})"
         if kind is int or (kind is float and value == value):
-            # NaN is above all numbers, where Python says that it is nowhere.
+            # NaN is above all numbers here, and neither above nor below any for Python.
             above = f" or {found} != {found}" if operation in ("gt", "ge") else ""
             return (
                 f"{found} {sign} {name} if type({found}) is int else "
@@ -326,7 +325,7 @@ def _prepared(node: Call, operation: Operation) -> Callable[[Any], Any] | None:
     try:
         return operation.prepare(*(cast(Constant, child).value for child in rest))
     except Exception:
-        # The mistake is told when the operation is called, as for every other value.
+        # The error is raised when the operation is called, as for every other value.
         return None
 
 
@@ -392,7 +391,7 @@ def _write_default(writer: _Writer, node: Call) -> str:
     if isinstance(otherwise, Function) or any(
         isinstance(inner, Call) and inner.operation == "error" for inner in walk(otherwise)
     ):
-        # These ask what was missing.
+        # These need the error of what was missing.
         return writer.evaluated(node)
     result = writer.local()
     writer.line("try:")
@@ -414,7 +413,7 @@ def _write_object(writer: _Writer, node: Call) -> str:
 
 
 def _write_sum(writer: _Writer, node: Call) -> str:
-    """A sum, or a difference, of two: done in place for ints that are surely not too large."""
+    """A sum or a difference of two: with Python's operator for ints whose result is surely not too large."""
     if len(node.arguments) != 2:
         return writer.called(node, OPERATIONS[node.operation])
     names, checks = [], []

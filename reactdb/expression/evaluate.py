@@ -84,7 +84,7 @@ def _values(node: Call, row: Any, variables: Variables) -> list[Any]:
         else:
             values.append(run(child, row, variables))
     if spliced:
-        # Only now is it known how many there are.
+        # Their number is known only now.
         OPERATIONS[node.operation].check(len(values), frozenset())
     return values
 
@@ -109,7 +109,7 @@ def is_spliced(node: Call) -> bool:
 
 
 def check_literals(node: Node, allowed: bool = False) -> None:
-    """Refuse `literal` where nothing is merged: ReQL's law, found before any document is.
+    """Refuse `literal` outside of what is merged, as ReQL does, before any document is looked at.
 
     Args:
         node: The tree.
@@ -129,7 +129,7 @@ def check_literals(node: Node, allowed: bool = False) -> None:
             return
         for position, child in enumerate(node.arguments):
             merged = node.operation in ("merge", "filter_match") and position > 0
-            # What is merged may hold literals; the patch itself may not be one, but a pattern may.
+            # A patch or pattern may hold literals. The whole patch may not be one; the whole pattern may.
             is_literal = isinstance(child, Call) and child.operation == "literal"
             check_literals(child, merged and not (is_literal and node.operation == "merge"))
         for _, child in node.options:

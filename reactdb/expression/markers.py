@@ -1,6 +1,6 @@
 """Values that only exist while an expression is evaluated: `literal` and groups. No document can hold them.
 
-Rule of this file: they hold, and know nothing of who makes or reads them.
+Rule of this file: they only hold values.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 @final
 class Absent:
-    """The value of what is not there, where None would be a value."""
+    """Stands for a missing value where None would be a value."""
 
     __slots__ = ()
 

@@ -75,11 +75,11 @@ def limit(values: Any, count: Any) -> list[Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Changes at a place
+# Changes at a position
 
 
 def _existing(index: Any, size: int) -> int:
-    """The place counted from the start; a place beyond the end is left to whoever uses it."""
+    """The position counted from the start. The caller checks that it is not beyond the end."""
     at = integer(index)
     if at >= 0:
         return at

@@ -1,7 +1,7 @@
 """Operations: arithmetic.
 
 ReQL has one type of number, the double. Here a number is an int, a float or a Decimal, and arithmetic keeps what it
-can: ints are exact, and a quotient of ints that has no rest is an int, because 4 / 2 is 2 to whoever reads it; a float
+can: ints are exact, and a quotient of ints without a remainder is an int, because 4 / 2 is 2; a float
 among ints makes a float, and a float with a Decimal makes a float, as in SQL. Decimals are computed to 34 digits.
 Results that are not finite are errors, as in ReQL.
 

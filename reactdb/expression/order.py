@@ -1,8 +1,8 @@
-"""OrderKey: what documents are put in order by.
+"""OrderKey: one key by which documents are sorted.
 
-What lacks the key comes first, and last if the key descends, as in ReQL. Documents with equal keys keep their order.
+Documents that lack the key come first, or last if the key descends, as in ReQL. Documents with equal keys keep their order.
 
-Rule of this file: the order itself is in `collation`; this only says of what, and which way.
+Rule of this file: the order of values is in `collation`; here is which value of a document counts, and in which direction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Document = TypeVar("Document")
 
 
 class OrderKey:
-    """One key of an order: `asc("score")`, `desc(row["score"])`. Nobody changes one."""
+    """One key of an order: `asc("score")`, `desc(row["score"])`. A value: it is never changed."""
 
     __slots__ = ("descending", "expression")
 
@@ -59,8 +59,8 @@ class OrderKey:
 
 
 def check_no_sign(name: str) -> None:
-    """Raise QueryError for a name with a `-` before it, as other systems have it for the reverse order: it would be the name of a
-    field, which surely no document has."""
+    """Raise QueryError for a name with a `-` before it. Other systems write the reverse order so; here it would be the name of a
+    field that surely no document has."""
     if name.startswith("-"):
         raise QueryError(
             f"an order does not turn round at a -: write desc({name[1:]!r}); for a field with the name {name!r}, row[{name!r}]"
@@ -68,7 +68,7 @@ def check_no_sign(name: str) -> None:
 
 
 def sort_documents(documents: Iterable[Document], keys: Sequence[OrderKey]) -> list[Document]:
-    """The documents in the order of the keys, the first one foremost."""
+    """The documents in the order of the keys; the first key counts most."""
     results = list(documents)
     # Sorting is stable, so the least important key goes first.
     for key in reversed(keys):

@@ -1,4 +1,4 @@
-"""Paths: what `has_fields`, `pluck` and `without` are told to look at.
+"""Paths: the arguments of `has_fields`, `pluck` and `without`, which name fields.
 
     "a"                     the field a
     ["a", "b"]              both
@@ -7,8 +7,8 @@
 
 A path is read once (`read_paths`) into a smaller shape: a str, a tuple of paths, or a dict of a name to a path.
 
-Source: RethinkDB 2.4, pathspec.cc, whose small print is followed: a part of a path that meets something else than an
-object leaves that field out (`pluck`), leaves it alone (`without`), or is not there (`has_fields`).
+Source: RethinkDB 2.4, pathspec.cc, also for details: where a path leads into a value that is no object, `pluck` leaves the field
+out, `without` keeps it, and `has_fields` counts it as missing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def has(value: Any, path: Path) -> bool:
-    """Whether all that the path names is there, and is not null."""
+    """Whether all fields that the path names are there and not null."""
     try:
         return _has(value, path)
     except _NotAnObject:
@@ -81,7 +81,7 @@ def _has(value: Any, path: Path) -> bool:
 
 
 def project(document: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Only what the path names, of a document."""
+    """The document with only the fields that the path names."""
     result: dict[str, Any] = _project(document, path, within=False)
     return result
 
@@ -109,7 +109,7 @@ def _project(value: Any, path: Path, *, within: bool) -> Any:
 
 
 def unproject(document: dict[str, Any], path: Path) -> dict[str, Any]:
-    """All but what the path names, of a document."""
+    """The document without the fields that the path names."""
     result: dict[str, Any] = _unproject(document, path, within=False)
     return result
 

@@ -1,13 +1,12 @@
-"""The reader of patterns: RE2's syntax, spelled for Python's `re`, and in how many ways a match may go.
+"""The reader of patterns: translates RE2's syntax for Python's `re`, and bounds in how many ways a match may go.
 
-What RE2 does not have (references to groups, looking ahead and behind, possessive repetition) is refused in RE2's
-words. What `re` means differently is spelled out: `\\d`, `\\w` and `\\s` are ASCII, `$` is the end of the text only,
-and flags hold from where they stand. Unicode's classes (`\\pL`) and the flag U are not spelled for `re`: they need
-RE2.
+What RE2 does not have (references to groups, lookahead and lookbehind, possessive repetition) is refused in RE2's words. What
+`re` understands differently is translated: `\\d`, `\\w` and `\\s` are ASCII, `$` is the end of the text only, and flags hold from
+where they stand. Unicode's classes (`\\pL`) and the flag U cannot be translated for `re`: they need RE2.
 
-Source: RE2's page "Syntax" for what there is; its parser's error codes for the sentences.
+Source: RE2's page "Syntax" for the syntax; its parser's error codes for the sentences.
 
-Rule of this file: text in, text and a number out. What may be done with them is for `pattern` to say.
+Rule of this file: text in, text and a number out. `pattern` decides what is done with them.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class TooLarge(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Ways:
-    """At most factor * n**power ways for a part to match from one place in a text of n characters."""
+    """At most factor * n**power ways for a node to match from one position in a text of n characters."""
 
     factor: float
     power: int
@@ -79,18 +78,18 @@ ONE_WAY: Final = Ways(1, 0)
 
 
 @dataclass(slots=True)
-class Part:
-    """One part of a pattern.
+class Node:
+    """A node of the syntax tree of a pattern.
 
     Attributes:
-        source: The part as `re` spells it.
+        source: Its text, translated for `re`.
         ways: In how many ways it may match; None if no bound is known.
-        firsts: The characters that a match can begin with; None if that is not known, or if it may match nothing.
-        characters: The characters that a match can hold; None if that is not known.
-        is_one: It matches one character, always.
+        firsts: The characters that a match can begin with; None if they are not known, or if it may match the empty text.
+        characters: The characters that a match can hold; None if they are not known.
+        is_one: It always matches exactly one character.
         is_flexible: Its matches differ in length.
-        repeats: How often something within it is repeated at most, where that is bounded.
-        pieces: Of a sequence: what it consists of.
+        repeats: The greatest number of repetitions within it, among those with a bound.
+        pieces: The nodes of a sequence.
     """
 
     source: str
@@ -101,14 +100,14 @@ class Part:
     is_flexible: bool = False
     may_be_empty: bool = False
     repeats: int = 1
-    pieces: list[Part] = field(default_factory=list)
+    pieces: list[Node] = field(default_factory=list)
 
 
 def read(text: str) -> tuple[str, Ways | None]:
-    """The pattern as `re` spells it, and in how many ways it may match from one place; None if no bound is known.
+    """The pattern translated for `re`, and in how many ways it may match from one position; None if no bound is known.
 
     Raises:
-        PatternError: It is not one.
+        PatternError: It is not a pattern.
         TooLarge: It is too large.
     """
     part = _Reader(text).whole()
@@ -124,7 +123,7 @@ class _Reader:
         self._depth = 0
         self._flags = frozenset[str]()
 
-    def whole(self) -> Part:
+    def whole(self) -> Node:
         part = self._alternatives()
         if self._at < len(self._text):
             raise PatternError(f"unexpected ): {self._text}")
@@ -133,7 +132,7 @@ class _Reader:
     # -----------------------------------------------------------------------------------------------------------
     # Structure
 
-    def _alternatives(self) -> Part:
+    def _alternatives(self) -> Node:
         """Sequences, up to the end of the pattern or of the group. Flags that are set in it end with it."""
         flags = self._flags
         self._depth += 1
@@ -147,8 +146,8 @@ class _Reader:
         self._flags = flags
         return sequences[0] if len(sequences) == 1 else either(sequences)
 
-    def _sequence(self) -> Part:
-        parts: list[Part] = []
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             start = self._at
             part = self._atom()
@@ -159,7 +158,7 @@ class _Reader:
                 parts[-1] = self._repeated(parts[-1], start)
         return sequence(parts)
 
-    def _repeated(self, part: Part, start: int) -> Part:
+    def _repeated(self, part: Node, start: int) -> Node:
         found = self._repetition()
         if found is None:
             return part
@@ -189,7 +188,7 @@ class _Reader:
         self._at = found.end()
         return low, high, found[0]
 
-    def _atom(self) -> Part | None:
+    def _atom(self) -> Node | None:
         """One character, set, anchor or group; None where only flags are set."""
         character = self._text[self._at]
         start = self._at
@@ -205,12 +204,12 @@ class _Reader:
         if character == ".":
             return one_of(_EVERYTHING if "s" in self._flags else outside(((10, 10),)), self._flags)
         if character == "^":
-            return Part("(?m:^)" if "m" in self._flags else r"\A", may_be_empty=True)
+            return Node("(?m:^)" if "m" in self._flags else r"\A", may_be_empty=True)
         if character == "$":
-            return Part("(?m:$)" if "m" in self._flags else r"\Z", may_be_empty=True)
+            return Node("(?m:$)" if "m" in self._flags else r"\Z", may_be_empty=True)
         return one_of(((ord(character), ord(character)),), self._flags)
 
-    def _group(self, start: int) -> Part | None:
+    def _group(self, start: int) -> Node | None:
         before = self._flags
         opening = "("
         if self._next_is("?"):
@@ -240,13 +239,13 @@ class _Reader:
     # -----------------------------------------------------------------------------------------------------------
     # Characters
 
-    def _escape(self, start: int) -> Part:
+    def _escape(self, start: int) -> Node:
         character = self._next(start)
         if character in "bB":
             # `re` has Unicode's words here unless it is told otherwise.
-            return Part(f"(?a:\\{character})", may_be_empty=True)
+            return Node(f"(?a:\\{character})", may_be_empty=True)
         if character in "Az":
-            return Part(r"\A" if character == "A" else r"\Z", may_be_empty=True)
+            return Node(r"\A" if character == "A" else r"\Z", may_be_empty=True)
         if character == "Q":
             end = self._text.find("\\E", self._at)
             literal = self._text[self._at : end if end >= 0 else len(self._text)]
@@ -284,7 +283,7 @@ class _Reader:
             return ord(character)
         raise PatternError(f"invalid escape sequence: {self._text[start : self._at]}")
 
-    def _set(self, start: int) -> Part:
+    def _set(self, start: int) -> Node:
         is_negated = self._next_is("^")
         self._at += is_negated
         ranges: list[tuple[int, int]] = []
@@ -319,7 +318,7 @@ class _Reader:
         merged = _merged(ranges)
         if is_negated and "i" in self._flags:
             # What is left out is left out in both cases: so the case is looked at before the set is turned round.
-            return Part(f"(?i:[^{_spelled(merged)}])", characters=None, is_one=True)
+            return Node(f"(?i:[^{_spelled(merged)}])", characters=None, is_one=True)
         return one_of(outside(merged) if is_negated else merged, self._flags)
 
     def _member(self) -> int | Ranges:
@@ -349,16 +348,16 @@ class _Reader:
 # Parts out of parts
 
 
-def one_of(ranges: Ranges, flags: frozenset[str]) -> Part:
+def one_of(ranges: Ranges, flags: frozenset[str]) -> Node:
     """One character out of these."""
     source = f"[{_spelled(ranges)}]" if ranges else "(?!)"
     if "i" in flags and any(chr(low).lower() != chr(high).upper() for low, high in ranges):
         # Which characters are the same in another case is Unicode's to know: nothing is said of them.
-        return Part(f"(?i:{source})", characters=None, is_one=True)
-    return Part(source, firsts=ranges, characters=ranges, is_one=True)
+        return Node(f"(?i:{source})", characters=None, is_one=True)
+    return Node(source, firsts=ranges, characters=ranges, is_one=True)
 
 
-def sequence(parts: list[Part]) -> Part:
+def sequence(parts: list[Node]) -> Node:
     """One part after the other."""
     if len(parts) == 1:
         return parts[0]
@@ -371,7 +370,7 @@ def sequence(parts: list[Part]) -> Part:
         )
     if ways is not None and ways.power > MAX_POWER:
         ways = None
-    return Part(
+    return Node(
         "".join(part.source for part in parts),
         ways,
         firsts=parts[0].firsts if parts else None,
@@ -383,7 +382,7 @@ def sequence(parts: list[Part]) -> Part:
     )
 
 
-def either(parts: list[Part]) -> Part:
+def either(parts: list[Node]) -> Node:
     """One of the alternatives."""
     ways: Ways | None = parts[0].ways
     largest = ways
@@ -404,7 +403,7 @@ def either(parts: list[Part]) -> Part:
         characters = (
             None if characters is None or part.characters is None else (*characters, *part.characters)
         )
-    return Part(
+    return Node(
         "|".join(part.source for part in parts),
         # Where no two alternatives begin alike, at most one of them gets beyond its first character.
         ways if firsts is None else largest,
@@ -416,13 +415,13 @@ def either(parts: list[Part]) -> Part:
     )
 
 
-def repeated(part: Part, low: int, high: int | None, spelled: str) -> Part:
+def repeated(part: Node, low: int, high: int | None, spelled: str) -> Node:
     """A part several times; at most `high` times, if that is not None."""
     repeats = part.repeats * max(high or low, 1)
     if repeats > MAX_REPEATS:
         raise TooLarge(f"bad repetition operator: {spelled}")
     source = part.source if _is_closed(part) else f"(?:{part.source})"
-    return Part(
+    return Node(
         source + spelled,
         _ways_of_repeated(part, low, high),
         firsts=part.firsts if low else None,
@@ -433,11 +432,11 @@ def repeated(part: Part, low: int, high: int | None, spelled: str) -> Part:
     )
 
 
-def _is_closed(part: Part) -> bool:
+def _is_closed(part: Node) -> bool:
     return part.is_one or (part.source.startswith("(") and part.source.endswith(")") and not part.pieces)
 
 
-def _ways_of_repeated(part: Part, low: int, high: int | None) -> Ways | None:
+def _ways_of_repeated(part: Node, low: int, high: int | None) -> Ways | None:
     if part.ways is None:
         return None
     if high == 1:
@@ -452,7 +451,7 @@ def _ways_of_repeated(part: Part, low: int, high: int | None) -> Ways | None:
     return None
 
 
-def _is_separated(part: Part) -> bool:
+def _is_separated(part: Node) -> bool:
     """Whether each turn begins or ends with a character that it holds nowhere else, and goes in one way between two of them."""
     for separator, rest in ((part.pieces[:1], part.pieces[1:]), (part.pieces[-1:], part.pieces[:-1])):
         if not separator or not separator[0].is_one or not separator[0].characters:
@@ -468,7 +467,7 @@ def _is_separated(part: Part) -> bool:
     return False
 
 
-def _is_run(part: Part) -> bool:
+def _is_run(part: Node) -> bool:
     """Whether it matches a given stretch of text in one way at most: a repetition of one character."""
     return part.ways is not None and part.ways.power <= 1 and not part.pieces and "|" not in part.source
 

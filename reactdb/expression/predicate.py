@@ -1,4 +1,4 @@
-"""Predicate: what `filter` was given, as one value that can be tested, compared, analysed and explained.
+"""Predicate: the argument of `filter` as one value that can be tested, compared, analysed and explained.
 
     row["score"] > 10                  compiled; can be looked up in an index and routed
     {"room": 5, "user": {"id": 1}}     equality of the fields; the same
@@ -51,7 +51,7 @@ class Predicate:
         if expression is None:
             self.key = ("function", function)
         else:
-            # The usual default has no room of its own: there may be very many predicates.
+            # The usual default is left out of the key to save memory: there may be very many predicates.
             self.key = expression.key
             if default is not False:
                 self.key = (expression.key, b"1" if default is True else b"e" + default.key)
@@ -96,7 +96,7 @@ class Predicate:
 
 
 def as_predicate(value: Any, default: Any = False) -> Predicate:
-    """What `filter` was given, as a Predicate.
+    """The argument of `filter` as a Predicate.
 
     Args:
         value: An expression, a dict of fields that must be equal (where it holds a dict, field by field again), a
@@ -125,7 +125,7 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """A Python function in a message: its name, and the file and line where it was written, as far as that is known."""
+    """A Python function as a message names it: its name, and the file and line of its definition, if they are known."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     found: Any = function
     for _ in range(8):
@@ -139,8 +139,8 @@ def place_of(function: Callable[..., Any]) -> str:
 
 
 def is_second_condition(default: Any) -> bool:
-    """Whether what stands in the place of a default was surely meant as one more condition: `filter(row["a"] > 1, row["b"] < 2)`.
-    It would be asked for where `a` is missing, and nowhere else."""
+    """Whether the argument `default` was surely meant as one more condition: `filter(row["a"] > 1, row["b"] < 2)`. As a default
+    it would only count for documents where `a` is missing."""
     if isinstance(default, Expression):
         node = default.node
         return isinstance(node, Call) and node.operation in CONDITIONS and node.uses_row

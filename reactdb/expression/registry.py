@@ -97,7 +97,7 @@ class Operation:
 
 
 class Operations(dict[str, Operation]):
-    """Operations by name. Whoever asks for one that is not there yet, or for all of them, makes the families register theirs."""
+    """Operations by name. The families register theirs when a name is looked up that is not there yet, or when all names are."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Operations(dict[str, Operation]):
         if not self._is_whole:
             for family in FAMILIES:
                 import_module(f"reactdb.expression.operations_{family}")
-            # Last: another thread that asks meanwhile waits for the imports, as everybody does.
+            # Last: another thread that gets here meanwhile waits for the imports.
             self._is_whole = True
 
     def __missing__(self, name: str) -> Operation:
@@ -166,7 +166,7 @@ def operation(
 
     def register(function: Evaluate) -> Evaluate:
         known = dict.get(OPERATIONS, name)
-        # Again by the same module: its import was broken off by Ctrl-C, and has begun anew.
+        # Known already from the same module if its import was interrupted by Ctrl-C and has begun again.
         assert known is None or known.function.__module__ == function.__module__, name
         OPERATIONS[name] = Operation(
             name,

@@ -1,6 +1,6 @@
 """Expressions as text, as a user would have written them: for `explain`, and for messages.
 
-Rule of this file: only to be read. It need not be possible to run it, and long constants are cut.
+Rule of this file: the text is only to be read. It need not run as Python, and long constants are cut.
 """
 
 from __future__ import annotations

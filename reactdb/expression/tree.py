@@ -10,8 +10,8 @@
 
 There is no node for any single operation: a dialect maps its terms to the names in the registry and is done.
 
-Rule of this file: nodes are immutable, know nothing of what operations do, and are never deeper than `MAX_TREE_DEPTH`,
-so that whoever walks one may recurse.
+Rule of this file: nodes are immutable, know nothing of what operations do, and are never deeper than `MAX_TREE_DEPTH`, so that
+code which walks a tree may recurse.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _variable_ids = count(1)
 
 
 RARE: Final = frozenset(("group", "literal", "now"))
-"""Operations that whoever compiles or checks a tree has to look for; most trees have none of them."""
+"""Operations that need special care when a tree is compiled or checked; most trees have none of them."""
 
 _NOTHING_RARE: Final[frozenset[str]] = frozenset()
 
@@ -136,7 +136,7 @@ def _one_deeper(depth: int) -> int:
 
 
 def constant(value: Any) -> Constant:
-    """A constant of its own: a document value is checked and copied, so that nobody can change it later.
+    """A constant that cannot be changed from outside: a document value is checked and copied.
 
     Raises:
         InvalidDocument: It is not a value that a document may hold.
@@ -147,9 +147,9 @@ def constant(value: Any) -> Constant:
     if (kind is int and -_PLAIN_INTEGERS < value < _PLAIN_INTEGERS) or (
         kind is str and len(value) < _SHORT and value.isascii()
     ):
-        # These are what they are; only the others could be refused.
+        # These are valid and immutable.
         return Constant(value)
-    # Its own round trip is the check, the copy and the normal form at once.
+    # Encoding and decoding checks it, copies it and gives its normal form at once.
     return Constant(freeze(decode_value(encode_value(value))))
 
 

@@ -1,11 +1,11 @@
-"""Updates: what `update`, `replace` and `map` are given, as functions of a document.
+"""Updates: makes functions of a document out of the arguments of `update`, `replace` and `map`.
 
-A patch is merged: objects field by field, whatever else is exchanged, and `literal(value)` puts a value in whole or,
-without one, takes the field away.
+A patch is merged: objects field by field; any other value replaces the old one. `literal(value)` replaces an object as a whole,
+and `literal()` removes the field.
 
 A key that begins with `$` is refused: in another system it would be an operator, here it would be stored as a field.
 
-Rule of this file: no document that comes in is changed; what comes out may share what was left alone.
+Rule of this file: the document that comes in is never changed; the result may share parts of it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def merge_document(old: Document, patch: Any) -> Document:
 
 
 def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], Any]:
-    """What `update` was given, as a function from the old document to the patch for it.
+    """The argument of `update` as a function from the old document to the patch for it.
 
     Args:
         value: An expression, a dict that may hold expressions, or a Python function of the document. What the function
             returns may hold expressions again.
-        is_for_one: It will be asked about one document.
+        is_for_one: It will be called for one document only.
 
     Raises:
         QueryError: It makes no sense for any document.
@@ -54,16 +54,16 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
     elif callable(value) and not isinstance(value, Expression):
         return _evaluating(value)
     node = expr(value).node
-    # At the top there is nothing that a literal could be put into.
+    # A literal as the whole patch has no field to be put into.
     is_literal = isinstance(node, Call) and node.operation == "literal"
     return (value_once if is_for_one else value_function)(node, literals_allowed=not is_literal)
 
 
 def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Document | None:
-    """The commonest patches: plain values, as they are; expressions beside plain values, as a function that asks each. None for
-    any other.
+    """The commonest patches: a dict of plain values as it is; a dict with expressions among its values as a function that
+    computes each. None for any other patch.
 
-    An expression that is given again and again is compiled once, by itself: the dict around it is new each time.
+    An expression that is used again and again is compiled once, by itself, because the dict around it is new each time.
     """
     functions = {}
     for name, one in value.items():
@@ -89,7 +89,7 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
 
 
 _TEXT = frozenset({str})
-# Values that are what they are. What no document may hold among them is refused when the document is encoded.
+# Values that need no conversion. A value that no document may hold is refused when the document is encoded.
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
 
@@ -107,7 +107,7 @@ def _not_callable(value: Any) -> Any:
 
 
 def as_update(value: Any) -> Callable[[Document], Document]:
-    """What `update` was given, as a function from the old document to the new one."""
+    """The argument of `update` as a function from the old document to the new one."""
     patch = as_patch(value)
 
     def update(document: Document) -> Document:
@@ -117,7 +117,7 @@ def as_update(value: Any) -> Callable[[Document], Document]:
 
 
 def as_function(value: Any) -> Callable[[Document], Any]:
-    """What `map` or `replace` was given, as a function of a document.
+    """The argument of `map` or `replace` as a function of a document.
 
     Args:
         value: An expression, a Python function of the document, or a value that may hold expressions.

@@ -1,19 +1,20 @@
 """Broadcast: the deltas of one view, held once for all subscribers who are told every step of it alike.
 
-    Entry        one delta, linked to the next
-    Reader       the place of a subscriber who asks for events: a cursor, or an observer on a scheduler
-    Recipient    the place of a subscriber who is called where the commit is delivered
+    BroadcastEntry    one delta, linked to the next
+    ReadPosition      where a subscriber is who asks for events: a cursor, or an observer on a scheduler
+    CallPosition      where a subscriber is who is called where the commit is delivered
+    Recipients        those who are called with an entry
 
 A reader moves through the entries at its own pace. Recipients move together: `run` makes an event of a delta once and hands
 copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next delta.
 The entries are a linked list, so an entry that nobody has still to read is held by nobody and is gone.
 
 Everybody has room for the newest `limit` entries. What a subscriber did not read before that was dropped; the numbers of the
-entries say how many those were. So that they are not kept for nobody, places far behind are moved on now and then.
+entries say how many those were. So that they are not kept for nobody, positions far behind are moved on now and then.
 
 Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a reader's
-`take` by its consumer; figures by any thread, at any time. Nobody waits for anybody: a place that is moved on by the publisher
-while its owner steps forward may go back, and is then late again.
+`take` by its consumer; figures by any thread, at any time. Nobody waits for anybody: a position that is moved on by the
+publisher while its owner steps forward may go back, and is then late again.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def called(member: Subscription) -> Called:
     return cast("Called", member.consumer)
 
 
-class Entry:
+class BroadcastEntry:
     """A delta, and the way to the next one. The last entry has neither yet."""
 
     __slots__ = ("delta", "next", "number")
@@ -64,10 +65,10 @@ class Entry:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.next: Entry | None = None
+        self.next: BroadcastEntry | None = None
 
 
-def entry_from(entry: Entry, number: int) -> Entry:
+def entry_from(entry: BroadcastEntry, number: int) -> BroadcastEntry:
     """The entry with that number, or the last one where there is none yet. `entry` is that or an earlier one."""
     while entry.number < number and entry.next is not None:
         entry = entry.next
@@ -78,7 +79,7 @@ def nobody(event: Event) -> None:
     """In place of a subscriber who has left."""
 
 
-class Group:
+class Recipients:
     """Who receives an entry, and those after it: those who were there when it was published.
 
     Attributes:
@@ -120,13 +121,13 @@ class Broadcast:
     """
 
     __slots__ = (
+        "_called",
         "_event",
-        "_group",
-        "_groups",
         "_is_changed",
         "_is_in_line",
         "_look_at",
         "_ready",
+        "_recipients",
         "_rest",
         "at",
         "current",
@@ -141,23 +142,23 @@ class Broadcast:
     def __init__(self, kind: Kind, ready: Callable[[Runnable], None]) -> None:
         """`ready` puts something into the dispatcher's line."""
         self.kind = kind
-        self.members: dict[Subscription, Reader | Recipient] = {}
-        self.tail = Entry(0)
+        self.members: dict[Subscription, ReadPosition | CallPosition] = {}
+        self.tail = BroadcastEntry(0)
         self.sleepers: dict[Subscription, None] = {}
         self._look_at = kind[0] + LOOKS
         self._ready = ready
-        self.at: Entry | None = None
+        self.at: BroadcastEntry | None = None
         self.number = 0
         self.taken = 0
         # The first is for the entry that is next.
-        self._groups: list[Group] = []
+        self._recipients: list[Recipients] = []
         self._is_changed = False
         # It is in the dispatcher's line, or delivering.
         self._is_in_line = False
         # What is being delivered: its entry (None for a count of dropped ones), its event, to whom, and who is left of them.
-        self.current: Entry | None = None
+        self.current: BroadcastEntry | None = None
         self._event: Event | None = None
-        self._group: Group | None = None
+        self._called: Recipients | None = None
         self._rest: Iterator[OnEvent] | None = None
 
     # -----------------------------------------------------------------------------------------------------------
@@ -165,14 +166,14 @@ class Broadcast:
 
     def add(self, member: Subscription) -> None:
         """From the next entry on, the subscription is told from here."""
-        queue: Reader | Recipient
+        queue: ReadPosition | CallPosition
         if member.consumer.way == "called":
-            queue = Recipient(self, member)
+            queue = CallPosition(self, member)
             if self.at is None:
                 self.at, self.number = self.tail, self.tail.number
             self._is_changed = True
         else:
-            queue = Reader(self)
+            queue = ReadPosition(self)
         member.share(queue)
         self.members[member] = queue
 
@@ -182,7 +183,7 @@ class Broadcast:
         self._is_changed = True
         if self._is_idle:
             # Nobody who left need be kept.
-            self._groups.clear()
+            self._recipients.clear()
 
     @property
     def _is_idle(self) -> bool:
@@ -196,12 +197,12 @@ class Broadcast:
     def publish(self, deltas: Sequence[AnyDelta]) -> None:
         """Append what one change does."""
         tail = self.tail
-        if self.at is not None and (self._is_changed or not self._groups):
-            self._regroup(tail.number)
+        if self.at is not None and (self._is_changed or not self._recipients):
+            self._renew_recipients(tail.number)
         for delta in deltas:
             tail.delta = delta
             # Whoever sees the next entry sees the delta.
-            tail.next = tail = Entry(tail.number + 1)
+            tail.next = tail = BroadcastEntry(tail.number + 1)
         self.tail = tail
         if self.at is not None and not self._is_in_line:
             self.wake()
@@ -217,24 +218,27 @@ class Broadcast:
         self._is_in_line = True
         self._ready(self)
 
-    def _regroup(self, number: int) -> None:
+    def _renew_recipients(self, number: int) -> None:
         """Note who receives the entry of that number, and those after it."""
-        recipients = [one for one, queue in self.members.items() if type(queue) is Recipient]
-        if not recipients and self._is_idle:
+        members = [one for one, queue in self.members.items() if type(queue) is CallPosition]
+        if not members and self._is_idle:
             self.at = None
             return
-        group = Group(number, recipients)
-        self._groups.append(group)
-        self._is_changed = False
-        # Who left before the group could be found is struck out here; who leaves from now on, there.
-        for member in recipients:
+        recipients = Recipients(number, members)
+        self._recipients.append(recipients)
+        # Where nobody is called any more, this is looked at again with the next entry.
+        self._is_changed = not members
+        # Who left before the recipients could be found is struck out here; who leaves from now on, there.
+        for member in members:
             if member.is_closed:
-                group.strike(member)
+                recipients.strike(member)
 
     def _move_on(self) -> None:
         floor = self.floor
         late: list[Any] = [
-            queue for queue in self.members.values() if type(queue) is Reader and queue.at.number < floor
+            queue
+            for queue in self.members.values()
+            if type(queue) is ReadPosition and queue.at.number < floor
         ]
         if self.at is not None and self.at.number < floor:
             late.append(self)
@@ -260,55 +264,55 @@ class Broadcast:
             self._deliver()
             self.current = None
             self._rest = None
-            self._group = None
+            self._called = None
         self.wake()
 
     def _take(self) -> bool:
         """Choose what is delivered next. False: there is nothing. After an interrupt in here, it goes on with the same."""
         entry = self.current
         if entry is None:
-            at, groups, last = self.at, self._groups, self.tail.number
+            at, waiting, last = self.at, self._recipients, self.tail.number
             if at is None or self.number >= last:
                 return False
-            if len(groups) > 1 and groups[1].first <= self.number:
-                del groups[0]
-            self._group = groups[0]
+            if len(waiting) > 1 and waiting[1].first <= self.number:
+                del waiting[0]
+            self._called = waiting[0]
             floor = max(last - self.kind[0], at.number)
             if self.number < floor:
                 # Those that came later have not missed all of these.
-                self._skip(min(floor, groups[1].first) if len(groups) > 1 else floor)
+                self._skip(min(floor, waiting[1].first) if len(waiting) > 1 else floor)
                 return True
             # In this order: whoever looks at `at` first finds what is delivered in one of the two places.
             entry = self.current = at if at.number == self.number else entry_from(at, self.number)
-        assert self._group is not None
+        assert self._called is not None
         self.taken = entry.delta.seq
         self.number = entry.number + 1
         self.at = entry.next
         self._event = None
-        self._rest = iter(self._group.calls)
+        self._rest = iter(self._called.calls)
         return True
 
     def _skip(self, until: int) -> None:
         """Entries were dropped: how many is delivered in their place."""
-        assert self._group is not None
+        assert self._called is not None
         count = until - self.number
-        for member in self._group.members:
+        for member in self._called.members:
             member.missed(count)
         self.number = until
         self._event = overflow(count)
-        self._rest = iter(self._group.calls)
+        self._rest = iter(self._called.calls)
 
     def _deliver(self) -> None:
-        rest, event, group = self._rest, self._event, self._group
+        rest, event, recipients = self._rest, self._event, self._called
         assert rest is not None
-        assert group is not None
+        assert recipients is not None
         if event is None:
             assert self.current is not None
             try:
                 event = self._event = self.kind[1](self.current.delta)
             except Exception as error:
                 # A document that cannot be decoded. None of them can be told anything more.
-                for member in group.members:
+                for member in recipients.members:
                     member.break_off(error)
                 return
             if event is None:
@@ -321,25 +325,25 @@ class Broadcast:
                         call(copy())
                     return
                 except Exception as error:
-                    called(group.members[self._reached - 1]).broken(error)
+                    called(recipients.members[self._reached - 1]).broken(error)
         except BaseException:
             if self._reached:
-                called(group.members[self._reached - 1]).interrupted()
+                called(recipients.members[self._reached - 1]).interrupted()
             raise
 
     @property
     def _reached(self) -> int:
         """How many were handed what is being delivered, with the one that is being called."""
-        group, rest = self._group, self._rest
-        return 0 if group is None or rest is None else len(group.calls) - length_hint(rest)
+        recipients, rest = self._called, self._rest
+        return 0 if recipients is None or rest is None else len(recipients.calls) - length_hint(rest)
 
     # -----------------------------------------------------------------------------------------------------------
     # By any thread
 
     def strike(self, member: Subscription) -> None:
         """It is told nothing more, also not of what is queued, or is being delivered."""
-        group = self._group
-        for one in [*self._groups, *([] if group is None else [group])]:
+        recipients = self._called
+        for one in [*self._recipients, *([] if recipients is None else [recipients])]:
             one.strike(member)
 
     @property
@@ -349,14 +353,14 @@ class Broadcast:
 
     def is_waiting(self, member: Subscription) -> bool:
         """Whether it is still to be handed what is being delivered."""
-        group, rest = self._group, self._rest
-        if self.current is None or group is None:
+        recipients, rest = self._called, self._rest
+        if self.current is None or recipients is None:
             return False
-        place = group.place(member)
-        return place is not None and (rest is None or place >= len(group.calls) - length_hint(rest))
+        place = recipients.place(member)
+        return place is not None and (rest is None or place >= len(recipients.calls) - length_hint(rest))
 
 
-class Reader:
+class ReadPosition:
     """The place of one who asks, as a queue that is only taken from.
 
     Attributes:
@@ -408,7 +412,7 @@ class Reader:
         self.at = found.next or found
         return found.delta
 
-    def _first(self) -> Entry | None:
+    def _first(self) -> BroadcastEntry | None:
         end, entry = self._end, self.at
         number = max(self._number, end - self._limit)
         if number >= end:
@@ -425,10 +429,10 @@ class Reader:
     def clear(self) -> None:
         """Nothing more, and nothing held."""
         self._stop = self._number
-        self.at = Entry(self._number)
+        self.at = BroadcastEntry(self._number)
 
 
-class Recipient:
+class CallPosition:
     """The place of one who is called: where all of them are, from the entry on that was next when it came."""
 
     __slots__ = ("_dropped", "_member", "_start", "_stop", "broadcast")

@@ -16,7 +16,6 @@ lock but the consumer's own turn is held while an observer is called.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -36,6 +35,7 @@ from reactdb.feeds.timers import timers
 from reactdb.logs import logger
 from reactdb.query import Step
 from reactdb.steps import Run
+from reactdb.store.file import fork
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 EVENTS_WITHOUT_PAUSE = 64
 
 _making_turns = threading.Lock()
-# How many forks lie between the process that imported this and this one.
-_forks = 0
 
 OnNext = Callable[[Any], None]
 OnError = Callable[[Exception], None]
@@ -95,10 +93,10 @@ class Flow:
 class BaseConsumer:
     """What all consumers share: their subscriptions, and the way of an event through the terms."""
 
-    __slots__ = ("__weakref__", "_final", "_forks", "_lines", "error", "is_closed", "members")
+    __slots__ = ("__weakref__", "_final", "_generation", "_lines", "error", "is_closed", "members")
 
     def __init__(self) -> None:
-        self._forks = _forks
+        self._generation = fork.generation
         self.members: tuple[Subscription, ...] = ()
         # The members, and those of each database together.
         self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
@@ -110,7 +108,7 @@ class BaseConsumer:
     @property
     def is_inherited(self) -> bool:
         """This is a child of fork(), and the consumer is a copy of the parent's: whatever it holds, the parent tells."""
-        return self._forks != _forks
+        return self._generation != fork.generation
 
     def open(self, flow: Flow) -> None:
         """Subscribe to everything in the flow, or to nothing.
@@ -788,12 +786,8 @@ class AsyncConsumer(AskedConsumer):
                     timer.cancel()
 
 
-def _after_fork_in_child() -> None:
-    # A thread that did not come along may hold it.
-    global _forks, _making_turns
-    _forks += 1
+@fork.in_child
+def _forget() -> None:
+    """A thread that did not come along may hold the lock."""
+    global _making_turns
     _making_turns = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

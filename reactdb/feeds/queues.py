@@ -285,7 +285,7 @@ def folded(first: AnyDelta, last: AnyDelta, identity: Hashable) -> AnyDelta:
     return Delta(change, first.old_val, last.new_val, identity=identity, group=group)
 
 
-class Item:
+class ListItem:
     """What stands at one offset of a list that somebody was told.
 
     `name` is the view's, of the document; `identity` is this queue's. They are not the same, because a view need not tell that
@@ -313,7 +313,7 @@ class OrderedQueue:
     def __init__(self, items: Iterable[Initial], *, has_offsets: bool) -> None:
         # Re-entrant, because a finalizer may look at the queue while this very thread adds to it.
         self._lock = threading.RLock()
-        self._told = [Item(item.identity, item.value, object()) for item in items]
+        self._told = [ListItem(item.identity, item.value, object()) for item in items]
         self._now = list(self._told)
         # Name -> identity of what left the list since it was told: if it comes back, it was only away.
         self._away: dict[Hashable, Hashable] = {}
@@ -339,7 +339,8 @@ class OrderedQueue:
                 if delta.new_offset is not None:
                     name = delta.identity
                     self._now.insert(
-                        delta.new_offset, Item(name, delta.new_val, self._away.pop(name, None) or object())
+                        delta.new_offset,
+                        ListItem(name, delta.new_val, self._away.pop(name, None) or object()),
                     )
                 if self.first is None:
                     self.first = delta.change

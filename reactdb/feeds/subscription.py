@@ -26,7 +26,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
 from reactdb.errors import FeedOverflow, ReactDBError
-from reactdb.feeds.broadcast import OnEvent, Reader, Recipient, without_moves
+from reactdb.feeds.broadcast import CallPosition, OnEvent, ReadPosition, without_moves
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.events import Event, Render, overflow
 from reactdb.feeds.events import state as state_event
@@ -167,7 +167,7 @@ class Subscription:
         self.path = path
         self.state: State = "opening"
         self.node: Node | None = None
-        self.queue: OwnQueue | Reader | Recipient | None = None
+        self.queue: OwnQueue | ReadPosition | CallPosition | None = None
         self.reader: LogReader | None = None
         self.end: Any = None
         self.since = 0
@@ -334,18 +334,18 @@ class Subscription:
             and queue.dropped == self._dropped_told
         )
 
-    def share(self, queue: Reader | Recipient) -> None:
+    def share(self, queue: ReadPosition | CallPosition) -> None:
         """From now on, what is published is in a broadcast, where this is its place."""
         if self.queue is not None:
             queue.carry(self.queue.dropped)
         self.queue = queue
-        if type(queue) is Reader and not self.is_woken:
+        if type(queue) is ReadPosition and not self.is_woken:
             queue.broadcast.sleepers[self] = None
 
     def missed(self, count: int) -> None:
         """So many deltas of a broadcast were dropped, and this is told next."""
         queue = self.queue
-        if type(queue) is Recipient:
+        if type(queue) is CallPosition:
             queue.missed(count)
             self._dropped_told += count
             self._told += 1
@@ -360,7 +360,7 @@ class Subscription:
         """Its consumer wants to be woken again, and looks once more after saying so."""
         self.is_woken = False
         queue = self.queue
-        if type(queue) is Reader:
+        if type(queue) is ReadPosition:
             queue.broadcast.sleepers[self] = None
 
     def fail(self, error: Exception) -> bool:
@@ -387,7 +387,7 @@ class Subscription:
 
     def _stop(self) -> None:
         queue = self.queue
-        if isinstance(queue, (Reader, Recipient)):
+        if isinstance(queue, (ReadPosition, CallPosition)):
             queue.stop()
 
     # -----------------------------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ class Subscription:
             if queue is None:
                 # It is still to be attached, while another member of its union is told.
                 return NOTHING
-            if type(queue) is Recipient:
+            if type(queue) is CallPosition:
                 # The broadcast tells it everything but its end.
                 return NOTHING if self.end is None or len(queue) else ENDED
             skipped = queue.dropped - self._dropped_told
@@ -430,7 +430,7 @@ class Subscription:
                 self._dropped_told += skipped
                 self._told += 1
                 return overflow(skipped)
-            delta = self._next_delta(cast("OwnQueue | Reader", queue))
+            delta = self._next_delta(cast("OwnQueue | ReadPosition", queue))
             if delta is not None:
                 event = self._render(delta)
                 if event is not None:
@@ -543,9 +543,9 @@ class Subscription:
             return False
         return True
 
-    def _next_delta(self, queue: OwnQueue | Reader) -> AnyDelta | None:
+    def _next_delta(self, queue: OwnQueue | ReadPosition) -> AnyDelta | None:
         if self.request.options.squash_s is None:
-            delta = cast("FeedQueue | Reader", queue).take()
+            delta = cast("FeedQueue | ReadPosition", queue).take()
             if delta is not None:
                 self._taken = delta.seq
             return delta
@@ -609,7 +609,7 @@ class Subscription:
         # What recipients are told comes from the broadcast.
         return (
             queue is not None
-            and type(queue) is not Recipient
+            and type(queue) is not CallPosition
             and (len(queue) > 0 or queue.dropped != self._dropped_told)
         )
 
@@ -672,7 +672,7 @@ class Subscription:
 
     def break_off(self, error: Exception) -> None:
         """What it was to be told cannot be told, so it ends at once."""
-        if type(self.queue) is Recipient:
+        if type(self.queue) is CallPosition:
             self.queue.clear()
         self._end(error)
         self.wake()
@@ -695,7 +695,7 @@ class Subscription:
         # In this order: what is taken, or published, later than here is in the queue or the batch, or above what this says. The
         # queue before the batch: what goes from the one to the other meanwhile is seen in one of them.
         queue = self.queue
-        taken = queue.broadcast.taken if type(queue) is Recipient else self._taken
+        taken = queue.broadcast.taken if type(queue) is CallPosition else self._taken
         base = self._base
         if base is None:
             base = max(self._published(), self.since)
@@ -723,7 +723,7 @@ class Subscription:
             return initial.floor
         if self.request.options.squash_s is not None:
             return Bookmark(self._pace[0])
-        taken = queue.broadcast.taken if type(queue) is Recipient else self._taken
+        taken = queue.broadcast.taken if type(queue) is CallPosition else self._taken
         return Bookmark(max(self.since, taken - 1))
 
     @property
@@ -742,7 +742,7 @@ class Subscription:
     def told(self) -> int:
         """Events that it was told."""
         queue = self.queue
-        return self._told + (queue.told if type(queue) is Recipient else 0)
+        return self._told + (queue.told if type(queue) is CallPosition else 0)
 
     @property
     def oldest_time(self) -> int | None:
@@ -778,7 +778,7 @@ class Subscription:
                 return
             self._final = final
             queue = self.queue
-            if type(queue) is Recipient:
+            if type(queue) is CallPosition:
                 queue.broadcast.strike(self)
                 self.queue, self._told, self._dropped_told = None, told, dropped
             self._close_walk()

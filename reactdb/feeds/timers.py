@@ -6,12 +6,12 @@ Rule of this file: it calls back and knows no feed. A callback must be quick, or
 from __future__ import annotations
 
 import heapq
-import os
 import threading
 import time
 from collections.abc import Callable
 
 from reactdb.logs import logger
+from reactdb.store.file import fork
 
 
 class Timer:
@@ -86,10 +86,5 @@ class Timers:
 timers = Timers()
 
 
-def _after_fork_in_child() -> None:
-    # No thread came along, and the feeds are the parent's.
-    timers.__init__()  # type: ignore[misc]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+# In a child of fork() there is no thread, and the feeds are the parent's.
+fork.in_child(timers.__init__)  # type: ignore[misc]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -33,12 +32,11 @@ from reactdb.store.checksums import is_whole
 from reactdb.store.damage import damaged_document
 from reactdb.store.epochs import Epochs
 from reactdb.store.file import fork, sqlite
-from reactdb.store.file.identity import FileGuard
+from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
-from reactdb.store.file.opening import Witness, look, not_opened, prepare
+from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.file.wal_mode import use_wal
-from reactdb.store.publisher import CommitListener, Lender, Publisher
+from reactdb.store.publisher import CommitListener, Publisher
 from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.savepoints import flush
@@ -99,8 +97,8 @@ class Engine:
     # Opening and closing
 
     def _open(self) -> None:
-        connection, witness = self._first_connection()
-        is_wal = witness is not None or self.is_memory
+        connection, probe = self._first_connection()
+        is_wal = probe is not None or self.is_memory
         try:
             # Where nobody could look before, it is done now.
             # (One that nobody writes has neither a log nor locks.)
@@ -126,11 +124,11 @@ class Engine:
                 self.readers.lend(Reader(connection, self.catalogue))
             else:
                 self._writer = Writer(self, connection)
-                if witness is not None and self.guard is not None and self.guard.identity == witness.identity:
+                if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
                     # It has read already what a reader reads first: a fifth of what opening a file and a first get cost.
-                    sqlite.configure(witness.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
-                    self.readers.lend(Reader(witness.connection, self.catalogue))
-                    witness = None
+                    sqlite.configure(probe.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
+                    self.readers.lend(Reader(probe.connection, self.catalogue))
+                    probe = None
         except sqlite.READ_ERRORS as error:
             translated = not_opened(error, self.path)
             connection.close()
@@ -139,23 +137,23 @@ class Engine:
             connection.close()
             raise
         finally:
-            if witness is not None:
-                witness.connection.close()
+            if probe is not None:
+                probe.connection.close()
 
-    def _first_connection(self) -> tuple[Connection, Witness | None]:
+    def _first_connection(self) -> tuple[Connection, Probe | None]:
         """A connection to a file that nothing is wrong with, and the one that has looked."""
-        witness = None
+        probe = None
         if not self.is_memory:
-            witness = prepare(self.connect, self.path, self.read_only, self._allow_network)
+            probe = prepare(self.connect, self.path, self.read_only, self._allow_network)
         try:
             if self.read_only:
                 connection, self.guard = connect_to_read(self.connect, self.path)
                 self.is_immutable = self.guard is not None
                 return connection, None
-            return self.connect("rwc"), witness
+            return self.connect("rwc"), probe
         except BaseException:
-            if witness is not None:
-                witness.connection.close()
+            if probe is not None:
+                probe.connection.close()
             raise
 
     def connect(self, mode: str) -> Connection:
@@ -244,11 +242,10 @@ class Engine:
         return self._writer
 
     def abandon(self) -> None:
-        """In a forked child: connections are the parent's. What `forking` has not closed must not be closed, ever."""
-        for connection in self.readers.leave():
-            sqlite.leave_open(connection)
+        """In a child of fork(): it is the parent's. `fork` has closed its connections, or leaves them open for ever."""
+        self.readers = Readers()
         if self._writer is not None:
-            self._writer.abandon()
+            self._writer.is_abandoned = True
         self._writer = None
         self._is_closed = True
         self.unusable = lambda: ForkedDatabase(
@@ -296,15 +293,12 @@ class Engine:
             return snapshot.get(known, key)
 
     @contextmanager
-    def snapshot(self, own: Reader | None = None) -> Iterator[Snapshot]:
+    def snapshot(self) -> Iterator[Snapshot]:
         """Reads of one state: a read transaction, or inside a write transaction of this thread what it sees.
 
         Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
-
-        Args:
-            own: A reader that the caller has for itself: what is committed, whatever this thread is inside of.
         """
-        transaction = self.current_transaction() if own is None else None
+        transaction = self.current_transaction()
         if transaction is not None:
             assert self._writer is not None
             flush(transaction, self._writer)
@@ -313,7 +307,7 @@ class Engine:
             except SQLiteError as error:
                 raise self.translated(error, "read") from error
             return
-        reader = self._take_reader() if own is None else own
+        reader = self._take_reader()
         connection = reader.connection
         self.readers.reading[reader] = time.monotonic()
         try:
@@ -326,8 +320,7 @@ class Engine:
             del self.readers.reading[reader]
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if own is None:
-                self._give_back(reader)
+            self._give_back(reader)
 
     @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:
@@ -365,10 +358,13 @@ class Engine:
             raise self.unusable()
         if self.is_immutable:
             self._check_unchanged()
-        try:
-            return self.readers.idle.pop()
-        except IndexError:
-            return self.readers.open(partial(connect_reader, self))
+        readers = self.readers
+        if not readers.is_resting:
+            try:
+                return readers.idle.pop()
+            except IndexError:
+                pass
+        return readers.take(lambda: connect_reader(self))
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers
@@ -503,6 +499,20 @@ class Engine:
     def begin_listening(self, seq: int) -> None:
         self.publisher.begin_listening(seq)
 
-    def catch_up(self, lender: Lender | None = None) -> bool:
-        """Tell the listener what other processes have committed. Whether there was anything. `lender`: reads it."""
-        return self.unusable is None and self.publisher.catch_up(lender)
+    def has_news(self) -> bool:
+        """Whether anybody may have committed since this was last asked: 5 µs, a quarter of what `catch_up` costs.
+
+        `data_version` of a connection tells whether other connections have committed since it was last asked. Which reader is
+        asked does not matter, because each remembers what it saw: all that was committed by then, the poll after that has told.
+        """
+        reader = self._take_reader()
+        try:
+            (version,) = reader.execute("PRAGMA data_version").fetchone()
+            before, reader.polled_version = reader.polled_version, version
+            return bool(version != before)
+        finally:
+            self._give_back(reader)
+
+    def catch_up(self) -> bool:
+        """Tell the listener what other processes have committed. Whether there was anything."""
+        return self.unusable is None and self.publisher.catch_up()

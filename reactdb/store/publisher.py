@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,13 +64,6 @@ class CommitListener(Protocol):
 
     def abandon(self) -> None:
         """In a forked child: threads that did not come along may hold the locks."""
-
-
-class Lender(Protocol):
-    """Who has a connection that is there to see what others have committed."""
-
-    def snapshot(self, engine: Engine) -> AbstractContextManager[Snapshot]:
-        """What is committed. Raises: DatabaseClosed."""
 
 
 class Publisher:
@@ -146,8 +138,8 @@ class Publisher:
                 if last > self.published:
                     self.published = last
 
-    def catch_up(self, lender: Lender | None = None) -> bool:
-        """Tell what other processes have committed. Whether there was anything. `lender`: reads it, instead of any reader."""
+    def catch_up(self) -> bool:
+        """Tell what other processes have committed. Whether there was anything."""
         if self.is_routing:
             # From a predicate, which has no business here: this thread holds `committing` already.
             return False
@@ -157,7 +149,7 @@ class Publisher:
                 return False
             # All in one snapshot: to begin another takes as long as to read one change.
             engine = self._engine
-            with engine.fresh_snapshot() if lender is None else lender.snapshot(engine) as snapshot:
+            with engine.fresh_snapshot() as snapshot:
                 (head, oldest, is_filed), catalogue = snapshot.end(), snapshot.catalogue
                 trouble = self._what_is_wrong(snapshot, head, is_filed)
                 changes = None

@@ -2,8 +2,8 @@
 
 They are kept open between reads. More are made when more threads read at once, and closed again.
 
-Thread safety: `idle` is a deque, of which any thread may take. Opening, and closing one that is not idle, is under `_gate`,
-which a fork keeps shut (see `forking`).
+Thread safety: everything here may be called from any thread. `idle` is a deque, from which a reader is taken, and to which it is
+given back, without a lock. A fork (see `file.fork`) sets `is_resting`: then whoever wants a reader waits at the gate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "execute", "version")
+    __slots__ = ("catalogue", "connection", "execute", "polled_version", "version")
 
     def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
         self.connection = connection
@@ -44,13 +44,8 @@ class Reader:
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
         self.version: int | None = None
-
-
-class Shut(deque[Reader]):
-    """Takes back what is given back, and gives nothing."""
-
-    def pop(self) -> Reader:  # type: ignore[override]
-        raise IndexError
+        # The same, when it was last polled for news (see `Engine.has_news`).
+        self.polled_version: int | None = None
 
 
 class Readers:
@@ -61,6 +56,7 @@ class Readers:
         reading: Those that are inside of a read, and since when (monotonic).
         pages: Pages of the log that may have to read in it again.
         walks: What reads for as long as somebody takes.
+        is_resting: Nobody may take a reader from `idle`.
     """
 
     def __init__(self) -> None:
@@ -68,36 +64,41 @@ class Readers:
         self.reading: dict[Reader, float] = {}
         self.walks: set[Walk] = set()
         self.pages = KnownPages()
-        self._open: set[Reader] = set()
+        self.is_resting = False
+        # Every reader that is open, and a placeholder for each that is being opened.
+        self._open: set[object] = set()
         self._gate = Lock()
-        self._shut = Shut()
-        self._resting: list[Reader] = []
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, make: Callable[[], Reader]) -> Reader:
-        """Another one, in use."""
+    def take(self, make: Callable[[], Reader]) -> Reader:
+        """An idle one, or another one that `make` opens. The caller appends it to `idle` again, or closes it."""
+        place = object()
         with self._gate:
-            # The gate may have been shut for a while. What came back at the very end of it is still there.
-            for waiting in (self._shut, self.idle):
-                try:
-                    return waiting.popleft()
-                except IndexError:
-                    pass
+            try:
+                return self.idle.pop()
+            except IndexError:
+                self._open.add(place)
+        try:
+            # Not under the gate: others can read meanwhile.
             reader = make()
             self._open.add(reader)
             return reader
+        finally:
+            self._open.discard(place)
 
     def lend(self, reader: Reader) -> None:
         """Take another one, for whoever reads first."""
-        self.idle.append(self.open(lambda: reader))
+        self._open.add(reader)
+        self.idle.append(reader)
 
     def close(self, reader: Reader) -> None:
         """Close one that is not idle."""
-        with self._gate:
-            self._open.discard(reader)
+        try:
             reader.connection.close()
+        finally:
+            self._open.discard(reader)
 
     def settle(self) -> None:
         """Let no walk keep a reader any longer."""
@@ -113,49 +114,41 @@ class Readers:
                 return
             self.close(reader)
 
-    # -----------------------------------------------------------------------------------------------------------
-    # fork()
-
-    def pause(self, end: float) -> bool:
-        """Let nobody read, until `resume`. Whether it came to that before `end`, by the monotonic clock."""
+    def rest(self, end: float) -> bool:
+        """Let nobody begin to read until `go_on`, and wait for the reads that are going on, until `end` at most (monotonic).
+        Whether all readers are idle. Where that is False, reading goes on."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
-        before, self.idle = self.idle, self._shut
-        # Who wants one finds none idle, and the gate shut; those in use come back one by one.
-        while True:
-            try:
-                while True:
-                    self._resting.append(before.popleft())
-            except IndexError:
-                pass
-            if len(self._resting) + len(self.idle) >= len(self._open):
-                return True
-            if time.monotonic() >= end:
-                return False
-            time.sleep(0.0002)
+        self.is_resting = True
+        is_idle = False
+        try:
+            while not (is_idle := self.is_idle) and time.monotonic() < end:
+                time.sleep(0.0002)
+        finally:
+            if not is_idle:
+                self.go_on()
+        return is_idle
 
-    def resume(self) -> None:
-        """In the parent: after `pause`, whatever it came to."""
-        if self.idle is self._shut:
-            self.idle, self._resting = deque(self._resting), []
-            while self._shut:
-                self.idle.append(self._shut.popleft())
-            self._gate.release()
+    def go_on(self) -> None:
+        """After a `rest` that was True."""
+        self.is_resting = False
+        self._gate.release()
 
-    def leave(self) -> list[Connection]:
-        """In the child: all connections that were inherited; none is left here. Locks may be held by threads that are gone."""
-        inherited = [reader.connection for reader in self._open]
-        self.idle, self._open, self._resting = deque(), set(), []
-        self._gate, self._shut = Lock(), Shut()
-        return inherited
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody uses a reader, or opens one."""
+        return len(self.idle) >= len(self._open)
 
 
 def connect_reader(engine: Engine) -> Reader:
-    """A new one, of nobody's: the caller closes its connection."""
+    """A new reader, for `Readers.take`."""
     connection = engine.connect(engine.read_mode)
     try:
-        # The last that was given back is lent again: who reads alone always has the first, which holds more pages.
-        sqlite.configure(connection, reader=True, cache_kib=0 if len(engine.readers) else sqlite.CACHE_KIB)
+        # The last that was given back is lent again: who reads alone always has the first, which holds more pages. (This one is
+        # counted already.)
+        sqlite.configure(
+            connection, reader=True, cache_kib=0 if len(engine.readers) > 1 else sqlite.CACHE_KIB
+        )
         if engine.read_only:
             schema.show_as_today(connection, schema.identify(connection, engine.path))
         # Closed in between: in memory, this connection would be the first one to a new and empty database.

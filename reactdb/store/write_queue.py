@@ -202,9 +202,12 @@ class WriteQueue:
         waiter.held.acquire()
         try:
             self.acquire(waiter, timeout_s)
-        except DatabaseBusy:
+        except BaseException as error:
+            # Also after Ctrl-C: with its lock held, the waiter would look alive for ever.
             waiter.held.release()
-            return None
+            if isinstance(error, DatabaseBusy):
+                return None
+            raise
         return waiter
 
     def go_on(self, waiter: Waiter) -> None:

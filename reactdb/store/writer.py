@@ -39,9 +39,10 @@ from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import Epoch, has_epoch, start_epoch
-from reactdb.store.file import guards, sqlite
+from reactdb.store.file import external_writers, identity, sqlite
 from reactdb.store.file.external_writers import other_history, unfiled_end
 from reactdb.store.file.flush import Flushes
+from reactdb.store.file.guard import lost_its_log
 from reactdb.store.file.sqlite import Connection, SQLiteError, is_busy
 from reactdb.store.retention import Compaction
 from reactdb.store.savepoints import Part, flush
@@ -333,7 +334,7 @@ class Writer:
             (version,) = execute("PRAGMA data_version").fetchone()
             if version != self._known_version:
                 if self._known_version is not None:
-                    guards.wal_reset.another_wrote(self.path)
+                    external_writers.wal_reset.another_wrote(self.path)
                 self._reload(operation)
                 self._known_version = version
             if self.guard is not None:
@@ -539,7 +540,7 @@ class Writer:
             self._known_version = None
 
     # -----------------------------------------------------------------------------------------------------------
-    # Closing, and fork()
+    # Closing
 
     def close(self) -> None:
         """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout` closes it
@@ -572,23 +573,11 @@ class Writer:
         file."""
         if self.guard is not None and self.guard.has_lost_its_log:
             sqlite.leave_open(self.connection)
-            guards.note_lost_log(self.path)
+            identity.refuse(self.path, lost_its_log)
             return
         if self.guard is not None:
             self.guard.close()
         self.connection.close()
-
-    def abandon(self) -> None:
-        """In a forked child: the connection is the parent's, also in the middle of a transaction."""
-        self.is_abandoned = True
-        sqlite.leave_open(self.connection)
-
-    def stop(self, timeout_s: float) -> Waiter | None:
-        """Let nobody write, for a fork, until `go_on`; None where somebody is still at it, this thread for instance."""
-        return None if self.current is not None else self.queue.stop(timeout_s)
-
-    def go_on(self, waiter: Waiter) -> None:
-        self.queue.go_on(waiter)
 
 
 class DamageLatch:

@@ -21,7 +21,7 @@ from reactdb.session import Session
 from reactdb.store import writer
 from reactdb.store.engine import Engine
 from reactdb.store.file import flush, sqlite
-from reactdb.store.file.identity import FileGuard
+from reactdb.store.file.guard import FileGuard
 from reactdb.store.tools import doctor
 from tests.crash import images, power
 from tests.crash.images import FATES, Disk, File, Pending

@@ -414,15 +414,15 @@ def test_ten_thousand_subscriptions_leave_nothing(db, games):
 
 
 def test_a_watched_file_is_not_watched_after_the_last_feed(tmp_path):
-    from reactdb.store.follow import tailer
+    from reactdb.store.follow import follower
 
     with reactdb.connect(tmp_path / "a.db", durability="soft") as db:
         games = db.table_create("games")
         handle = games.changes().subscribe(lambda _: None)
-        assert len(tailer._watched) == 1
+        assert len(follower._watched) == 1
 
         handle.dispose()
-        assert not tailer._watched
+        assert not follower._watched
 
 
 # ---------------------------------------------------------------------------------------------------------------

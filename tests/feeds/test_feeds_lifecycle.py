@@ -13,7 +13,7 @@ import threading
 import time
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from reactdb.errors import FeedAborted, HistoryDiverged, HistoryLost, InvalidOpt
 from reactdb.testing import Recorder
 from tests.support.feeds import KINDS, NEEDS_INDEX, changed, hub, new_ids
 from tests.support.processes import ROOT, run_python
-from tests.support.threads import PATIENCE_S, wait_until
+from tests.support.threads import PATIENCE_S, started, wait_until
 
 
 def our_threads() -> list[threading.Thread]:
@@ -45,11 +45,6 @@ def other_process(path: Any, *lines: str) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "test.db"
-
-
-@pytest.fixture
 def file_db(path: Path) -> Iterator[Any]:
     with reactdb.connect(path, durability="soft") as database:
         yield database
@@ -64,20 +59,6 @@ def rooms(db: Any) -> Any:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Closing wakes whoever waits
-
-
-def in_thread(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, results
 
 
 def wait_until_it_waits(cursor: Any) -> None:
@@ -96,7 +77,7 @@ def wait_until_it_waits(cursor: Any) -> None:
 
 def test_closing_a_cursor_wakes_the_loop_that_waits_for_it(games):
     cursor = games.changes().cursor()
-    reader, results = in_thread(lambda: list(cursor))
+    reader, results = started(lambda: list(cursor))
     wait_until_it_waits(cursor)
 
     cursor.close()
@@ -108,7 +89,7 @@ def test_closing_a_cursor_wakes_the_loop_that_waits_for_it(games):
 
 def test_closing_a_cursor_wakes_all_the_threads_that_share_it(games):
     cursor = games.changes().cursor()
-    readers = [in_thread(lambda: list(cursor)) for _ in range(5)]
+    readers = [started(lambda: list(cursor)) for _ in range(5)]
     wait_until_it_waits(cursor)
 
     cursor.close()
@@ -121,7 +102,7 @@ def test_closing_a_cursor_wakes_all_the_threads_that_share_it(games):
 def test_closing_the_database_wakes_a_loop_and_completes_it(tmp_path):
     db = reactdb.connect(tmp_path / "a.db")
     cursor = db.table_create("games").changes().cursor()
-    reader, results = in_thread(lambda: list(cursor))
+    reader, results = started(lambda: list(cursor))
     wait_until_it_waits(cursor)
 
     db.close()
@@ -132,7 +113,7 @@ def test_closing_the_database_wakes_a_loop_and_completes_it(tmp_path):
 
 def test_dropping_the_table_wakes_a_loop_with_the_reason(db, games):
     cursor = games.changes().cursor()
-    reader, results = in_thread(lambda: list(cursor))
+    reader, results = started(lambda: list(cursor))
     wait_until_it_waits(cursor)
 
     db.table_drop("games")
@@ -386,7 +367,7 @@ def test_feeds_come_and_go_while_others_write(games):
             with games.filter({"n": 1}).changes().cursor(), games.changes(squash=True).cursor():
                 games.changes(include_initial=True).limit(1).subscribe().dispose()
 
-    threads = [in_thread(come_and_go) for _ in range(3)]
+    threads = [started(come_and_go) for _ in range(3)]
     for number in range(200):
         games.insert({"id": number, "n": number % 2})
     is_over.set()
@@ -817,7 +798,7 @@ def test_writes_of_another_process_arrive_in_log_order(file_db, path):
 def test_writes_here_and_there_at_once_are_all_heard_in_log_order(file_db, path):
     games = file_db.table_create("games")
     heard = Recorder(games.changes(include_seq=True))
-    writer, results = in_thread(
+    writer, results = started(
         lambda: other_process(path, "for n in range(40): db.table('games').insert({'id': f'there-{n}'})")
     )
     number = 0

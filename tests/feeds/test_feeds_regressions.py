@@ -12,17 +12,9 @@ from reactivex.scheduler import VirtualTimeScheduler
 import reactdb
 from reactdb import desc, row
 from tests.support.feed_kinds import little_room, prepare
+from tests.support.feeds import heard
 
 Event = dict[str, Any]
-
-
-def heard(cursor: reactdb.Cursor) -> list[Event]:
-    found: list[Event] = []
-    while True:
-        try:
-            found.append(cursor.next(timeout=0))
-        except (TimeoutError, StopIteration):
-            return found
 
 
 def put(table: Any, *documents: Any) -> None:

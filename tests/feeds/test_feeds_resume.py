@@ -16,18 +16,7 @@ from reactdb import row
 from reactdb.errors import FeedOverflow, HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.views import window
-from tests.support.feeds import listen
-
-
-def rest(cursor: Any) -> list[Any]:
-    """What the cursor has to tell now."""
-    found = []
-    try:
-        while True:
-            found.append(cursor.next(timeout=0))
-    except TimeoutError:
-        return found
-
+from tests.support.feeds import heard, listen
 
 # ---------------------------------------------------------------------------------------------------------------
 # since
@@ -224,9 +213,9 @@ def test_a_squashed_resumed_feed_tells_the_net_difference(games):
 def test_the_newest_changes_stay_and_the_rest_is_counted(games, size):
     with games.changes(changefeed_queue_size=size).cursor() as cursor:
         games.insert([{"id": number} for number in range(10)])
-        found = rest(cursor)
+        found = heard(cursor)
         games.insert({"id": 10})
-        found += rest(cursor)
+        found += heard(cursor)
 
     assert found[0] == {"error": f"Changefeed cache over array size limit, skipped {10 - size} elements."}
     assert [event["new_val"]["id"] for event in found[1:]] == list(range(10 - size, 11))
@@ -235,7 +224,7 @@ def test_the_newest_changes_stay_and_the_rest_is_counted(games, size):
 def test_documents_that_a_squashing_queue_has_no_room_for_are_counted_too(games):
     with games.changes(squash=True, changefeed_queue_size=3).cursor() as cursor:
         games.insert([{"id": number} for number in range(10)])
-        found = rest(cursor)
+        found = heard(cursor)
 
     assert found[0] == {"error": "Changefeed cache over array size limit, skipped 7 elements."}
     assert [event["new_val"]["id"] for event in found[1:]] == [7, 8, 9]
@@ -245,7 +234,7 @@ def test_a_queue_that_is_just_full_drops_nothing(games):
     with games.changes(changefeed_queue_size=5).cursor() as cursor:
         games.insert([{"id": number} for number in range(5)])
 
-        assert len(rest(cursor)) == 5
+        assert len(heard(cursor)) == 5
 
 
 def test_overflow_before_the_initial_values_were_read_is_told_after_them(games):
@@ -253,7 +242,7 @@ def test_overflow_before_the_initial_values_were_read_is_told_after_them(games):
     feed = games.changes(changefeed_queue_size=1, include_initial=True, include_states=True)
     with feed.cursor() as cursor:
         games.insert([{"id": 10}, {"id": 11}])
-        found = rest(cursor)
+        found = heard(cursor)
 
     assert [event.get("state") for event in found] == ["initializing", None, None, None, "ready", None, None]
     assert found[5] == {"error": "Changefeed cache over array size limit, skipped 1 elements."}
@@ -280,7 +269,7 @@ def test_a_spilling_feed_loses_and_doubles_nothing(games, size):
         for start in range(0, 60, 20):
             games.insert([{"id": start + number} for number in range(20)])
             found += [cursor.next(timeout=0) for _ in range(5)]
-        found += rest(cursor)
+        found += heard(cursor)
 
     assert [event["new_val"]["id"] for event in found if "state" not in event] == list(range(60))
     states = [event["state"] for event in found if "state" in event]
@@ -296,7 +285,7 @@ def test_a_spilling_limit_tells_every_step(games):
         games.insert([{"id": number, "score": -number} for number in range(40)])
         games.filter(row["id"] > 5).delete()
 
-        assert rest(cursor) == whole
+        assert heard(cursor) == whole
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -354,7 +343,7 @@ def test_a_list_made_from_offsets_is_the_answers_whatever_the_queue_can_hold(gam
             games.insert({"id": 10 + number, "a": -number if number % 2 else number / 2})
             games.get(number % 5).delete()
 
-        assert ask(games).run() == applied(rest(cursor))
+        assert ask(games).run() == applied(heard(cursor))
     assert "spill" == feed.explain()["on_overflow"]
 
 
@@ -370,7 +359,7 @@ def test_a_union_of_feeds_with_offsets_leaves_nothing_out_either(games):
     with feeds[0].union(feeds[1]).cursor() as cursor:
         for number in range(9):
             games.insert({"id": number, "a": (number * 5) % 9})
-        for event in rest(cursor):
+        for event in heard(cursor):
             told[event["list"]].append(event)
 
     assert [one.run() for one in lists] == [applied(events) for events in told]
@@ -386,7 +375,7 @@ def test_a_feed_with_offsets_drops_where_that_was_asked_for(games):
     with feed.cursor() as cursor:
         games.insert([{"id": number, "a": -number} for number in range(4)])
 
-        assert {"error": "Changefeed cache over array size limit, skipped 3 elements."} == rest(cursor)[0]
+        assert {"error": "Changefeed cache over array size limit, skipped 3 elements."} == heard(cursor)[0]
 
 
 def test_a_live_list_of_a_feed_that_drops_ends_and_says_so(games):
@@ -426,7 +415,7 @@ def test_a_cursor_has_a_token_of_its_own(db, games):
         assert [event["seq"] for event in told][-1] == seq_of(second.token) == seq_of(feed.token)
         assert seq_of(first.token) == told[0]["seq"] - 1
         with games.changes(since=first.token).cursor() as resumed:
-            assert 3 == len(rest(resumed))
+            assert 3 == len(heard(resumed))
 
 
 def test_a_closed_cursor_keeps_its_token(db, games):
@@ -439,7 +428,7 @@ def test_a_closed_cursor_keeps_its_token(db, games):
 
     assert token == cursor.token
     with games.changes(since=token).cursor() as resumed:
-        assert [2, 3] == [event["new_val"]["id"] for event in rest(resumed)]
+        assert [2, 3] == [event["new_val"]["id"] for event in heard(resumed)]
 
 
 def test_a_change_of_which_a_part_was_taken_is_not_told(games):
@@ -490,7 +479,7 @@ def test_a_limit_that_is_far_behind_goes_back_to_the_table_a_few_times_only(game
         for number in range(2_000):
             games.get(number).delete()
         asked.clear()
-        for event in rest(cursor):
+        for event in heard(cursor):
             del board[event["old_offset"]]
             board.insert(event["new_offset"], event["new_val"])
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import FeedAborted
 from reactdb.feeds import broadcast
-from reactdb.feeds.broadcast import Entry
+from reactdb.feeds.broadcast import BroadcastEntry
 from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.hub import hub_of
 from tests.support.feeds import listen
@@ -39,7 +39,7 @@ def shared(db: Any) -> list[Any]:
 
 def entries() -> int:
     gc.collect()
-    return sum(type(one) is Entry for one in gc.get_objects())
+    return sum(type(one) is BroadcastEntry for one in gc.get_objects())
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -423,7 +423,7 @@ def test_a_long_queue_can_be_let_go_of(games):
     one = next(iter(shared(reactdb.Database(games._session))))
     entry = one.tail
     for _ in range(300_000):
-        entry.next = entry = Entry(entry.number + 1)
+        entry.next = entry = BroadcastEntry(entry.number + 1)
     del entry
     cursors.clear()
     gc.collect()

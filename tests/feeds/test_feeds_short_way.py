@@ -267,7 +267,7 @@ class Struck(BaseException):
         LiveViews._advance,
         Node.publish,
         Broadcast.publish,
-        Broadcast._regroup,
+        Broadcast._renew_recipients,
         Broadcast.run,
         Broadcast._take,
         Broadcast._deliver,

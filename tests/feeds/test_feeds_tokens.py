@@ -12,6 +12,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 import reactdb
 from reactdb import desc, row
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, UsageError
+from tests.support.feeds import heard
 
 IN_ORDER: dict[str, Callable[[Any], Any]] = {
     "table": lambda t: t,
@@ -35,15 +36,6 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def rest(cursor: Any) -> list[Any]:
-    found = []
-    try:
-        while True:
-            found.append(cursor.next(timeout=0))
-    except TimeoutError:
-        return found
-
-
 @pytest.fixture
 def five(games):
     games.index_create("a")
@@ -54,7 +46,7 @@ def five(games):
 @pytest.mark.parametrize("ask", IN_ORDER.values(), ids=IN_ORDER)
 def test_a_token_among_the_initial_values_leads_to_the_rest_of_them(db, five, ask):
     """Of the moment at which they began, whatever was written since; then the changes."""
-    expected = rest(ask(five).changes(include_initial=True).cursor())
+    expected = heard(ask(five).changes(include_initial=True).cursor())
     for told in range(6):
         with ask(five).changes(include_initial=True).cursor() as cursor:
             before = [cursor.next(timeout=0) for _ in range(told)]
@@ -64,7 +56,7 @@ def test_a_token_among_the_initial_values_leads_to_the_rest_of_them(db, five, as
         five.get(2.5).delete()
 
         with ask(five).changes(since=token, include_seq=True).cursor() as cursor:
-            after = rest(cursor)
+            after = heard(cursor)
             initial = [event for event in after if "old_val" not in event]
             assert {seq} >= {event["seq"] for event in initial}
             assert expected == before + [{"new_val": event["new_val"]} for event in initial]
@@ -98,7 +90,7 @@ def test_the_one_initial_value_of_a_feed_brings_the_token_with_it(db, five, ask)
 @pytest.mark.parametrize("ask", [lambda t: t, lambda t: t.order_by("a").limit(2), lambda t: t.get_all(1)])
 def test_where_there_are_no_initial_values_the_token_is_there_when_that_is_known(db, games, ask):
     with ask(games).changes(include_initial=True).cursor() as cursor:
-        assert [] == rest(cursor)
+        assert [] == heard(cursor)
 
         assert db.token == cursor.token
 
@@ -119,7 +111,7 @@ def test_a_token_in_a_callback_covers_the_value_and_no_other(db, five, scheduler
 
     for told, token in enumerate(tokens, 1):
         with five.changes(since=token).cursor() as cursor:
-            assert list(range(told, 5)) == [event["new_val"]["id"] for event in rest(cursor)]
+            assert list(range(told, 5)) == [event["new_val"]["id"] for event in heard(cursor)]
 
 
 def test_a_token_in_a_callback_of_a_limit_is_none_before_the_last(db, five):
@@ -139,7 +131,7 @@ def test_a_token_of_asyncio_leads_to_the_rest_too(five):
         return cursor.token
 
     with five.changes(since=asyncio.run(some())).cursor() as cursor:
-        assert [2, 3, 4] == [event["new_val"]["id"] for event in rest(cursor)]
+        assert [2, 3, 4] == [event["new_val"]["id"] for event in heard(cursor)]
 
 
 @pytest.mark.parametrize("is_pushed", [False, True])
@@ -161,7 +153,7 @@ def test_items_that_a_term_makes_of_one_initial_value_are_told_again_from_the_fi
     for (number, part), token in tokens:
         with five.changes(since=token).cursor() as cursor:
             left = list(range(number if part == "x" else number + 1, 5))
-            assert left == [event["new_val"]["id"] for event in rest(cursor)]
+            assert left == [event["new_val"]["id"] for event in heard(cursor)]
 
 
 def test_items_that_a_term_makes_of_one_change_are_told_again_from_the_first_in_a_callback_too(games):
@@ -178,7 +170,7 @@ def test_items_that_a_term_makes_of_one_change_are_told_again_from_the_first_in_
     for (number, part), token in tokens[:4]:
         with games.changes(since=token).cursor() as cursor:
             left = list(range(number if part == "x" else number + 1, 3))
-            assert left == [event["new_val"]["id"] for event in rest(cursor)]
+            assert left == [event["new_val"]["id"] for event in heard(cursor)]
 
 
 def test_a_token_of_a_union_of_feeds_is_none_until_the_last_initial_value_of_all(db, five):
@@ -188,7 +180,7 @@ def test_a_token_of_a_union_of_feeds_is_none_until_the_last_initial_value_of_all
         for _ in range(5):
             assert cursor.token is None
             cursor.next(timeout=0)
-        assert [] == rest(cursor)
+        assert [] == heard(cursor)
 
         assert db.token == cursor.token
 
@@ -212,7 +204,7 @@ def test_a_union_that_ended_with_an_error_stands_where_that_member_stood(games):
             while True:
                 told.append(cursor.next(timeout=0)["new_val"]["id"])
     with games.changes(since=cursor.token).cursor() as resumed:
-        assert list(range(6)) == sorted({*told, *(event["new_val"]["id"] for event in rest(resumed))})
+        assert list(range(6)) == sorted({*told, *(event["new_val"]["id"] for event in heard(resumed))})
 
 
 def test_states_of_a_feed_that_goes_on_among_its_initial_values(five):
@@ -230,7 +222,7 @@ def test_states_of_a_feed_that_goes_on_among_its_initial_values(five):
             {"state": "catching_up", "type": "state"},
             {"old_val": None, "new_val": {"id": 5}, "type": "add"},
             {"state": "ready", "type": "state"},
-        ] == rest(cursor)
+        ] == heard(cursor)
 
 
 def token_after_two(selection: Any) -> str:
@@ -247,7 +239,7 @@ def test_another_filter_may_go_on_there_and_another_order_may_not(db, five):
     by_index = token_after_two(five.order_by(index="a"))
 
     with five.filter(row["id"] != 3).changes(since=token).cursor() as cursor:
-        assert [2, 4] == [event["new_val"]["id"] for event in rest(cursor)]
+        assert [2, 4] == [event["new_val"]["id"] for event in heard(cursor)]
     others = db.table_create("others")
     for selection in (
         five.order_by(index="a"),
@@ -351,4 +343,4 @@ def test_many_documents_are_gone_on_with_a_page_at_a_time(tmp_path, is_late):
         with games.changes(since=token).cursor() as cursor:
             found = [cursor.next(timeout=0)["new_val"]["id"] for _ in range(2_000)]
             assert list(range(1_000, 3_000)) == found
-            assert (1_400 if is_late else 0) == len(rest(cursor))
+            assert (1_400 if is_late else 0) == len(heard(cursor))

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from reactivex.scheduler import EventLoopScheduler
 import reactdb
 from reactdb import row
 from reactdb.store import follow
+from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from reactdb.testing import Recorder
 from tests.support.feeds import hub
@@ -44,7 +45,7 @@ def db(tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that follows the file does not look whether it is still the one that was opened."""
-    monkeypatch.setattr(follow.Watched, "trouble", lambda watched: "")
+    monkeypatch.setattr(follow.Watched, "trouble", lambda watched, engine: "")
 
 
 def move(db: Any) -> None:
@@ -94,8 +95,14 @@ def a_repair_after_a_failed_flush(db: Any) -> None:
 
 def a_read(db: Any) -> None:
     """One that needs a connection of its own."""
-    with db.session.engine.snapshot(), pytest.raises(reactdb.StorageMoved):
-        db.table("games").run()
+    read_with_a_new_connection(db)
+
+
+def read_with_a_new_connection(db: Any) -> None:
+    """Reads one in another use up the connections that there are: this thread's and that of the thread that follows the file."""
+    with pytest.raises(reactdb.StorageMoved), ExitStack() as reads:
+        for _ in range(4):
+            reads.enter_context(db.session.engine.snapshot())
 
 
 def closing(db: Any) -> None:
@@ -255,10 +262,7 @@ def test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_fil
         reader = reactdb.connect(path, read_only=True)
         ear = Recorder(reader.table("games").changes())
         move(db)
-        engine = reader.session.engine
-        # All of its connections are in use.
-        with engine.snapshot(), pytest.raises(reactdb.StorageMoved):
-            reader.table("games").run()
+        read_with_a_new_connection(reader)
         reader.close()
 
         ends_with(reactdb.StorageMoved, [ear])
@@ -340,7 +344,7 @@ def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
         raise sqlite.sqlite3.OperationalError("disk I/O error")
 
     ear = Recorder(db.table("games").changes())
-    monkeypatch.setattr(follow.Watched, "has_news", fail)
+    monkeypatch.setattr(Engine, "has_news", fail)
 
     ends_with(reactdb.StorageError, [ear])
 
@@ -355,7 +359,7 @@ def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypat
 
     ear = Recorder(db.table("games").changes())
     with monkeypatch.context() as patch:
-        patch.setattr(follow.Watched, "has_news", fail)
+        patch.setattr(Engine, "has_news", fail)
         for _ in range(5):
             assert polled.acquire(timeout=PATIENCE_S)
     db.table("games").insert({"id": "new"})

@@ -9,7 +9,6 @@ Two cursors watch one query: one is read after every commit and says what there 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +22,7 @@ from tests.support.feed_kinds import (
     BODIES,
     KEYS,
     Kind,
+    alike,
     do,
     kinds,
     little_room,
@@ -30,7 +30,8 @@ from tests.support.feed_kinds import (
     one_write,
     prepare,
 )
-from tests.support.replica import Event, Grammar, Replica, exactly
+from tests.support.feeds import heard
+from tests.support.replica import Event, Grammar, Replica
 from tests.support.scaling import examples
 
 READS = st.tuples(st.just("read"), st.integers(0, 4))
@@ -55,27 +56,6 @@ def options(draw: st.DrawFn, kind: Kind) -> dict[str, Any]:
     if kind.fails_on_seed:
         flags.pop("include_initial", None)
     return flags
-
-
-def heard(cursor: reactdb.Cursor, count: int | None = None) -> list[Event]:
-    """So many events, or all that are there now."""
-    found: list[Event] = []
-    while count is None or len(found) < count:
-        try:
-            found.append(cursor.next(timeout=0))
-        except (TimeoutError, StopIteration):
-            break
-    return found
-
-
-def alike(kind: Kind, events: list[Event]) -> list[Hashable]:
-    """Events in a form in which equal ones are equal."""
-    found: list[Hashable] = []
-    for event in events:
-        shown = {name: value for name, value in event.items() if name not in ("old_val", "new_val", "group")}
-        values = tuple(kind.value_of(event[name]) for name in ("old_val", "new_val") if name in event)
-        found.append((exactly(shown), kind.name_of(event.get("group")), values))
-    return found
 
 
 def act(db: reactdb.Database, writes: list[Any]) -> None:

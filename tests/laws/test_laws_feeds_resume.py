@@ -7,7 +7,6 @@ everything is in the log, after old history was compacted away, and in a file th
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Hashable
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,6 +19,7 @@ from tests.support.feed_kinds import (
     BODIES,
     KEYS,
     Kind,
+    alike,
     do,
     kinds,
     little_room,
@@ -27,7 +27,8 @@ from tests.support.feed_kinds import (
     one_write,
     prepare,
 )
-from tests.support.replica import Event, Replica, exactly
+from tests.support.feeds import heard
+from tests.support.replica import Event, Replica
 from tests.support.scaling import examples
 
 ROWS = st.lists(st.tuples(KEYS, BODIES), min_size=2, max_size=9)
@@ -40,26 +41,6 @@ MORE = st.lists(COMMITS, min_size=1, max_size=3)
 def options(draw: st.DrawFn, kind: Kind) -> dict[str, Any]:
     flags = ["include_types"] + (["include_offsets"] if kind.has_offsets else [])
     return {"include_seq": True, **{flag: True for flag in flags if draw(st.booleans())}}
-
-
-def heard(cursor: reactdb.Cursor, count: int | None = None) -> list[Event]:
-    found: list[Event] = []
-    while count is None or len(found) < count:
-        try:
-            found.append(cursor.next(timeout=0))
-        except (TimeoutError, StopIteration):
-            break
-    return found
-
-
-def alike(kind: Kind, events: list[Event]) -> list[Hashable]:
-    """Events in a form in which equal ones are equal."""
-    found: list[Hashable] = []
-    for event in events:
-        shown = {name: value for name, value in event.items() if name not in ("old_val", "new_val", "group")}
-        values = (kind.value_of(event["old_val"]), kind.value_of(event["new_val"]))
-        found.append((exactly(shown), kind.name_of(event.get("group")), values))
-    return found
 
 
 def past(events: list[Event], seq: int) -> list[Event]:

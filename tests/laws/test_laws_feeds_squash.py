@@ -29,6 +29,7 @@ from tests.support.feed_kinds import (
     one_write,
     prepare,
 )
+from tests.support.feeds import heard
 from tests.support.replica import Event, Replica, exactly, says_nothing
 from tests.support.scaling import examples
 
@@ -58,15 +59,6 @@ BY_ID = [
     Kind("group.count", lambda db: db.table("games").group("v").count(), shape="groups"),
     Kind("db", lambda db: db, shape="tables"),
 ]
-
-
-def heard(cursor: reactdb.Cursor) -> list[Event]:
-    found: list[Event] = []
-    while True:
-        try:
-            found.append(cursor.next(timeout=0))
-        except (TimeoutError, StopIteration):
-            return found
 
 
 def act(db: reactdb.Database, writes: list[Any]) -> None:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import desc, row
 from reactdb.store import walk
-from tests.laws.test_laws_feeds_resume import heard
 from tests.support.feed_kinds import (
     BODIES,
     KEYS,
@@ -29,6 +28,7 @@ from tests.support.feed_kinds import (
     one_write,
     prepare,
 )
+from tests.support.feeds import heard
 from tests.support.replica import Event, Replica
 
 ROWS = st.lists(st.tuples(KEYS, BODIES), min_size=3, max_size=9)

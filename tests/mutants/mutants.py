@@ -345,7 +345,7 @@ MUTANTS = [
     Mutant(
         "who has looked at another file than the one that was opened reads it",
         "store/engine.py",
-        " and self.guard.identity == witness.identity:",
+        " and self.guard.identity == probe.identity:",
         ":",
         (
             "tests/store/test_storage_moved.py::test_who_looked_at_another_file_before_it_was_opened_does_not_read",
@@ -390,28 +390,28 @@ MUTANTS = [
     ),
     Mutant(
         "nobody looks whether the file is still the file",
-        "store/file/identity.py",
+        "store/file/guard.py",
         "        if (file.st_dev, file.st_ino) != self.identity:",
         "        if False:",
         ("tests/store/test_storage_moved.py::test_a_write_is_refused",),
     ),
     Mutant(
         "nobody looks whether the write-ahead log is still there",
-        "store/file/identity.py",
+        "store/file/guard.py",
         "            if self._wal is not None:",
         "            if False:",
         ("tests/store/test_storage_moved.py::test_a_write_is_refused",),
     ),
     Mutant(
         "nobody looks whether the write-ahead log was cut off",
-        "store/file/identity.py",
+        "store/file/guard.py",
         "                if lseek(self._log, 0, SEEK_END) < state.bytes:",
         "                if False:",
         ("tests/store/test_stray_logs.py::test_nothing_is_acknowledged_behind_a_log_that_was_cut_off",),
     ),
     Mutant(
         "a log that others begin anew names no database",
-        "store/file/identity.py",
+        "store/file/guard.py",
         '                    return None if copied == frames else salts, ""',
         '                    return salts, ""',
         (
@@ -455,7 +455,7 @@ MUTANTS = [
     Mutant(
         "nobody looks whether locks have an effect",
         "store/file/opening.py",
-        "    guards.make_sure_of_locks(path)",
+        "    locks.make_sure_of_locks(path)",
         "    pass",
         (
             "tests/store/test_guards.py::TestLocksWithoutEffect::test_a_file_whose_locks_have_no_effect_is_refused",
@@ -463,7 +463,7 @@ MUTANTS = [
     ),
     Mutant(
         "a network file system is taken for a disk",
-        "store/file/guards.py",
+        "store/file/locks.py",
         "    if is_network(kind):",
         "    if False:",
         (

@@ -13,11 +13,6 @@ import pytest
 import reactdb
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "arena.db"
-
-
 def save(frame: Any, path: Path, mode: str = "append", **options: Any) -> None:
     writer = frame.write.format("reactdb").mode(mode).option("table", "games")
     for name, value in options.items():

@@ -19,7 +19,7 @@ import reactdb
 from reactdb.database import Database
 from reactdb.store import exports
 from reactdb.store.file import sqlite
-from reactdb.store.tools import doctor
+from tests.support.inspection import problems
 from tests.support.processes import another_process
 
 MANY = 20_000
@@ -128,15 +128,6 @@ def names_of(path: Path) -> list[tuple[str, int, int]]:
         return connection.execute("SELECT epoch, since, position FROM epochs ORDER BY position").fetchall()
     finally:
         connection.close()
-
-
-def problems(path: Path) -> list[str]:
-    return [
-        finding.message
-        for _, findings in doctor.examine(str(path))
-        for finding in findings
-        if finding.level == "problem"
-    ]
 
 
 def test_compaction_removes_the_epochs_that_ended_before_the_log_begins(tmp_path: Path):

@@ -11,14 +11,9 @@ import pytest
 
 import reactdb
 from reactdb.store.file import sqlite
-from reactdb.store.tools import doctor
+from tests.support.inspection import problems
 
 PATIENCE_S = 20
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
 
 
 @pytest.fixture
@@ -46,10 +41,6 @@ def bare(path: Path) -> Iterator[Any]:
 def meddle(path: Path, statement: str, *parameters: Any) -> None:
     with bare(path) as connection:
         assert connection.execute(statement, parameters).rowcount != 0
-
-
-def problems(path: Path) -> list[str]:
-    return [one.message for _, found in doctor.examine(str(path)) for one in found if one.level == "problem"]
 
 
 # What another program might do: a name, the statement, and words of what the doctor says of it.

@@ -16,6 +16,7 @@ from reactdb.cli import main
 from reactdb.store import migrations, schema
 from reactdb.store.file import sqlite
 from reactdb.store.tools import doctor
+from tests.support.inspection import problems
 from tests.support.kept_files import contents, expected, kept, unpack
 
 every_kept_file = pytest.mark.parametrize("name", list(kept()))
@@ -34,15 +35,6 @@ def version_of(path: Path) -> int:
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
     finally:
         connection.close()
-
-
-def problems(path: Path) -> list[str]:
-    return [
-        finding.message
-        for _, findings in doctor.examine(str(path))
-        for finding in findings
-        if finding.level == "problem"
-    ]
 
 
 def test_there_are_kept_files_of_every_format():

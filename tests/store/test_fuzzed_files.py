@@ -20,18 +20,9 @@ from sqlite_utils.utils import sqlite3
 import reactdb
 from reactdb import row
 from reactdb.cli import main
-from reactdb.store.tools import doctor
 from tests import fuzzed_files
 from tests.support import kept_files
-
-
-def problems(path: Path) -> list[str]:
-    return [
-        finding.message
-        for _, found in doctor.examine(str(path))
-        for finding in found
-        if finding.level == "problem"
-    ]
+from tests.support.inspection import problems
 
 
 @pytest.mark.slow

@@ -19,16 +19,11 @@ import pytest
 
 import reactdb
 from reactdb.store.engine import Engine
-from reactdb.store.file import guards, sqlite
+from reactdb.store.file import external_writers, locks, sqlite
 from tests.support.processes import another_process
 
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 SHIM = Path(__file__).parent.parent / "support" / "nolocks.c"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
 
 
 def files_of(path: Path) -> list[str]:
@@ -77,30 +72,30 @@ class TestNetworkFileSystems:
         ],
     )
     def test_a_file_system_is_found_by_its_device_or_by_the_longest_folder(self, device, place, kind):
-        assert kind == guards.find_mount(MOUNTS, os.makedev(*device), os.fsencode(place))
+        assert kind == locks.find_mount(MOUNTS, os.makedev(*device), os.fsencode(place))
 
     def test_lines_that_make_no_sense_are_passed_over(self):
         table = b"\nnonsense\n1 2 3\n1 2 3 4 5 6\n \xff\xff - \n" + MOUNTS
 
-        assert "nfs4" == guards.find_mount(table, os.makedev(0, 40), b"/home/a.db")
-        assert "" == guards.find_mount(b"", os.makedev(0, 40), b"/home/a.db")
+        assert "nfs4" == locks.find_mount(table, os.makedev(0, 40), b"/home/a.db")
+        assert "" == locks.find_mount(b"", os.makedev(0, 40), b"/home/a.db")
 
     @pytest.mark.parametrize(
         "kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs", "fuse.rclone"]
     )
     def test_network_file_systems_are_known(self, kind):
-        assert guards.is_network(kind)
+        assert locks.is_network(kind)
 
     @pytest.mark.parametrize(
         "kind", ["", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk", "fuse.ntfs-3g", "virtiofs"]
     )
     def test_file_systems_of_this_machine_are_none(self, kind):
-        assert not guards.is_network(kind)
+        assert not locks.is_network(kind)
 
     @pytest.mark.skipif(not os.path.exists("/proc/self/mountinfo"), reason="no table of mounts here")
     def test_the_machines_own_table_can_be_read(self):
-        assert "proc" == guards.file_system("/proc/version")
-        assert guards.file_system("/proc/nowhere/at-all") == ""
+        assert "proc" == locks.file_system("/proc/version")
+        assert locks.file_system("/proc/nowhere/at-all") == ""
 
     @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no file system in memory here")
     @pytest.mark.parametrize("read_only", [False, True])
@@ -114,7 +109,7 @@ class TestNetworkFileSystems:
             if read_only:
                 reactdb.connect(folder / "a.db").close()
             before = files_of(folder / "a.db")
-            monkeypatch.setattr(guards, "MOUNTS", str(table))
+            monkeypatch.setattr(locks, "MOUNTS", str(table))
 
             with pytest.raises(reactdb.CannotOpen, match=r"network file system \(nfs4\).*allow_network=True"):
                 reactdb.connect(folder / "a.db", read_only=read_only)
@@ -433,7 +428,7 @@ class TestLostLocks:
 class TestTheWalResetBug:
     @pytest.fixture
     def told(self, monkeypatch, caplog) -> Any:
-        monkeypatch.setattr(guards, "wal_reset", guards.WalResetNotice())
+        monkeypatch.setattr(external_writers, "wal_reset", external_writers.WalResetNotice())
         monkeypatch.setattr(sqlite, "has_wal_reset_bug", lambda: True)
         caplog.set_level(logging.WARNING, "reactdb")
         return lambda: [record.message for record in caplog.records if "WAL-reset" in record.message]

@@ -27,11 +27,6 @@ PYTHON = [sys.executable, "-W", "ignore::DeprecationWarning"]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
-
-
 def run(program: str, *arguments: object) -> str:
     """What a program prints; it must end well."""
     done = subprocess.run(

@@ -24,11 +24,6 @@ PATIENCE_S = 20
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there an open file cannot be moved")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
-
-
 def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,31 +23,6 @@ from reactdb.store.file import sqlite
 from reactdb.store.write_queue import Waiter, WriteQueue
 from tests.support.processes import another_process
 from tests.support.threads import wait_until
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
-
-
-def in_thread(target: Callable[[], Any]) -> Any:
-    """What the callable gives, or raises, in a thread of its own."""
-    found: list[Any] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            found.append(target())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
-    if errors:
-        raise errors[0]
-    return found[0]
 
 
 class Listener:

@@ -36,11 +36,6 @@ on_linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="SQLite
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
-
-
-@pytest.fixture
 def db(path: Path) -> Iterator[Any]:
     with reactdb.connect(path, durability="soft") as database:
         database.table_create("games").insert([{"id": n, "text": "x" * 200} for n in range(50)])

@@ -20,7 +20,7 @@ import reactdb
 from reactdb import asc, branch, desc, maxval, minval, row
 from reactdb.feeds import broadcast, consumers, hub, log_reader
 from reactdb.feeds.views import window
-from tests.support.replica import Entry, exactly, roughly
+from tests.support.replica import Entry, Event, exactly, roughly
 
 # ---------------------------------------------------------------------------------------------------------------
 # Documents and writes
@@ -203,6 +203,16 @@ class Kind:
             for name, value in found
             if value is not None or self.shape == "list"
         ]
+
+
+def alike(kind: Kind, events: list[Event]) -> list[Hashable]:
+    """Events in a form in which equal ones are equal."""
+    found: list[Hashable] = []
+    for event in events:
+        shown = {name: value for name, value in event.items() if name not in ("old_val", "new_val", "group")}
+        values = tuple(kind.value_of(event[name]) for name in ("old_val", "new_val") if name in event)
+        found.append((exactly(shown), kind.name_of(event.get("group")), values))
+    return found
 
 
 def b_is_one(document: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import reactdb
 from reactdb import Database, desc, row
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.testing import Recorder
@@ -42,6 +43,17 @@ def listen(feed: Any, **options: Any) -> list[Any]:
     heard: list[Any] = []
     feed.subscribe(heard.append, heard.append, **options)
     return heard
+
+
+def heard(cursor: reactdb.Cursor, count: int | None = None) -> list[dict[str, Any]]:
+    """So many events of a cursor, or all that are there now."""
+    found: list[dict[str, Any]] = []
+    while count is None or len(found) < count:
+        try:
+            found.append(cursor.next(timeout=0))
+        except (TimeoutError, StopIteration):
+            break
+    return found
 
 
 def new_ids(heard: Recorder) -> list[Any]:

@@ -30,3 +30,28 @@ def wait_until(is_true: Callable[[], bool], timeout_s: float = PATIENCE_S) -> No
     while not is_true():
         assert time.monotonic() < end
         passed.wait(0.002)
+
+
+def started(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """A thread that does the work, and a list in which its result, or its exception, will be."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+def in_thread(work: Callable[[], Any], timeout_s: float = 60) -> Any:
+    """What the work gives, or raises, in a thread of its own."""
+    thread, outcome = started(work)
+    thread.join(timeout_s)
+    assert not thread.is_alive()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]

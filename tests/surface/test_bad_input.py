@@ -74,11 +74,6 @@ def held(path: Path, *statements: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
-
-
-@pytest.fixture
 def filled(path: Path) -> Path:
     """A closed file with a table `games` and a document 1."""
     with reactdb.connect(path) as db:

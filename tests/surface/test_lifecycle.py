@@ -22,30 +22,10 @@ from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPo
 
 import reactdb
 from tests.support.processes import ROOT, run_python
-from tests.support.threads import PATIENCE_S, wait_until
+from tests.support.threads import PATIENCE_S, started, wait_until
 
 # Seconds that a program may take to end after its last line. On a busy machine; else it is a tenth of one.
 END_S = 6.0
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "a.db"
-
-
-def started(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    """A thread, and what came of its work: the value, or the exception."""
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, outcome
 
 
 def struck_at_call(place: int, work: Callable[[], Any]) -> bool:

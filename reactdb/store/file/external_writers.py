@@ -1,17 +1,20 @@
-"""What other programs may have done to the file: looked at whenever somebody else has written, before it is believed.
+"""External writers: what another program may have done to the file. Checked each time that another process has written.
 
-reactdb's own processes only ever append to the log, and file every entry under its key. Whoever writes with SQL of their own,
-or restores a backup over an open file, leaves an end of the log that does not fit. `reactdb doctor` examines all of it; here
-only the end is looked at, which costs a few µs for each time that somebody else has written.
+reactdb's own processes only append to the log, and file every entry under its key. A program that writes with SQL of its own, or
+restores a backup over an open file, leaves an end of the log that does not fit. Only the end is checked here, for a few µs;
+`reactdb doctor` examines the whole file.
 
 Rule of this file: it reads, and says what is wrong. The caller holds a transaction.
 """
 
 from __future__ import annotations
 
+import sys
+
 from reactdb.errors import CorruptDatabase
 from reactdb.store.damage import unfiled_entry
 from reactdb.store.epochs import Epoch, has_epoch, was_removed
+from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection
 
 UNFILED = (
@@ -23,8 +26,8 @@ UNFILED = (
 
 
 def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoch | None = None) -> str:
-    """That the file, whose log ends at `head`, has another history than the one that reached `known_seq` and has this epoch;
-    empty where it has not."""
+    """Says that the file, whose log ends at `head`, has another history than the one that reached `known_seq` and has this epoch.
+    Empty where the history is the same."""
     is_known = epoch is None or has_epoch(connection, epoch.name) or was_removed(connection, epoch)
     if head >= known_seq and is_known:
         return ""
@@ -32,9 +35,41 @@ def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoc
 
 
 def unfiled_end(connection: Connection) -> CorruptDatabase | None:
-    """The error that says that the newest log entry is not the newest of its key; None where it is."""
+    """The error for a newest log entry that is not filed as the newest of its key; None where it is."""
     row = connection.execute(UNFILED).fetchone()
     if row is None:
         return None
     name, table_id, key, seq = row
     return unfiled_entry(f"#{table_id}" if name is None else name, key, seq)
+
+
+class WalResetNotice:
+    """Warns once in a process that its SQLite has the WAL-reset bug, and only when another process writes to a file too.
+
+    reactdb checkpoints around the bug (see `sqlite`), so processes that use reactdb are safe. Another program on the same file,
+    with SQLite's own automatic checkpoints, is not, and reactdb cannot know which of them has written.
+    """
+
+    def __init__(self) -> None:
+        self.is_given = False
+
+    def another_wrote(self, path: str) -> None:
+        # A message that belongs in a log, and not on the screen of a program that keeps no log.
+        if self.is_given or "logging" not in sys.modules or not sqlite.has_wal_reset_bug():
+            return
+        self.is_given = True
+        import logging
+
+        quiet_logger = logging.getLogger("reactdb.sqlite")
+        quiet_logger.addHandler(logging.NullHandler())
+        quiet_logger.warning(
+            "%s is written by another process too, and SQLite %s has the WAL-reset bug (mended in 3.51.3): reactdb's own "
+            "checkpoints avoid it, those of another program that opens the file with such an SQLite can damage it; "
+            "`pip install reactdb[sqlite]` brings a newer SQLite",
+            path,
+            ".".join(map(str, sqlite.VERSION)),
+        )
+
+
+# One for the process: the SQLite is the same for all files.
+wal_reset = WalResetNotice()

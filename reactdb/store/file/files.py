@@ -5,8 +5,8 @@
     a.db-shm        an index of that log, shared by the processes that have it open
     a.db-journal    only while the file is made
 
-They are one thing. A write-ahead log without its file has lost what it belongs to, and next to another file of that name it is
-somebody else's history.
+They belong together. A write-ahead log without its file is of no use, and beside another file of that name it is the history of
+a database that is gone.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import os
 
 from reactdb.errors import CannotOpen, DatabaseBusy, NotADatabase, StorageError
 from reactdb.store.file import sqlite
-from reactdb.store.file.sqlite import SQLiteError
+from reactdb.store.file.sqlite import SQLiteError, file_bytes
 from reactdb.store.schema import APPLICATION_ID
 
-# The database first: without it, what is left of a removal that was interrupted is refused and not taken for a database.
+# In the order in which they are removed. A removal that is interrupted leaves files that `check_path` refuses, because the
+# database is gone first.
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
@@ -29,12 +30,12 @@ def check_path(path: str, *, read_only: bool) -> None:
     if os.path.isdir(path) or not os.path.isdir(folder):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
     is_there = os.path.exists(path)
-    # Looked at, never opened: a pipe would wait for its other end.
+    # The file is not opened, because to open a pipe is to wait for its other end.
     is_fit = os.path.isfile(path) if is_there else not read_only and os.access(folder, os.W_OK)
     if not is_fit:
         raise CannotOpen(path, sqlite.reason_not_opened(path))
     wal = path + "-wal"
-    if size(wal) and not size(path):
+    if file_bytes(wal) and not file_bytes(path):
         raise CannotOpen(
             path,
             f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or remove both "
@@ -42,17 +43,9 @@ def check_path(path: str, *, read_only: bool) -> None:
         )
 
 
-def size(path: str) -> int:
-    """In bytes; 0 where there is no file."""
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
 def make(path: str) -> bool:
-    """Make an empty file where there is none, as the user's umask has it; the two beside it get the same permissions from
-    SQLite. Whether it was made."""
+    """Make an empty file where there is none, with the permissions that the umask gives it; SQLite gives the two files beside it
+    the same. Whether it was made."""
     if os.path.exists(path):
         return False
     try:
@@ -77,7 +70,7 @@ def remove(path: str) -> None:
     is_other = os.path.exists(path) and not os.path.isfile(path)
     if is_other or not any(os.path.lexists(path + suffix) for suffix in SUFFIXES):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
-    if size(path):
+    if file_bytes(path):
         _check_nobody_has_it(path)
     for suffix in SUFFIXES:
         try:
@@ -89,7 +82,8 @@ def remove(path: str) -> None:
 
 
 def _check_nobody_has_it(path: str) -> None:
-    """Whose it is, and that no other connection is open on it: each of them holds a lock, which an exclusive one excludes."""
+    """Make sure that it is a database of reactdb, and that no connection is open on it: each has a lock that an exclusive lock
+    does not get past."""
     connection = sqlite.connect(path, mode="rw", busy_timeout_s=0)
     try:
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")

@@ -1,16 +1,17 @@
-"""Flushes: what of the write-ahead log is on the disk for certain, and what to do when a flush has failed.
+"""Flush: is the write-ahead log on the disk, and what to do when a flush has failed.
 
-A system that cannot write what it was told to flush says so once, and takes it for written from then on: the next flush succeeds
-and contains nothing of it (https://wiki.postgresql.org/wiki/Fsync_Errors). SQLite takes back the commit that met the error and
-writes over what it had put into the log. But soft commits before it, which wait in the log for a flush, are not written again.
-Commits after them, flushed in good faith, would stand behind a hole in the log; and a checkpoint would overwrite the file with
-no log on the disk to repair it from.
+An operating system that cannot write the pages it was told to flush reports that once, and then takes them for written: the next
+flush succeeds without them (https://wiki.postgresql.org/wiki/Fsync_Errors). SQLite takes back the commit that met the error and
+writes over its part of the log. But soft commits before it, which wait in the log for a flush, are not written again. Commits
+after them would stand behind a hole in the log, and a checkpoint would overwrite the file with no log on the disk to repair it
+from.
 
-So after an error nothing relies on the log until all of it has been written once more, byte for byte, and flushed.
+So after an error nothing relies on the log until every byte of it has been written once more and flushed.
 
-A writer that is closed in doubt leaves its connection open, because the last to close copies the log. It is closed by whoever
-opens the file next in this process, when the log can be written again: a connection that begins anew would rely on a log that
-it knows nothing of.
+The last connection that is closed copies the log into the file. So a writer that is closed while its log is in doubt leaves its
+connection open. Whoever opens the file next in this process writes the log again and then closes that connection.
+
+Rule of this file: it writes to the log what is in the log, and only with the write lock held.
 """
 
 from __future__ import annotations
@@ -19,53 +20,54 @@ import os
 
 from reactdb.errors import ReactDBError, StorageError
 from reactdb.logs import logger
-from reactdb.store.file import guards, sqlite
-from reactdb.store.file.identity import FileGuard
+from reactdb.store.file import fork, identity, sqlite
+from reactdb.store.file.guard import FileGuard, lost_its_log
 from reactdb.store.file.sqlite import Connection, SQLiteError
 
 CHUNK_BYTES = 1024 * 1024
 
 
 class Flushes:
-    """The state of the log of the file at `path`, as far as its writer knows. Without a `guard`, in memory, there is none.
+    """What the writer of a file knows about flushes of the log. A database in memory, which has no `guard`, needs none.
 
     Attributes:
-        is_complete: Everything that is committed has been flushed. False where nobody knows.
-        is_doubtful: A flush has failed, and nothing was done about it yet.
+        path: The path of the file.
+        is_complete: Everything that is committed has been flushed. False where that is not known.
+        is_doubtful: A flush has failed, and the log has not been written again yet.
     """
 
-    __slots__ = ("_guard", "_path", "is_complete", "is_doubtful")
+    __slots__ = ("_guard", "is_complete", "is_doubtful", "path")
 
     def __init__(self, path: str, guard: FileGuard | None) -> None:
-        self._path = path
+        self.path = path
         self._guard = guard
         self.is_complete = False
         self.is_doubtful = False
 
     def notice(self, error: BaseException) -> bool:
-        """Whether this error of SQLite's may be that of a flush. Then the log is doubtful."""
+        """Whether this error of SQLite's may come from a flush. If so, the log is in doubt."""
         if self._guard is None or not getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
             return False
         self.is_doubtful = True
         return True
 
     def make_sure(self, operation: str) -> None:
-        """If the log is doubtful, write it again. The caller holds the write lock, so that nobody else writes to it.
+        """Write the log again if it is in doubt. The caller holds the write lock, so that nobody else writes to it.
 
-        SQLite has no locks on the log itself (they are on the file, and in shared memory), so it can be opened and closed here.
+        The log can be opened and closed here, because SQLite's locks are on the file and in shared memory.
 
         Raises:
-            StorageError: It fails again. The message begins with the `operation` that cannot go on without.
+            StorageError: It fails again. The message begins with the `operation` that has to be refused.
         """
         self.is_complete = False
         if not self.is_doubtful or self._guard is None:
             return
         trouble = self._guard.examine()
         if trouble:
-            # Whatever is at the path now, it is not ours to write to.
-            raise StorageError(f"{operation}: an earlier flush of {self._path} has failed, and now {trouble}")
+            # The path leads to another file now.
+            raise StorageError(f"{operation}: an earlier flush of {self.path} has failed, and now {trouble}")
         try:
-            log = os.open(self._path + "-wal", os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+            log = os.open(self.path + "-wal", os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
             try:
                 write_again(log)
                 os.fsync(log)
@@ -73,13 +75,13 @@ class Flushes:
                 os.close(log)
         except OSError as error:
             raise StorageError(
-                f"{operation}: {self._path}-wal: {error.strerror}: an earlier flush has failed, and what it was to make sure of"
+                f"{operation}: {self.path}-wal: {error.strerror}: an earlier flush has failed, and what it was to make sure of"
                 " still cannot be written; nothing was written now"
             ) from error
         self.is_doubtful = False
 
     def settle(self, connection: Connection, operation: str) -> None:
-        """As `make_sure`, outside of a transaction: before a checkpoint. Raises: StorageError, or SQLite's."""
+        """As `make_sure`, outside of a transaction. Raises: StorageError, or an error of SQLite's."""
         if self.is_doubtful:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -88,53 +90,53 @@ class Flushes:
                 connection.execute("ROLLBACK")
 
     def close(self, connection: Connection) -> None:
-        """Close the writer's connection: the last one empties the log into the file. In doubt, leave the log for others."""
+        """Close the writer's connection, or leave it open if the log is in doubt and cannot be written again."""
         try:
             self.settle(connection, "close")
         except (ReactDBError, SQLiteError) as error:
-            logger.warning("%s: its write-ahead log is left as it is: %s", self._path, error)
+            logger.warning("%s: its write-ahead log is left as it is: %s", self.path, error)
             sqlite.leave_open(connection)
-            _left.append((os.getpid(), self, connection))
+            _left.append((self, connection))
         else:
             connection.close()
 
     def close_again(self, connection: Connection) -> None:
-        """A connection that `close` has left open. Raises: StorageError: The log cannot be made sure of now either."""
+        """Close a connection that `close` has left open. Raises: StorageError: The log still cannot be written again."""
         assert self._guard is not None
         if self._guard.examine():
-            # What is at the path now is another file, and it stays open for good.
+            # The path leads to another file now, and the connection stays open for good.
             if self._guard.has_lost_its_log:
-                guards.note_lost_log(self._path)
+                identity.refuse(self.path, lost_its_log)
             return
         try:
             self.settle(connection, "open")
         except SQLiteError as error:
-            raise sqlite.translate(error, "open", self._path) from error
+            raise sqlite.translate(error, "open", self.path) from error
         connection.close()
 
-    def is_of(self, path: str) -> bool:
-        return self._path == path
 
+# Connections that were left open, with what has to be made sure of before they can be closed. They outlive their engines.
+_left: list[tuple[Flushes, Connection]] = []
 
-# Connections that were left open: of which process, and what is to be made sure of before they are closed.
-_left: list[tuple[int, Flushes, Connection]] = []
+# The parent closes them. To a child of fork() their files are closed.
+fork.in_child(_left.clear)
 
 
 def close_left(path: str) -> None:
-    """Close what earlier writers of this process had to leave open of a file. Nearly always there is none.
+    """Close the connections that earlier writers of this process had to leave open on a file. Nearly always there are none.
 
     Raises:
-        StorageError: Its log cannot be made sure of now either.
+        StorageError: Its log still cannot be written again.
     """
     for one in _left.copy():
-        process, flushes, connection = one
-        if flushes.is_of(path) and process == os.getpid():
+        flushes, connection = one
+        if flushes.path == path:
             flushes.close_again(connection)
             _left.remove(one)
 
 
 def write_again(file: int) -> None:
-    """Every byte of an open file, where it is."""
+    """Write every byte of an open file over itself."""
     place = 0
     while chunk := os.pread(file, CHUNK_BYTES, place):
         done = 0

@@ -1,14 +1,20 @@
-"""Forking: what a child of fork() inherits, and how it gets rid of it.
+"""Fork: what a child of fork() does with the files that its parent has open.
 
-SQLite keeps one list of the locks that a process has on a file, for all its connections. A child has a copy of the list but none
-of the locks: what it opens would believe in locks that it has not, and another process would remove the write-ahead log, or
-its index, under its feet. So a child closes what it has inherited, before it does anything else; its copies of the files, not
-the parent's, whose locks stay.
+SQLite keeps one list of the locks that a process has on a file, for all its connections. A child inherits the list and none of
+the locks. A file that it opened now would be used under locks that are not there, and another process would remove the
+write-ahead log, or its index, under the child's feet. So the child first closes what it has inherited. That closes its copies of
+the descriptors; the parent's stay open, and so do the parent's locks.
 
-That is safe for connections that do nothing. So fork() waits a moment for what other threads are doing. Where something goes
-on all the same (a transaction around the fork, say), the child leaves everything as it is, and cannot open that file.
+Only idle connections can be closed like that. To close one that is in a transaction would undo, in memory that both share, what
+the parent is doing. So fork() lets every file rest: what goes on may end, and what begins waits, for a second at most. What is
+still busy then (a transaction around the fork, for instance) the child leaves as it is for ever, and refuses to open that file.
 
-Thread safety: `_alone` is held from before a fork until after it.
+Everything else that the child inherits raises ForkedDatabase when it is used: handles, feeds and cursors know that they are the
+parent's by `generation`, or by their engine (`Engine.abandon`).
+
+This is the only place that registers with the interpreter. Whoever has state that a child must not keep says so with `in_child`.
+
+Thread safety: the hooks run in the thread that forks, and remember what they do for that thread alone.
 """
 
 from __future__ import annotations
@@ -17,11 +23,12 @@ import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from reactdb.errors import ForkedDatabase
 from reactdb.logs import logger
-from reactdb.store.file import sqlite
+from reactdb.store.file import identity, sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError
 
 if TYPE_CHECKING:
@@ -32,122 +39,91 @@ if TYPE_CHECKING:
 # Seconds that fork() waits for what other threads are doing with the database.
 WAIT_S = 1.0
 
-
-class Follower(Protocol):
-    """Who has connections of its own to the files of engines: the tail of other processes' commits."""
-
-    def pause(self, engine: Engine, timeout_s: float) -> bool:
-        """Touch none of them any more. Whether it came to that in time."""
-
-    def resume(self, engine: Engine) -> None: ...
-
-    def close_inherited(self, engine: Engine) -> None:
-        """In the child, where it was paused."""
-
-
+# Every engine of this process that somebody still has.
 engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-followers: list[Follower] = []
-# (device, inode) of files that this process, a child, cannot open.
-_closed_to_us: set[tuple[int, int]] = set()
-_alone = threading.Lock()
-_paused: list[Pause] = []
-_is_mine = threading.local()
+# How many forks lie between the process that imported this and this one. What was made in another generation is the parent's.
+generation = 0
+# What else a child has to forget.
+_forget: list[Callable[[], object]] = []
 
 
-class Pause:
-    """One engine that does nothing while a fork is going on, if that could be had in time."""
+def in_child(forget: Callable[[], object]) -> Callable[[], object]:
+    """Have this called in every child. It replaces locks, because a thread that did not come along may hold them."""
+    _forget.append(forget)
+    return forget
+
+
+class Rest:
+    """One engine in which nothing goes on while its process forks, if that can be had in time."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         # Kept here: another thread may close the engine meanwhile.
         self._writer = engine.writer
-        self.is_complete = False
         self._turn: Waiter | None = None
-        self._followers: list[Follower] = []
+        self.is_complete = False
 
     def begin(self, end: float) -> None:
-        """Wait until `end`, by the monotonic clock, for what other threads are doing."""
-        engine = self.engine
-        engine.readers.settle()
-        engine.readers.pages.complete()
-        if self._writer is not None:
-            self._turn = self._writer.stop(max(0.0, end - time.monotonic()))
+        """Wait until `end` (monotonic) for what other threads are doing."""
+        readers = self.engine.readers
+        readers.settle()
+        readers.pages.complete()
+        writer = self._writer
+        if writer is not None:
+            if writer.current is None:
+                self._turn = writer.queue.stop(max(0.0, end - time.monotonic()))
             if self._turn is None:
+                # Somebody writes, this thread perhaps.
                 return
-        if not engine.readers.pause(end):
-            return
-        for follower in followers:
-            if not follower.pause(engine, max(0.0, end - time.monotonic())):
-                return
-            self._followers.append(follower)
-        self.is_complete = True
+        self.is_complete = readers.rest(end)
 
     def end(self) -> None:
         """In the parent: everything goes on."""
-        for follower in self._followers:
-            follower.resume(self.engine)
-        self.engine.readers.resume()
-        if not self.engine.is_usable:
-            # Closed meanwhile, when they were not to be had.
-            self.engine.readers.close_idle()
+        if self.is_complete:
+            self.engine.readers.go_on()
         if self._turn is not None and self._writer is not None:
-            self._writer.go_on(self._turn)
+            self._writer.queue.go_on(self._turn)
 
     def close_inherited(self) -> None:
-        """In the child: what did nothing is closed."""
-        if not self.is_complete:
+        """In the child: close what was idle."""
+        readers, writer = self.engine.readers, self._writer
+        if not self.is_complete or not readers.is_idle:
             return
-        engine, writer = self.engine, self._writer
-        for follower in self._followers:
-            follower.close_inherited(engine)
-        for connection in engine.readers.leave():
-            close_idle(connection)
-        # The last of a file writes what is in its log into the file; into one that is not the log's, it must not.
+        connections = [reader.connection for reader in readers.idle]
+        # The last connection that is closed empties the log into the file, and SQLite does not look whether it is still that log.
         if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
-            close_idle(writer.connection)
+            connections.append(writer.connection)
+        for connection in connections:
+            try:
+                if not connection.in_transaction:
+                    connection.close()
+            except SQLiteError:
+                logger.debug("an inherited connection cannot be closed", exc_info=True)
 
 
-def close_idle(connection: Connection) -> None:
-    """Close a connection that was inherited, unless it is in the middle of something after all."""
-    try:
-        if not connection.in_transaction:
-            connection.close()
-    except SQLiteError:
-        logger.debug("an inherited connection cannot be closed", exc_info=True)
+class Fork(threading.local):
+    """What this thread has stopped for its fork."""
+
+    def __init__(self) -> None:
+        self.rests: list[Rest] = []
+        self.has_opening = False
 
 
-def check_path(path: str) -> None:
-    """Raises: ForkedDatabase, where this process was forked while its parent was in the middle of something with the file."""
-    if _closed_to_us and _identity(path) in _closed_to_us:
-        raise ForkedDatabase(
-            f"{path} was being used, in a transaction or by another thread, while this process was forked: it cannot be opened "
-            "here; fork at another moment, or start processes with the method `spawn`"
-        )
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+_fork = Fork()
 
 
 def _before() -> None:
     if engines:
-        # What the child needs of it: there, a thread that is importing it now would be waited for in vain.
+        # The child needs it, and there a thread that is importing it now would be waited for in vain.
         sqlite.import_ctypes()
     end = time.monotonic() + WAIT_S
-    if not _alone.acquire(timeout=WAIT_S):
-        return
-    _is_mine.value = True
     for engine in _all_engines():
         if not engine.is_memory:
-            pause = Pause(engine)
-            _paused.append(pause)
-            pause.begin(end)
+            rest = Rest(engine)
+            _fork.rests.append(rest)
+            rest.begin(end)
     # Last: what is waited for above may have to open a connection first.
-    _is_mine.opening = sqlite.opening.acquire(timeout=max(0.0, end - time.monotonic()))
+    _fork.has_opening = sqlite.opening.acquire(timeout=max(0.0, end - time.monotonic()))
 
 
 def _all_engines() -> list[Engine]:
@@ -160,43 +136,47 @@ def _all_engines() -> list[Engine]:
 
 
 def _after_in_parent() -> None:
-    if not getattr(_is_mine, "value", False):
-        return
-    try:
-        for pause in _paused:
-            pause.end()
-    finally:
-        _paused.clear()
-        if getattr(_is_mine, "opening", False):
-            sqlite.opening.release()
-            _is_mine.opening = False
-        _is_mine.value = False
-        _alone.release()
+    rests, _fork.rests = _fork.rests, []
+    if _fork.has_opening:
+        _fork.has_opening = False
+        sqlite.opening.release()
+    for rest in rests:
+        rest.end()
 
 
 def _after_in_child() -> None:
-    global _alone
-    _alone = threading.Lock()
+    global generation
+    generation += 1
     sqlite.opening = threading.Lock()
+    rests, _fork.rests, _fork.has_opening = _fork.rests, [], False
     try:
-        for pause in _paused if getattr(_is_mine, "value", False) else ():
-            try:
-                pause.close_inherited()
-            except Exception:
-                logger.debug("what was inherited of %s stays open", pause.engine.path, exc_info=True)
+        for rest in rests:
+            rest.close_inherited()
         for connection in list(sqlite.tracked):
             if connection.is_open:
-                sqlite.leave_open(connection)
-                identity = None if connection.path is None else _identity(connection.path)
-                if identity is not None:
-                    _closed_to_us.add(identity)
+                _leave(connection)
     finally:
         # Whatever went wrong above: a handle that went on here would write into the parent's transaction.
         for engine in list(engines):
             engine.abandon()
         engines.clear()
-        _paused.clear()
-        _is_mine.value = _is_mine.opening = False
+        for forget in _forget:
+            forget()
+
+
+def _leave(connection: Connection) -> None:
+    """A connection that the child cannot close."""
+    sqlite.leave_open(connection)
+    if connection.path is not None:
+        identity.refuse(connection.path, was_in_use)
+
+
+def was_in_use(path: str) -> ForkedDatabase:
+    """Why this process, a child, cannot open the file."""
+    return ForkedDatabase(
+        f"{path} was being used, in a transaction or by another thread, while this process was forked: it cannot be opened "
+        "here; fork at another moment, or start processes with the method `spawn`"
+    )
 
 
 if hasattr(os, "register_at_fork"):

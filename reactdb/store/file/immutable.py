@@ -1,11 +1,12 @@
-"""Immutable: a file that nobody writes, in a folder where nothing can be made.
+"""Immutable: reading a file in a folder where no file can be made.
 
-To read a file in WAL mode SQLite needs two files beside it, and makes them where they are missing. On a read-only medium, or in
+To read a file in WAL mode SQLite needs two files beside it, and makes them if they are missing. On a read-only medium, or in
 another user's folder, it cannot. With `immutable=1` it reads the file alone: without locks, without the write-ahead log, and
-without ever looking whether the file has changed (https://sqlite.org/uri.html#uriimmutable). That is right while nobody writes
-the file, so this is made sure of before it is opened, and at the beginning and the end of every read.
+without ever checking whether the file has changed (https://sqlite.org/uri.html#uriimmutable). That is right as long as nobody
+writes to the file, which is checked before it is opened, and at the beginning and the end of every read.
 
-Rule of this file: what cannot be read in this way is refused with the reason. Commits in a write-ahead log are never passed over.
+Rule of this file: a file that cannot be read in this way is refused with the reason. Commits in a write-ahead log are never
+skipped.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import os
 from collections.abc import Callable
 
 from reactdb.errors import CannotOpen
-from reactdb.store.file import files, guards, sqlite
-from reactdb.store.file.identity import FileGuard
+from reactdb.store.file import locks, sqlite
+from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.opening import not_opened
 from reactdb.store.file.sqlite import Connection
 
@@ -25,7 +26,7 @@ COPY = "copy all that belongs to it to a folder where files can be made"
 
 
 class ImmutableGuard(FileGuard):
-    """Is it the file that was opened, and as it was then?"""
+    """Is the file still the one that was opened, and has nobody written to it?"""
 
     __slots__ = ("_state",)
 
@@ -35,7 +36,7 @@ class ImmutableGuard(FileGuard):
 
     def look(self) -> tuple[int, str]:
         """(0, what is wrong). The second is empty where nothing is."""
-        if files.size(self._wal_path):
+        if sqlite.file_bytes(self._wal_path):
             return 0, f"{self._path} was opened as a file that nobody writes, and somebody writes it now"
         state = _state_of(self._path)
         if state != self._state:
@@ -45,19 +46,21 @@ class ImmutableGuard(FileGuard):
 
     @property
     def has_lost_its_log(self) -> bool:
-        """It needs none."""
+        """It has no log."""
         return False
 
 
 def connect_to_read(
     connect: Callable[[str], Connection], path: str
 ) -> tuple[Connection, ImmutableGuard | None]:
-    """A connection that reads, made by `connect` in one of SQLite's modes; and what has to be asked at each read, where the file
-    is taken for one that nobody writes.
+    """A connection that reads; and if the file is read as one that nobody writes, the guard that checks that at each read.
+
+    Args:
+        connect: Makes a connection in one of SQLite's modes.
 
     Raises:
         CannotOpen: SQLite cannot make the files that it needs, and the file cannot be read without them.
-        What else `not_opened` makes of the first error.
+        Any other error that `not_opened` makes of the first failure.
     """
     connection = connect(READ_ONLY)
     try:
@@ -85,18 +88,17 @@ def may_make_nothing(path: str) -> bool:
 
 
 def why_not_immutable(path: str) -> str:
-    """Why a file cannot be read alone, as one that nobody writes; empty where it can. Called while this process has a connection
-    to it."""
+    """Why a file cannot be read alone; empty where it can. Called while this process has a connection to it."""
     folder = os.path.dirname(os.path.abspath(path))
-    process = guards.who_locks(path, is_any=True)
+    process = locks.who_locks(path, is_any=True)
     if process is not None:
         return f"process {process} has it open, and what it keeps beside it may not be read"
-    if files.size(path + "-wal"):
+    if sqlite.file_bytes(path + "-wal"):
         return (
             f"its write-ahead log {path}-wal may hold commits that are not in the file yet, and to read them SQLite needs one "
             f"more file in {folder}, which may not be written; {COPY}, or let somebody who may write there open and close it"
         )
-    if files.size(path + "-journal"):
+    if sqlite.file_bytes(path + "-journal"):
         return (
             f"a crash left it half-made, and {folder} may not be written; {COPY}, and open it once to write"
         )
@@ -104,7 +106,7 @@ def why_not_immutable(path: str) -> str:
 
 
 def _state_of(path: str) -> tuple[int, ...] | None:
-    """What changes with every write; None where there is no file."""
+    """A value that changes with every write; None where there is no file."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,98 +1,139 @@
-"""Opening: everything that is looked at before a connection may write to a file.
+"""Opening: everything that is checked before a connection may write to a file, and the switch to a write-ahead log.
 
-Rule of this file: it changes nothing but that it makes an empty file where there is none.
+The order matters. What is cheap and needs no connection comes first. Then a connection that may only read, the probe connection,
+finds out whose file it is and whether locks hold: a connection that may write would, when it is closed, empty another program's
+write-ahead log into the file. The probe connection later serves as the first reader.
+
+Rule of this file: checks change nothing, but that an empty file is made where there is none.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reactdb.errors import DatabaseBusy, ReactDBError, StorageError
+from reactdb.errors import CannotOpen, DatabaseBusy, ReactDBError, StorageError
 from reactdb.store import schema
-from reactdb.store.file import files, flush, fork, guards, sqlite
-from reactdb.store.file.identity import Identity, identity_of
-from reactdb.store.file.sqlite import Connection
+from reactdb.store.file import files, flush, locks, sqlite
+from reactdb.store.file.identity import FileIdentity, check_fit, identity_of
+from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
 
 
-class Witness(NamedTuple):
-    """A connection that has looked at a file in WAL mode, and may only read; and which file that was, None where it cannot be
-    told."""
+class Probe(NamedTuple):
+    """A connection that has checked a file in WAL mode, and may only read; and the file, None where that cannot be known."""
 
     connection: Connection
-    identity: Identity | None
+    identity: FileIdentity | None
 
 
 def prepare(
     connect: Callable[[str], Connection], path: str, read_only: bool, allow_network: bool
-) -> Witness | None:
-    """Everything that can be wrong with a file before a connection may write to it. Gives who has looked at it; None where
-    nobody could, or it is not in WAL mode. `connect` makes a connection in one of SQLite's modes."""
+) -> Probe | None:
+    """Check a file before a connection may write to it.
+
+    Args:
+        connect: Makes a connection in one of SQLite's modes.
+
+    Returns:
+        The probe connection. None with `read_only`, where the file is not in WAL mode, and where a crash has left something that
+        only a connection that writes can mend.
+    """
     files.check_path(path, read_only=read_only)
     if not allow_network:
-        guards.refuse_network(path)
+        locks.refuse_network(path)
     try:
         flush.close_left(path)
     except StorageError:
-        # Whoever only reads relies on no flush.
+        # Somebody who only reads relies on no flush.
         if not read_only:
             raise
-    guards.refuse_unfit(path)
-    fork.check_path(path)
+    check_fit(path)
     named = check_log_is_own(path)
     if read_only:
         return None
     is_new = files.make(path)
     try:
-        return _look_before_writing(connect, path, named)
+        return _probe(connect, path, named)
     except BaseException:
-        if is_new and not files.size(path):
+        if is_new and not sqlite.file_bytes(path):
             os.unlink(path)
         raise
 
 
-def _look_before_writing(
-    connect: Callable[[str], Connection], path: str, named: str | None
-) -> Witness | None:
-    """Whose file it is comes first: a connection that may write would, when it is closed, empty the write-ahead log of
-    another program's database into it."""
+def _probe(connect: Callable[[str], Connection], path: str, named: str | None) -> Probe | None:
     identity = identity_of(path)
-    witness, is_wal = connect("ro"), False
+    connection, is_wal = connect("ro"), False
     try:
-        look(witness, path, named)
-        (mode,) = witness.execute("PRAGMA journal_mode").fetchone()
+        look(connection, path, named)
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         is_wal = mode == "wal"
     except sqlite.READ_ERRORS as error:
-        # One that may only read cannot finish what a crash has left. The one that may write can, or says what is wrong.
+        # A connection that may only read cannot finish what a crash has left. One that may write can, or says what is wrong.
         if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
             raise not_opened(error, path) from error
     finally:
         if not is_wal:
-            witness.close()
-    return Witness(witness, identity) if is_wal else None
+            connection.close()
+    return Probe(connection, identity) if is_wal else None
 
 
 def look(connection: Connection, path: str, named: str | None = None) -> int:
-    """The format version, whether the log is the file's own, and whether locks hold. `named`: by the log, where it is known."""
-    # In a transaction: so long SQLite keeps its lock.
+    """Check whose file it is, whether the write-ahead log is its own, and whether locks hold.
+
+    Args:
+        named: The database id in the log, where it is known.
+
+    Returns:
+        The format version.
+    """
+    # In a transaction, because SQLite keeps its lock as long as that.
     connection.execute("BEGIN")
     version = schema.identify(connection, path)
     if version:
         check_log_belongs(connection, path, named)
-    guards.make_sure_of_locks(path)
+    locks.make_sure_of_locks(path)
     connection.execute("ROLLBACK")
     return version
 
 
 def not_opened(error: Exception, path: str) -> ReactDBError:
-    """The error of a connection that could not read the file, while it is still open."""
+    """The error of a connection that could not read the file, while that connection is still open."""
     translated = sqlite.translate(error, "open", path)
-    process = guards.who_locks(path) if isinstance(translated, DatabaseBusy) else None
+    process = locks.who_locks(path) if isinstance(translated, DatabaseBusy) else None
     if process is None:
         return translated
     return DatabaseBusy(
         f"open: {path} is locked by another process, {process}, which keeps the file to itself, or has been busy with it for "
         "long: close it there"
     )
+
+
+def use_wal(connection: Connection, another: Callable[[], Connection], path: str, timeout_s: float) -> None:
+    """Switch to a write-ahead log, and make sure of it. A switch can fail without an error until its row is fetched, and the
+    connection that saw it fail believes in a log all the same. So `another` connection is asked.
+
+    Raises:
+        CannotOpen: The file system cannot keep a write-ahead log.
+        SQLiteError: Another process is switching for longer than `timeout_s`, or something else is wrong.
+    """
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            break
+        except SQLiteError as error:
+            # Another process is switching too, and SQLite does not wait here by itself.
+            if not sqlite.is_busy(error) or time.monotonic() >= end:
+                raise
+            time.sleep(0.002)
+    if mode == "wal":
+        probe = another()
+        try:
+            (mode,) = probe.execute("PRAGMA journal_mode").fetchone()
+        finally:
+            probe.close()
+    if mode != "wal":
+        raise CannotOpen(path, "its file system cannot keep a write-ahead log (no shared memory or no locks)")

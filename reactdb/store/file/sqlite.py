@@ -44,7 +44,7 @@ else:
 
 Connection = Any  # sqlite3.Connection of whichever module was found
 SQLiteError: type[Exception] = sqlite3.Error
-# Where a connection first reads the schema: of a damaged one, SQLite's message itself can be no text.
+# Errors of the first statement that reads the schema. If that is damaged, even SQLite's message may not be UTF-8.
 READ_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 IntegrityError: type[Exception] = sqlite3.IntegrityError
 VERSION: tuple[int, ...] = tuple(int(part) for part in sqlite3.sqlite_version.split("."))
@@ -53,14 +53,14 @@ VERSION: tuple[int, ...] = tuple(int(part) for part in sqlite3.sqlite_version.sp
 OLDEST_VERSION = (3, 37, 0)
 
 PAGE_BYTES = 4096
-# 64 MiB: the default of 2 MiB makes joins over more rows than it holds ten times slower a row.
+# 64 MiB: with the default of 2 MiB, a join over more rows than fit takes ten times as long a row.
 CACHE_KIB = 65536
-# Of the readers after the first, which are there for moments in which several threads read.
+# For readers beside the first one. They are there for moments in which several threads read.
 READER_CACHE_KIB = 16384
 
 
-# What SQLite, or its module, says of a damaged file without calling it corrupt: text that is no UTF-8, a schema that cannot be
-# read, a table that is not there, a value of another type than a column can have.
+# Messages of SQLite, or of its Python module, that mean damage without saying so: text that is not UTF-8, a schema that cannot
+# be read, a missing table, a value of a type that a column cannot have.
 SIGNS_OF_DAMAGE = (
     "malformed",
     "Could not decode to UTF-8",
@@ -71,15 +71,15 @@ SIGNS_OF_DAMAGE = (
 ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
 
 
-# What a URI may have as it is. (Importing urllib for it would take longer than opening a file.)
+# Bytes that need no escape in a URI. (To import urllib for this would take longer than opening a file.)
 PLAIN = frozenset(b"/._-~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 class Tracked(sqlite3.Connection):
-    """A connection that can be found by `forking`.
+    """A connection that `fork` can find.
 
     Attributes:
-        path: Of its file; None in memory.
+        path: The path of its file; None in memory.
     """
 
     path: str | None = None
@@ -92,9 +92,9 @@ class Tracked(sqlite3.Connection):
             return False
 
 
-# Every connection of this process that somebody still has; only looked through where there is one thread.
+# Every connection of this process that is still referred to. Only a child of fork() goes through it, while it has one thread.
 tracked: weakref.WeakSet[Tracked] = weakref.WeakSet()
-# Held while one is made.
+# Held while a connection is made, and by a fork, so that no connection is half made in a child.
 opening = threading.Lock()
 
 
@@ -147,19 +147,19 @@ def quoted(path: str) -> str:
 
 
 def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> None:
-    """The settings of every connection. Each costs a statement, so they are made once, when it is opened.
+    """Make the settings of a connection. Each costs a statement, so they are made once, when it is opened.
 
     Args:
-        cache_kib: Room for pages, taken as they are read; 0: the writer's, or that of a reader among others.
+        cache_kib: The most memory for pages. 0: what the writer has, or a reader beside others.
     """
     hearing = hear_signals()
-    # To where it waits inside its `try`.
+    # Up to the `yield` inside its `try`.
     next(hearing)
     connection.set_progress_handler(hearing.__next__, STEPS)
     execute = connection.execute
     execute(f"PRAGMA cache_size=-{cache_kib or (READER_CACHE_KIB if reader else CACHE_KIB)}")
     execute("PRAGMA temp_store=MEMORY")
-    # A file from somewhere else may carry views and triggers that call functions; ours has none.
+    # A file of unknown origin may have views and triggers that call functions; a file of reactdb has none.
     execute("PRAGMA trusted_schema=OFF")
     execute("PRAGMA cell_size_check=ON")
     execute("PRAGMA mmap_size=0")
@@ -178,11 +178,12 @@ def is_busy(error: Exception) -> bool:
 
 
 def hear_signals() -> Iterator[int]:
-    """What SQLite calls now and then inside a long statement: it goes on after 0, and stops after 1.
+    """A progress handler: SQLite calls it now and then inside a long statement, and stops the statement when it gives 1.
 
-    A signal's handler, Ctrl-C's too, runs in the main thread between two steps of Python, of which a long statement has none but
-    these. What the handler raises would be lost in SQLite, so it is kept for `translate`, which raises it instead of SQLite's
-    "interrupted". A generator, because it goes on inside its `try`: in a function, the handler would run before it.
+    A signal handler, Ctrl-C's too, runs in the main thread between two steps of Python. A long statement has no such steps but
+    the calls of this one. An exception of the handler would be lost in SQLite, so it is kept for `translate`, which raises it in
+    place of SQLite's "interrupted". This is a generator because it resumes inside its `try`; a function would be interrupted
+    before it could enter one.
     """
     answer = 0
     while True:
@@ -197,28 +198,30 @@ def hear_signals() -> Iterator[int]:
             answer = 1
 
 
-# Steps of SQLite's machine between two looks at signals: 10 to 50 ms. Under a statement that is not long, it costs nothing.
+# Steps of SQLite's virtual machine between two calls of the progress handler: 10 to 50 ms. A short statement makes no call.
 STEPS = 1_000_000
-# What handlers of signals have raised and nobody has heard yet. Only ever used by the main thread.
+# Exceptions of signal handlers, from the moment when SQLite is stopped until `translate` raises them. One list for the process,
+# because signals are handled in one thread, the main one, which alone uses it.
 struck: list[BaseException] = []
 
 
 def leave_open(connection: Connection) -> None:
-    """Let go of a connection that must not be closed, not even at the end of the process: SQLite would write what is left in its
-    log into the file, over what others have written there since, or give up locks that are another process's."""
+    """Let go of a connection that must not be closed, not even at the end of the process. To close it, SQLite would write what is
+    left in its log into the file, over what others have written there since, or change memory that a parent process shares."""
     try:
         ctypes = import_ctypes()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
     except (AttributeError, TypeError):
-        # Not CPython: then it is closed at the end of the process, if at all.
+        # Not CPython. A list is emptied when the interpreter ends, so there the connection may be closed then.
         left_open.append(connection)
 
 
+# Connections that `leave_open` could not keep in another way.
 left_open: list[Connection] = []
 
 
 def import_ctypes() -> Any:
-    """The module, which takes 4 ms to import and is hardly ever needed; None where there is none."""
+    """The module; None where there is none. It is hardly ever needed, and takes 4 ms to import."""
     try:
         import ctypes
     except ImportError:
@@ -227,10 +230,10 @@ def import_ctypes() -> Any:
 
 
 def translate(error: Exception, operation: str, path: str) -> ReactDBError:
-    """SQLite's error as one of ours. The original stays as `__cause__` where the caller raises from it.
+    """Turn SQLite's error into one of ours. The caller raises it `from` the original.
 
     Raises:
-        What a signal's handler has raised, KeyboardInterrupt as a rule: see `hear_signals`.
+        KeyboardInterrupt, or what else a signal handler has raised: see `hear_signals`.
     """
     name = getattr(error, "sqlite_errorname", "") or ""
     if name == "SQLITE_INTERRUPT":
@@ -249,7 +252,7 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
             path, "a crash left it half-made, and reading cannot finish that: open it once to write"
         )
     is_read_only = name.startswith("SQLITE_READONLY") or "readonly database" in text
-    # In a folder where nothing can be made, SQLite says that it cannot write even where it would only read.
+    # SQLite also complains that it cannot write when it would only read, in a folder where no file can be made.
     if (
         name.startswith("SQLITE_CANTOPEN")
         or "unable to open" in text
@@ -282,14 +285,14 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
 
 
 def words_of(error: Exception) -> str:
-    """What an error says, also where it wanted to say something that is no text."""
+    """The message of an error, even if it is not UTF-8."""
     if isinstance(error, UnicodeDecodeError):
         return error.object.decode(errors="backslashreplace")
     return str(error)
 
 
 def reason_not_opened(path: str) -> str:
-    """Why a file cannot be opened, from what the file system says of it and its folder."""
+    """Why a file cannot be opened, as far as the file system shows it."""
     folder = os.path.dirname(os.path.abspath(path))
     try:
         os.stat(path)

@@ -1,14 +1,14 @@
-"""A stray write-ahead log: one that lies beside a file and belongs to another.
+"""WAL check: does the write-ahead log beside a file belong to that file?
 
-SQLite cannot tell: a log says which pages it changed, and not of which file. Read with it, the file shows what is in the log;
-opened to write, it would become a mixture of both, for good when it is closed. But each database has an id, and it is in the file
-itself, beneath what the log lays over it. So each log says whose it is, too: the first commit of a process, and the first after
-the log was begun anew, write the row with the id again (`schema.name_log`), so that its page is among the first of the log.
+SQLite cannot tell, because a log says which pages it changed, and not in which file. Read together with another database's log,
+a file shows what is in the log. Opened to write, it becomes a mixture of both, for good once it is closed.
 
-A log that names no database (one that was begun by a version of reactdb that did not do that) is judged as far as that goes: by
-the id that is read through it.
+Each database has an id, and the id stands in the file itself, beneath what the log lays over it. Each log has the id too: the
+first commit of a process, and the first commit after the log was begun anew, write the row with the id again (`schema.name_log`),
+so that its page is among the first of the log. Older versions of reactdb did not do that. A log without an id is judged by the id
+that is read through it.
 
-Rule of this file: it looks, at the bytes of the log, and on connections that see the file without its log, and says what it saw.
+Rule of this file: it looks at the bytes of the log, and uses connections that see the file without its log. It changes nothing.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from reactdb.store.file.sqlite import Connection, file_bytes
 from reactdb.store.tools.pages import FRAME_HEADER, INDEX_INTERIOR, INDEX_LEAF, WAL_HEADER, record, varint
 
 MAGIC = (0x377F0682, 0x377F0683)
-# Of a log that names no database no more is looked through: 64 MiB, four times the size at which it is emptied.
+# A log is searched for the id up to this size: 64 MiB, four times the size at which a log is emptied.
 MOST_BYTES = 64 * 1024 * 1024
 NAME = b"database_id"
 
 
 def check_log_is_own(path: str) -> str | None:
-    """Called before a connection opens the file: the first that does may write the log into it. Gives the id in the log; None
-    where it names no database.
+    """Called before a connection opens the file, because the first one that does may write the log into it.
+
+    Returns:
+        The id in the log; None where there is none.
 
     Raises:
-        CorruptDatabase: The log says that it is another database's.
+        CorruptDatabase: The log has the id of another database.
     """
     named = id_named(path + "-wal") if file_bytes(path + "-wal") else None
     own = None if named is None else _id_beneath(path)
@@ -44,15 +46,18 @@ def check_log_is_own(path: str) -> str | None:
 
 
 def check_log_belongs(connection: Connection, path: str, named: str | None) -> None:
-    """Called with a connection that sees the file as its log makes it, before anything is written; `named`: by the log, where
-    it is known.
+    """Called before anything is written.
+
+    Args:
+        connection: Sees the file as its log makes it.
+        named: The id in the log, where that is known.
 
     Raises:
         CorruptDatabase: The log is another database's.
     """
     if not file_bytes(path + "-wal"):
         return
-    # The id in the log is the file's, or the file had none yet: it was made just now, and all of it is in the log.
+    # An id in the log has been compared with the file's already, or the file is so new that all of it is in the log.
     own = named or id_named(path + "-wal") or _id_beneath(path)
     laid_over = schema.fact(connection, "database_id")
     if own is not None and laid_over != own:
@@ -69,8 +74,8 @@ def _another(path: str, own: str, other: object) -> CorruptDatabase:
 
 def _id_beneath(path: str) -> str | None:
     """The database id in the file without its log; None where it has none yet, or cannot be read so."""
-    # Immutable: the log is not looked at. What another process is writing there meanwhile may be seen in part, so whatever
-    # does not come back as an id counts as none; an id itself never changes.
+    # Immutable: SQLite ignores the log. Another process may be writing to the file meanwhile, so anything that is not an id
+    # counts as none. (An id never changes.)
     file = sqlite.connect(path, mode="ro&immutable=1", busy_timeout_s=0)
     try:
         found = schema.fact(file, "database_id")
@@ -82,13 +87,13 @@ def _id_beneath(path: str) -> str | None:
 
 
 def id_named(log: str) -> str | None:
-    """The database id in a write-ahead log: in the first of its pages that has one. None: it names no database.
+    """The database id in a write-ahead log, from the first page that has one; None where no page has.
 
-    Of a frame it is asked only whether it is of this log, by its salts: not whether its commit was complete, because those of
-    one log are of one database.
+    A frame counts if it has the salts of this log. Its commit need not be complete, because all frames of one log are of one
+    database.
     """
     for page in _pages(log):
-        # Only a page of an index, as the table of facts is one, can have the row; and documents may say what they like.
+        # The table of facts is WITHOUT ROWID, so its rows are in pages of an index. Documents, which may say anything, are not.
         if page[0] in (INDEX_LEAF, INDEX_INTERIOR) and NAME in page:
             for row in _rows(page):
                 if len(row) == 2 and row[0] == NAME.decode() and isinstance(row[1], str):

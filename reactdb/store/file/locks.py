@@ -1,11 +1,10 @@
-"""Guards: what is looked at before a file is trusted: where it lies, and whether locks on it hold.
+"""Locks: can locks on this file be trusted, and who has one?
 
-SQLite is right only where locks are. On a network file system they may hold on one machine and not on the next, or not at all,
-and then every write is acknowledged and the file is ruined. So a file on one is refused by the name of the file system, and
-everywhere the kernel is asked whether the lock that SQLite has just taken is there.
+SQLite relies on locks. On a network file system they may hold on one machine and not on the next, or not at all; then every
+write is acknowledged and the file is ruined. So a file on a network file system is refused by the name of that system, and
+on every other the kernel is asked whether a lock that it has just granted is there.
 
-Rule of this file: it looks and says what it saw. It never opens the database file: closing it again would drop the locks of
-every connection that this process has on it (https://sqlite.org/howtocorrupt.html, section 2.2).
+Rule of this file: it looks and says what it saw. It never opens the database file (see `identity`).
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from __future__ import annotations
 import os
 import struct
 
-from reactdb.errors import CannotOpen, StorageMoved
+from reactdb.errors import CannotOpen
 from reactdb.logs import logger
-from reactdb.store.file import sqlite
+from reactdb.store.file.identity import find_descriptors
 
 try:
     import fcntl
@@ -25,7 +24,6 @@ except ImportError:
 
 
 MOUNTS = "/proc/self/mountinfo"
-DESCRIPTORS = "/proc/self/fd"
 
 # File systems that other machines can write to behind the kernel's back, by their names in the table of mounts. Those of
 # virtual machines (9p, vboxsf, vmhgfs, prl_fs) are shared with the host, which does not see the guest's locks.
@@ -100,7 +98,7 @@ NETWORK_FUSE = frozenset(
 SHARED_FIRST = 0x40000000 + 2
 SHARED_SIZE = 510
 SHM_IN_USE = 128
-# Behind them, in a page that never holds data, a byte that SQLite does not use.
+# A byte behind them that SQLite does not use, in a page that never holds data.
 SPARE = SHARED_FIRST + SHARED_SIZE
 # struct flock: type, whence, start, length, process.
 FLOCK = struct.Struct("@hhqqi4x")
@@ -132,7 +130,7 @@ def file_system(path: str) -> str:
             continue
     else:
         return ""
-    # What has a device of its own is on this machine. That is most of them, and saves reading the table.
+    # A file system with a device of its own is on this machine. Most are, and need no look at the table.
     if not hasattr(os, "major") or os.major(device):
         return ""
     try:
@@ -173,15 +171,15 @@ def unescape(folder: bytes) -> bytes:
 
 
 def make_sure_of_locks(path: str) -> None:
-    """See that locks on the file hold, and that this process has those that SQLite believes it has. Called while a connection of
-    this process is reading the file.
+    """Make sure that locks on the file hold, and that this process has the locks that SQLite believes it has. Called while a
+    connection of this process is reading the file.
 
-    A lock is taken, and the kernel asked for it as an open file description asks: to those the process's own locks are somebody
-    else's. That opens nothing and waits for nobody. Where it cannot be asked (not Linux, an old kernel) nothing is said.
+    This takes a lock, and asks the kernel about it in the way of an open file description, for which the locks of the process
+    are somebody else's. It opens nothing and waits for nobody. Where the kernel cannot be asked so (elsewhere than on Linux),
+    nothing is checked.
 
-    SQLite may believe in locks that are gone: those of the parent, in a child of fork(), and those of a process that has opened
-    and closed the file by itself. It takes no others as long as a connection of that time is left. So they are taken here,
-    which changes nothing where they are there.
+    SQLite may believe in locks that are gone, because this program opened and closed the file by itself. It takes no others as
+    long as a connection of that time is open. So they are taken here, which changes nothing if they are there.
 
     Raises:
         CannotOpen: A lock that was granted is not there.
@@ -205,7 +203,7 @@ def make_sure_of_locks(path: str) -> None:
         # SQLite's own attempts come to the same, and say so.
         logger.debug("the locks on %s cannot be tested: %s", path, error)
         return
-    # It names the lock that is in the way: a read lock. The question come back as it was is no answer.
+    # The answer names the lock that is in the way, a read lock. A question that came back unchanged is no answer.
     if FLOCK.unpack(answer)[0] != fcntl.F_RDLCK:
         raise CannotOpen(
             path,
@@ -214,39 +212,10 @@ def make_sure_of_locks(path: str) -> None:
         )
 
 
-def find_descriptors(*paths: str) -> list[int | None]:
-    """For each file a descriptor that this process has on it, whoever opened it; None where there is none, or no list."""
-    wanted: dict[tuple[int, int], int] = {}
-    found: list[int | None] = [None] * len(paths)
-    try:
-        for place, path in enumerate(paths):
-            status = os.stat(path)
-            wanted[status.st_ino, status.st_dev] = place
-    except OSError:
-        pass
-    try:
-        names = os.listdir(DESCRIPTORS)
-    except OSError:
-        return found
-    # The newest are likely to have the highest numbers.
-    for name in reversed(names):
-        if not wanted:
-            break
-        try:
-            status = os.fstat(int(name))
-        except (OSError, ValueError):
-            continue
-        place_found = wanted.pop((status.st_ino, status.st_dev), None)
-        if place_found is not None:
-            found[place_found] = int(name)
-    return found
-
-
-def who_locks(path: str, *, is_any: bool = False, descriptor: int | None = None) -> int | None:
-    """The process that keeps this one from reading the file (with `is_any`: from having it alone), by its lock; None where there
-    is none, or that cannot be known. Called while this process has a connection to it; `descriptor`: that one's, if known."""
-    if descriptor is None:
-        (descriptor,) = find_descriptors(path)
+def who_locks(path: str, *, is_any: bool = False) -> int | None:
+    """The process whose lock keeps this one from reading the file (with `is_any`: from having the file to itself). None where
+    there is none, or it cannot be known. Called while this process has a connection to the file."""
+    (descriptor,) = find_descriptors(path)
     if fcntl is None or descriptor is None:
         return None
     kind = fcntl.F_WRLCK if is_any else fcntl.F_RDLCK
@@ -255,83 +224,5 @@ def who_locks(path: str, *, is_any: bool = False, descriptor: int | None = None)
         found, _, _, _, process = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
     except OSError:
         return None
-    # Of a process of another machine, or outside of this container, there is no number.
+    # A process on another machine, or outside of this container, has no number here.
     return process if found != fcntl.F_UNLCK and process > 0 else None
-
-
-def is_of(descriptor: int | None, path: str) -> bool:
-    """Whether a descriptor is one of this file (still)."""
-    try:
-        return descriptor is not None and os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except OSError:
-        return False
-
-
-# Files that this process cannot use any more, by inode and device. A connection is left open on each of them, so
-# that no other file gets that inode.
-_lost: set[tuple[int, int]] = set()
-
-
-def note_lost_log(path: str) -> None:
-    """A connection that was not closed has a write-ahead log that is gone."""
-    _note(path, _lost)
-
-
-def _note(path: str, noted: set[tuple[int, int]]) -> None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return
-    noted.add((status.st_ino, status.st_dev))
-
-
-def refuse_unfit(path: str) -> None:
-    """What this process cannot do with the file for as long as it lives.
-
-    Raises:
-        StorageMoved: SQLite would go on with a log that is gone.
-    """
-    if not _lost:
-        return
-    try:
-        status = os.stat(path)
-    except OSError:
-        return
-    identity = (status.st_ino, status.st_dev)
-    if identity in _lost:
-        raise StorageMoved(
-            f"{path} cannot be opened again by this process, which had it open when its write-ahead log was taken away; "
-            "start the program again"
-        )
-
-
-class WalResetNotice:
-    """Says once a process that this SQLite has the WAL-reset bug, and only where that matters: when somebody else writes too.
-
-    reactdb checkpoints around the bug (see `sqlite`), so a process alone, or several that use reactdb, are safe. Another
-    program on the same file, with SQLite's own automatic checkpoints, is not, and reactdb cannot know which it is. So it is a
-    warning in the log of whoever keeps one, and never a line on the screen of all the others.
-    """
-
-    def __init__(self) -> None:
-        self.is_given = False
-
-    def another_wrote(self, path: str) -> None:
-        if self.is_given or not sqlite.has_wal_reset_bug():
-            return
-        self.is_given = True
-        import logging
-
-        # Worth a line in a log, and not one on the screen of a program that keeps none.
-        quiet_logger = logging.getLogger("reactdb.sqlite")
-        quiet_logger.addHandler(logging.NullHandler())
-        quiet_logger.warning(
-            "%s is written by another process too, and SQLite %s has the WAL-reset bug (mended in 3.51.3): reactdb's own "
-            "checkpoints avoid it, those of another program that opens the file with such an SQLite can damage it; "
-            "`pip install reactdb[sqlite]` brings a newer SQLite",
-            path,
-            ".".join(map(str, sqlite.VERSION)),
-        )
-
-
-wal_reset = WalResetNotice()

@@ -1,0 +1,155 @@
+"""FileGuard: is the file still the file that was opened, and is its write-ahead log whole?
+
+SQLite goes on writing, and acknowledging, into a file that has been unlinked, renamed or replaced, and into a write-ahead log
+that somebody has deleted or cut off. Two `stat` calls after each commit notice that a name stands for another file now, before
+anybody is told that the write is safe. Two short reads before each commit notice a log that was cut off, before anything is
+written behind the gap.
+
+Two calls, and not one: either name can be taken away alone, and what is written after that is lost. An `fstat` of a descriptor
+does not see a rename, and saves only a quarter of a `stat`, most of which is spent in Python (3.0 and 2.2 µs).
+
+Rule of this file: it looks and says what it saw. It opens the log, on which SQLite has no locks, and never the database file
+(see `identity`).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from contextlib import suppress
+from os import SEEK_END, lseek, pread, stat
+
+from reactdb.errors import StorageMoved
+from reactdb.store.file.identity import FileIdentity, identity_in, identity_of
+from reactdb.store.file.wal_index import LOG_HEADER_BYTES, QUICK, STATE_BYTES, VERSION, WalIndex
+
+# Where a log's header has its salts: https://sqlite.org/fileformat2.html, section 4.1.
+SALTS = slice(16, 24)
+
+
+class FileGuard:
+    """The file and its write-ahead log, as they were when the database was opened.
+
+    Attributes:
+        identity: The file.
+    """
+
+    __slots__ = ("_index", "_log", "_path", "_wal", "_wal_path", "identity")
+
+    def __init__(self, path: str, *, has_log: bool = True) -> None:
+        """Without `has_log` the file is read alone: it has neither a log nor an index of one."""
+        self._path = path
+        self._wal_path = path + "-wal"
+        self.identity = identity_of(path)
+        # A log exists from the first read in WAL mode on, as long as a connection is open.
+        self._wal: FileIdentity | None = identity_of(self._wal_path)
+        self._index = WalIndex(path) if has_log else None
+        # A descriptor of the log, to ask for its size: that costs a fifth of a `stat`. Negative until the first time.
+        self._log = -1
+
+    def close(self) -> None:
+        """Called before the last connection is closed, which removes the log: some systems cannot remove an open file."""
+        log, self._log = self._log, -1
+        if log >= 0:
+            with suppress(OSError):
+                os.close(log)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def look(self) -> tuple[int, str]:
+        """Called after each commit: (size of the write-ahead log in bytes, what is wrong). The second is empty if nothing is."""
+        try:
+            file, wal = stat(self._path), stat(self._wal_path)
+        except OSError as error:
+            if self._wal is None and error.filename == self._wal_path:
+                # There has been no log yet.
+                return 0, ""
+            return 0, f"{error.filename} is gone"
+        if (file.st_dev, file.st_ino) != self.identity:
+            return 0, f"{self._path} is another file now"
+        if (wal.st_dev, wal.st_ino) != self._wal:
+            if self._wal is not None:
+                return 0, f"{self._wal_path} is another file now"
+            self._wal = identity_in(wal)
+        return wal.st_size, ""
+
+    def look_before(self) -> tuple[bytes | None, str]:
+        """Called with the write lock held, before anything is written: (which log the commit goes to, what is wrong).
+
+        The first is the salts of the log: None if the next commit may begin the log anew, empty if that cannot be known.
+        """
+        index = self._index
+        if index is not None:
+            # The ordinary case, in two system calls and nothing else, because every commit pays for them.
+            try:
+                version, frames, salts, copied = QUICK.unpack(pread(index.descriptor, STATE_BYTES, 0))
+                if version == VERSION and (
+                    lseek(self._log, 0, SEEK_END) >= frames * index.frame_bytes + LOG_HEADER_BYTES
+                ):
+                    return None if copied == frames else salts, ""
+            except (OSError, struct.error):
+                pass
+        return self._look_closely()
+
+    def _look_closely(self) -> tuple[bytes | None, str]:
+        """`look_before`, if something is out of the ordinary or not known yet."""
+        state = None if self._index is None else self._index.read()
+        if state is None:
+            return b"", ""
+        generation = None if state.copied == state.frames else state.salts
+        if state.bytes:
+            try:
+                if self._log < 0:
+                    self._log = os.open(self._wal_path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+                if lseek(self._log, 0, SEEK_END) < state.bytes:
+                    return generation, self._what_is_missing()
+            except OSError:
+                # The log is gone, which `look` says after the commit; or too many files are open, and nothing is known.
+                pass
+        return generation, ""
+
+    def _what_is_missing(self) -> str:
+        """The log is shorter than its index said: says so, after making sure that the index is of this file's log."""
+        state = None if self._index is None else self._index.read_anew()
+        size = os.stat(self._wal_path).st_size
+        if state is None or size >= state.bytes:
+            return ""
+        return f"{self._wal_path} was cut off at {size} bytes, and had {state.bytes} bytes of commits"
+
+    def examine(self) -> str:
+        """As the second of `look`, and besides: is the log as long as its index says, and is it the log that the index describes?
+        From any thread. While others write nothing is known, and another time will tell."""
+        trouble = self.look()[1]
+        before = None if self._index is None or trouble else self._index.read()
+        if before is None or not before.frames:
+            return trouble
+        assert self._index is not None
+        try:
+            with open(self._wal_path, "rb", buffering=0) as log:
+                salts = log.read(SALTS.stop)[SALTS]
+            missing = self._what_is_missing()
+        except OSError:
+            return ""
+        after = self._index.read()
+        if after is None or (after.frames, after.salts) != (before.frames, before.salts):
+            return ""
+        if missing:
+            return missing
+        if salts != before.salts and self._index.read_anew() == after:
+            return f"{self._wal_path} has the content of another write-ahead log"
+        return ""
+
+    @property
+    def has_lost_its_log(self) -> bool:
+        """The file is the same, but its write-ahead log is not. SQLite does not check that when it closes the last connection: it
+        would write what is in the old log over what others have written since."""
+        return self.identity is not None and identity_of(self._path) == self.identity and self.examine() != ""
+
+
+def lost_its_log(path: str) -> StorageMoved:
+    """Why this process cannot open the file again: a connection that it could not close has a write-ahead log that is gone."""
+    return StorageMoved(
+        f"{path} cannot be opened again by this process, which had it open when its write-ahead log was taken away; "
+        "start the program again"
+    )

@@ -1,0 +1,178 @@
+"""Following: what another process commits is heard by a poll, and polls cost nothing where there are no feeds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reactdb
+from reactdb.database import Database
+from reactdb.store import follow
+from reactdb.store.engine import Engine
+from tests.support.threads import PATIENCE_S
+
+WRITER = """
+import sys, reactdb
+db = reactdb.connect(sys.argv[1], durability="soft")
+print("open", flush=True)
+for line in sys.stdin:
+    db.table("games").insert({"id": int(line)})
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.db"
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[Any]:
+    with reactdb.connect(path, durability="soft") as database:
+        database.table_create("games")
+        yield database
+
+
+@contextmanager
+def another_process(path: Path) -> Iterator[Any]:
+    """A function that lets another process write a number."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert "open\n" == process.stdout.readline()
+    try:
+        yield lambda number: print(number, file=process.stdin, flush=True)
+    finally:
+        process.communicate(timeout=60)
+
+
+def test_each_commit_of_another_process_is_told_once_and_in_order(db, path):
+    with another_process(path) as write, db.table("games").changes().cursor() as cursor:
+        for number in range(20):
+            write(number)
+            assert number == cursor.next(timeout=PATIENCE_S)["new_val"]["id"]
+
+
+def test_commits_are_told_after_the_log_was_emptied(db, path):
+    with another_process(path) as write, db.table("games").changes().cursor() as cursor:
+        db.compact(keep=0, vacuum=True)
+        write(1)
+
+        assert 1 == cursor.next(timeout=PATIENCE_S)["new_val"]["id"]
+
+
+def test_the_last_feed_takes_the_thread_with_it_at_once(db, monkeypatch):
+    monkeypatch.setattr(follow, "QUICK_S", 3600.0)
+    monkeypatch.setattr(follow, "SLOW_S", 3600.0)
+    # One of its own, because another test may have left something to follow.
+    follower = follow.Follower()
+    monkeypatch.setattr(follow, "watch", follower.watch)
+    monkeypatch.setattr(follow, "unwatch", follower.unwatch)
+    with db.table("games").changes().cursor():
+        thread = follower._thread
+        assert thread is not None
+        assert thread.is_alive()
+    thread.join(PATIENCE_S)
+
+    assert not thread.is_alive()
+
+
+def test_a_poll_that_failed_is_made_up_for_by_the_next(db, path, monkeypatch):
+    """Even where the file says nothing new any more."""
+    failures = iter([True])
+    catch_up = Engine.catch_up
+
+    def fail_once(engine: Engine) -> bool:
+        if next(failures, False):
+            raise reactdb.DatabaseBusy("once")
+        return catch_up(engine)
+
+    with another_process(path) as write, db.table("games").changes().cursor() as cursor:
+        write(1)
+        assert 1 == cursor.next(timeout=PATIENCE_S)["new_val"]["id"]
+        monkeypatch.setattr(Engine, "catch_up", fail_once)
+        write(2)
+
+        assert 2 == cursor.next(timeout=PATIENCE_S)["new_val"]["id"]
+        assert next(failures, None) is None
+
+
+class TestNews:
+    """`Engine.has_news`: any reader may be asked, and none hides anything."""
+
+    @pytest.fixture
+    def other(self, path: Path, db: Any) -> Iterator[Any]:
+        with Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft") as other:
+            yield other
+
+    def test_a_commit_is_news_once(self, db, other):
+        engine = db._engine
+        engine.has_news()
+        assert not engine.has_news()
+        other.table("games").insert({"id": 1})
+
+        assert [True, False] == [engine.has_news(), engine.has_news()]
+
+    def test_it_is_news_for_each_reader(self, db, other):
+        engine = db._engine
+        with engine.snapshot():
+            engine.has_news()
+            with engine.snapshot():
+                engine.has_news()
+                other.table("games").insert({"id": 1})
+                assert engine.has_news()
+            assert engine.has_news()
+
+        assert engine.has_news()
+
+    def test_a_database_that_was_closed_cannot_be_asked(self, db):
+        engine = db._engine
+        db.close()
+
+        with pytest.raises(reactdb.DatabaseClosed):
+            engine.has_news()
+
+
+def test_the_pause_grows_with_the_silence_and_a_commit_makes_it_short_again(db, path, monkeypatch):
+    pauses: list[float] = []
+    clock = [0.0]
+
+    class Wake:
+        def is_set(self) -> bool:
+            return len(pauses) == 0
+
+        def clear(self) -> None:
+            pass
+
+        def wait(self, pause_s: float) -> None:
+            pauses.append(pause_s)
+            clock[0] += pause_s
+            if clock[0] > 10:
+                follower._watched.clear()
+
+    class Watched:
+        def engine(self) -> Watched:
+            return self
+
+        def poll(self, engine: Any) -> bool:
+            return 5 < clock[0] < 5.02
+
+    follower = follow.Follower()
+    monkeypatch.setattr(follower, "_wake", Wake())
+    monkeypatch.setattr(follower, "_watched", {1: Watched()})
+    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+    follower._run()
+
+    quiet_until = next(place for place in range(len(pauses)) if place and pauses[place] < pauses[place - 1])
+    assert follow.QUICK_S == pauses[0] == pauses[quiet_until]
+    assert pauses[:quiet_until] == sorted(pauses[:quiet_until])
+    assert follow.SLOW_S == pauses[quiet_until - 1] == pauses[-1]
+    assert time.monotonic() == clock[0]

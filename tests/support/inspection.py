@@ -1,0 +1,17 @@
+"""What is wrong with a database file, in words: what `reactdb doctor` would print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reactdb.store.tools import doctor
+
+
+def problems(path: str | Path) -> list[str]:
+    """Everything that the doctor calls a problem; nothing, where the file is whole."""
+    return [
+        finding.message
+        for _, findings in doctor.examine(str(path))
+        for finding in findings
+        if finding.level == "problem"
+    ]
