@@ -9,7 +9,7 @@ Rule of this file: values only. Nothing here reads a file, a clock or a lock.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from reactdb.values import codec, collation
 
@@ -23,6 +23,13 @@ _is_text = frozenset({str}).issuperset
 
 InHand = tuple[bytes, dict[str, Any] | None, dict[str, Any]]
 """(bytes of the document after a change, the document before, the one after), of a writer who changes them no more."""
+
+
+class OldDocuments(Protocol):
+    """Where the documents before changes are looked up."""
+
+    def before(self, change: Change) -> bytes | None:
+        """The encoded document before this change, or None."""
 
 
 class Change:
@@ -49,6 +56,7 @@ class Change:
     """
 
     __slots__ = (
+        "_old_bytes",
         "commit",
         "key_bytes",
         "kind_code",
@@ -56,7 +64,6 @@ class Change:
         "new",
         "new_bytes",
         "old",
-        "old_bytes",
         "origin",
         "places",
         "prev",
@@ -74,7 +81,7 @@ class Change:
         key_bytes: bytes,
         kind_code: int,
         prev: int | None,
-        old_bytes: bytes | None,
+        old_bytes: bytes | OldDocuments | None,
         new_bytes: bytes | None,
         commit: int,
         time: int,
@@ -87,7 +94,7 @@ class Change:
         self.key_bytes = key_bytes
         self.kind_code = kind_code
         self.prev = prev
-        self.old_bytes = old_bytes
+        self._old_bytes = old_bytes
         self.new_bytes = new_bytes
         self.commit = commit
         self.time = time
@@ -109,6 +116,15 @@ class Change:
             self.new = codec.FrozenDict(new)
             if old is not None:
                 self.old = codec.FrozenDict(old)
+
+    @property
+    def old_bytes(self) -> bytes | None:
+        """The document before, encoded, or None."""
+        found = self._old_bytes
+        if found is None or isinstance(found, bytes):
+            return found
+        self._old_bytes = old = found.before(self)
+        return old
 
     @property
     def key(self) -> Any:
@@ -135,6 +151,11 @@ class Change:
         if found is None and self.new_bytes is not None:
             found = self.new = codec.decode_frozen(self.new_bytes)
         return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        where = (self.seq, self.table, self.table_id, self.key_bytes)
+        documents = (self.kind_code, self.prev, self.old_bytes, self.new_bytes)
+        return Change, (*where, *documents, self.commit, self.time, self.origin, self.meta)
 
     def __repr__(self) -> str:
         return f"Change(seq={self.seq}, table={self.table!r}, key={self.key!r}, kind={self.kind!r})"

@@ -23,11 +23,11 @@ from reactdb.errors import (
     shown,
 )
 from reactdb.query import ALL_TABLES, Query
-from reactdb.session import PastSession, Session, check_durability, live_table
+from reactdb.session import PastSession, Session, checked_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
-from reactdb.store.log_pages import log_changes
+from reactdb.store.log import log_changes
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction
@@ -77,7 +77,7 @@ def connect(
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
     """
     check_flag("read_only", read_only)
-    check_durability(durability)
+    checked_durability(durability)
     if (
         isinstance(busy_timeout, bool)
         or not isinstance(busy_timeout, (int, float))

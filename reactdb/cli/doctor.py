@@ -11,7 +11,7 @@ from reactdb.cli.files import file_argument, json_option
 from reactdb.cli.terminal import one_line, plural
 
 if TYPE_CHECKING:
-    from reactdb.store.tools.findings import Level
+    from reactdb.store.tools.doctor import Level
 
 COLORS: dict[Level, str] = {"problem": "red", "warning": "yellow"}
 

@@ -78,7 +78,7 @@ def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) 
 
 def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> list[str]:
     """The summary in words."""
-    from reactdb.store.tools.findings import key_in_words
+    from reactdb.store.damage import key_in_words
 
     told = [f"trouble: {trouble}" for trouble in found.troubles]
     for table in chosen:
@@ -103,7 +103,7 @@ def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> 
 
 def summary(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> dict[str, object]:
     """The same as plain JSON."""
-    from reactdb.store.tools.findings import key_in_words
+    from reactdb.store.damage import key_in_words
 
     return {
         "is_complete": found.is_complete,

@@ -1,16 +1,18 @@
 """`reactdb spark`: from the log to Parquet, with Spark.
 
-What can be wrong with the words of a command is found out before Spark is started, which takes some seconds. Spark's own log goes
-to a file, or nowhere; what it has to say that matters comes as one line. Whatever happens, the session is stopped.
+Mistakes in a command line are reported before Spark is started, because starting it takes some seconds. Spark's own log goes to a
+file, or nowhere; an error of Spark's becomes one line. The session is stopped in every case.
 
 Rule of this file: options, progress and words. What the commands do is in `reactdb.spark.pipelines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,65 +24,12 @@ if TYPE_CHECKING:
 
     from reactdb.spark.pipelines import Outcome
 
-F = TypeVar("F", bound=Callable[..., Any])
+    # Starts Spark, and stops it at the end of the block.
+    Start = Callable[[], AbstractContextManager[Any]]
 
 FORMS = ("struct", "json", "variant", "binary")
 # Rows that are printed at most: what does not fit a screen belongs into a folder.
 MOST_ROWS = 1_000
-
-table_option = click.option("--table", metavar="TABLE", help="Of this table alone.")
-overwrite_option = click.option(
-    "--overwrite", is_flag=True, help="Replace a TARGET that was written so before."
-)
-schema_option = click.option(
-    "--schema",
-    metavar="FIELDS",
-    help="The fields that are wanted of documents, as 'id string, score long'; needs --document struct.",
-)
-
-
-def document_option(default: str) -> Callable[[F], F]:
-    return click.option(
-        "--document",
-        type=click.Choice(FORMS),
-        default=default,
-        show_default=True,
-        help="What becomes of documents: columns of types, text, Spark's VARIANT, or bytes.",
-    )
-
-
-def session_options(function: F) -> F:
-    """Where to run, and what each command can be told of it."""
-    for option in reversed(
-        (
-            click.option(
-                "--files",
-                metavar="GLOB",
-                help="Which files of a folder are databases.  [default: *.db]",
-            ),
-            click.option(
-                "--master",
-                metavar="URL",
-                help="Spark's master, as spark://host:7077.  [default: the environment's MASTER, or all cores of this machine]",
-            ),
-            click.option(
-                "--conf",
-                "settings",
-                metavar="NAME=VALUE",
-                multiple=True,
-                callback=read_pairs,
-                help="A setting of Spark's.",
-            ),
-            click.option(
-                "--log",
-                metavar="FILE",
-                type=click.Path(dir_okay=False),
-                help="Where Spark's own log goes.  [default: nowhere]",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
 
 
 def read_pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -93,6 +42,56 @@ def read_pairs(context: click.Context, parameter: click.Parameter, given: tuple[
     return found
 
 
+source_argument = click.argument("source", metavar="SOURCE")
+target_argument = click.argument("target", metavar="TARGET")
+report_argument = click.argument("target", metavar="[TARGET]", required=False)
+table_option = click.option("--table", metavar="TABLE", help="Of this table alone.")
+overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace a TARGET that was written so before."
+)
+
+
+def document_options(default: str) -> Callable[[Any], Any]:
+    """What becomes of documents."""
+    form = click.option(
+        "--document",
+        type=click.Choice(FORMS),
+        default=default,
+        show_default=True,
+        help="What becomes of documents: columns of types, text, Spark's VARIANT, or bytes.",
+    )
+    schema = click.option(
+        "--schema",
+        metavar="FIELDS",
+        help="The fields that are wanted of documents, as 'id string, score long'; needs --document struct.",
+    )
+    return lambda function: form(schema(function))
+
+
+SESSION_OPTIONS = (
+    click.option("--files", metavar="GLOB", help="Which files of a folder are databases.  [default: *.db]"),
+    click.option(
+        "--master",
+        metavar="URL",
+        help="Spark's master, as spark://host:7077.  [default: the environment's MASTER, or all cores of this machine]",
+    ),
+    click.option(
+        "--conf",
+        "settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=read_pairs,
+        help="A setting of Spark's.",
+    ),
+    click.option(
+        "--log",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Where Spark's own log goes.  [default: nowhere]",
+    ),
+)
+
+
 @click.group()
 def spark() -> None:
     """Analyse files with Spark: from the log to Parquet.
@@ -102,288 +101,193 @@ def spark() -> None:
     """
 
 
-@spark.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("table", metavar="TABLE")
-@click.argument("target", metavar="TARGET")
-@click.option("--at", metavar="WHEN", help="As it was at this seq, or at this time (2026-01-31T12:00:00Z).")
-@document_option("struct")
-@schema_option
-@overwrite_option
-@session_options
-@json_option("What was done as one JSON object.")
+def command(
+    word: str, *own: Callable[[Any], Any], prints: str = "What was done as one JSON object."
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command of the group: its own arguments and options, then those that all have.
+
+    The function checks what was asked, enters `start()` for a session, and returns what was done. `word` names what it counts.
+    """
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        @wraps(function)
+        def call(
+            files: str | None, master: str | None, settings: dict[str, str], log: str | None, as_json: bool, **given: Any
+        ) -> None:  # fmt: skip
+            from reactdb.cli.sparkrun import running
+            from reactdb.spark import environment
+
+            if given.get("schema") is not None and given["document"] != "struct":
+                raise click.UsageError("--schema needs --document struct.")
+            environment.check()
+            given["options"] = {} if files is None else {"pathGlobFilter": files}
+            tell(function(start=lambda: running(master, settings, log), **given), word, as_json)
+
+        decorated: Any = call
+        for option in reversed((*own, *SESSION_OPTIONS, json_option(prints))):
+            decorated = option(decorated)
+        return spark.command()(decorated)
+
+    return make
+
+
+@command(
+    "document",
+    source_argument,
+    click.argument("table", metavar="TABLE"),
+    target_argument,
+    click.option(
+        "--at", metavar="WHEN", help="As it was at this seq, or at this time (2026-01-31T12:00:00Z)."
+    ),
+    document_options("struct"),
+    overwrite_option,
+)
 def snapshot(
-    source: str, table: str, target: str, at: str | None, document: str, schema: str | None, overwrite: bool,
-    files: str | None, as_json: bool, **how: Any,
-) -> None:  # fmt: skip
+    start: Start, source: str, target: str, table: str, at: str | None, overwrite: bool, options: dict[str, str], **how: Any
+) -> Outcome:  # fmt: skip
     """Write a table's documents as Parquet, all as of one moment."""
-    when = int(at) if at is not None and at.isdecimal() else at
+    from reactdb.spark import parts, pipelines
 
-    def check() -> None:
-        from reactdb.spark.parts import refuse_taken
-        from reactdb.spark.pipelines import source_of_files
-
-        source_of_files(source, table, filter_of(files))
-        refuse_taken(target, overwrite)
-
-    def work(session: Any) -> Outcome:
-        from reactdb.spark import pipelines
-
+    pipelines.source_of_files(source, table, options)
+    parts.refuse_taken(target, overwrite)
+    as_of = int(at) if at is not None and at.isdecimal() else at
+    with start() as session:
         return pipelines.snapshot(
-            session, source, target, table=table, as_of=when, document=document, schema=schema,
-            overwrite=overwrite, options=filter_of(files),
-        )  # fmt: skip
-
-    tell(run(check, work, document, schema, **how), "document", as_json)
+            session, source, target, table=table, as_of=as_of, overwrite=overwrite, options=options, **how
+        )
 
 
-@spark.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="TARGET")
-@table_option
-@document_option("json")
-@schema_option
-@session_options
-@json_option("What was done as one JSON object.")
+@command("change", source_argument, target_argument, table_option, document_options("json"))
 def changes(
-    source: str,
-    target: str,
-    table: str | None,
-    document: str,
-    schema: str | None,
-    files: str | None,
-    as_json: bool,
-    **how: Any,
-) -> None:
+    start: Start, source: str, target: str, table: str | None, options: dict[str, str], **how: Any
+) -> Outcome:
     """Append the changes since the last time to Parquet, each exactly once.
 
     TARGET remembers how far each database was read. It can be interrupted, or killed, and called again.
     """
+    from reactdb.spark import parts, pipelines
 
-    def check() -> None:
-        from reactdb.spark.parts import PartFolder
-        from reactdb.spark.pipelines import source_of_files
-
-        source_of_files(source, table, filter_of(files))
-        PartFolder(target, "changes").newest()
-
-    def work(session: Any) -> Outcome:
-        from reactdb.spark import pipelines
-
-        return pipelines.append_changes(
-            session, source, target, table=table, document=document, schema=schema, options=filter_of(files)
-        )
-
-    tell(run(check, work, document, schema, **how), "change", as_json)
+    pipelines.source_of_files(source, table, options)
+    parts.PartFolder(target, "changes").newest()
+    with start() as session:
+        return pipelines.append_changes(session, source, target, table=table, options=options, **how)
 
 
-@spark.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="TARGET")
-@table_option
-@document_option("json")
-@schema_option
-@session_options
-@json_option("What was done as one JSON object.")
+@command("document", source_argument, target_argument, table_option, document_options("json"))
 def current(
-    source: str,
-    target: str,
-    table: str | None,
-    document: str,
-    schema: str | None,
-    files: str | None,
-    as_json: bool,
-    **how: Any,
-) -> None:
+    start: Start, source: str, target: str, table: str | None, options: dict[str, str], **how: Any
+) -> Outcome:
     """Keep the newest document of each key as Parquet: what changed since the last time is put in.
 
     TARGET/latest is what to read.
     """
+    from reactdb.spark import parts, pipelines, rows
 
-    def check() -> None:
-        from reactdb.spark.parts import GENERATION, PartFolder
-        from reactdb.spark.rows import source_of
-
-        source_of(source, table, filter_of(files))
-        PartFolder(target, "current", GENERATION).newest()
-
-    def work(session: Any) -> Outcome:
-        from reactdb.spark import pipelines
-
-        return pipelines.update_current(
-            session, source, target, table=table, document=document, schema=schema, options=filter_of(files)
-        )
-
-    tell(run(check, work, document, schema, **how), "document", as_json)
+    rows.source_of(source, table, options)
+    parts.PartFolder(target, "current", parts.GENERATION).newest()
+    with start() as session:
+        return pipelines.update_current(session, source, target, table=table, options=options, **how)
 
 
-@spark.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="TARGET")
-@table_option
-@document_option("json")
-@schema_option
-@overwrite_option
-@session_options
-@json_option("What was done as one JSON object.")
+@command(
+    "version", source_argument, target_argument, table_option, document_options("json"), overwrite_option
+)
 def history(
-    source: str, target: str, table: str | None, document: str, schema: str | None, overwrite: bool,
-    files: str | None, as_json: bool, **how: Any,
-) -> None:  # fmt: skip
+    start: Start, source: str, target: str, table: str | None, overwrite: bool, options: dict[str, str], **how: Any
+) -> Outcome:  # fmt: skip
     """Write every version of every document, with when it held, as Parquet."""
+    from reactdb.spark import parts, pipelines, rows
 
-    def check() -> None:
-        from reactdb.spark.parts import refuse_taken
-        from reactdb.spark.rows import source_of
-
-        source_of(source, table, filter_of(files))
-        refuse_taken(target, overwrite)
-
-    def work(session: Any) -> Outcome:
-        from reactdb.spark import pipelines
-
+    rows.source_of(source, table, options)
+    parts.refuse_taken(target, overwrite)
+    with start() as session:
         return pipelines.write_history(
-            session,
-            source,
-            target,
-            table=table,
-            document=document,
-            schema=schema,
-            overwrite=overwrite,
-            options=filter_of(files),
+            session, source, target, table=table, overwrite=overwrite, options=options, **how
         )
 
-    tell(run(check, work, document, schema, **how), "version", as_json)
 
-
-@spark.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="[TARGET]", required=False)
-@table_option
-@click.option(
-    "--bucket", metavar="LENGTH", default="1 hour", show_default=True, help="Such as '10 minutes' or '1 day'."
+@command(
+    "row",
+    source_argument,
+    report_argument,
+    table_option,
+    click.option(
+        "--bucket",
+        metavar="LENGTH",
+        default="1 hour",
+        show_default=True,
+        help="Such as '10 minutes' or '1 day'.",
+    ),
+    click.option(
+        "--by",
+        metavar="NAMES",
+        default="table",
+        show_default=True,
+        help="Counted by these: table, key, origin, op; with commas.",
+    ),
+    overwrite_option,
+    prints="The rows, or what was done, as JSON objects.",
 )
-@click.option(
-    "--by",
-    metavar="NAMES",
-    default="table",
-    show_default=True,
-    help="Counted by these: table, key, origin, op; with commas.",
-)
-@overwrite_option
-@session_options
-@json_option("The rows, or what was done, as JSON objects.")
 def rates(
-    source: str, target: str | None, table: str | None, bucket: str, by: str, overwrite: bool,
-    files: str | None, as_json: bool, **how: Any,
-) -> None:  # fmt: skip
+    start: Start, bucket: str, by: str, source: str, table: str | None, target: str | None, overwrite: bool,
+    options: dict[str, str],
+) -> Outcome | list[dict[str, Any]]:  # fmt: skip
     """Count changes by table and time, or by key or writer; print it, or write it as Parquet."""
+    from reactdb.spark import pipelines, queries
+    from reactdb.spark.rows import source_of
+
     names = [name.strip() for name in by.split(",")]
-
-    def check() -> None:
-        from reactdb.spark import queries
-
-        queries.check_rates(bucket, names)
-        check_report(source, table, target, overwrite, files)
-
-    def work(session: Any) -> Outcome | list[dict[str, Any]]:
-        from reactdb.spark import pipelines
-        from reactdb.spark.rows import source_of
-
+    queries.check_rates(bucket, names)
+    check_report(source, table, target, overwrite, options)
+    with start() as session:
         if target is not None:
             return pipelines.write_rates(
-                session,
-                source,
-                target,
-                table=table,
-                bucket=bucket,
-                by=names,
-                overwrite=overwrite,
-                options=filter_of(files),
-            )
-        found = pipelines.rates(session, source_of(source, table, filter_of(files)), bucket, names)
+                session, source, target, table=table, bucket=bucket, by=names, overwrite=overwrite, options=options
+            )  # fmt: skip
+        found = pipelines.rates(session, source_of(source, table, options), bucket, names)
         return collected(found.orderBy("bucket", "database", *names))
 
-    tell(run(check, work, **how), "row", as_json)
 
-
-@spark.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="[TARGET]", required=False)
-@table_option
-@overwrite_option
-@session_options
-@json_option("The rows, or what was done, as JSON objects.")
+@command(
+    "row",
+    source_argument,
+    report_argument,
+    table_option,
+    overwrite_option,
+    prints="The rows, or what was done, as JSON objects.",
+)
 def audit(
-    source: str,
-    target: str | None,
-    table: str | None,
-    overwrite: bool,
-    files: str | None,
-    as_json: bool,
-    **how: Any,
-) -> None:
+    start: Start, source: str, table: str | None, target: str | None, overwrite: bool, options: dict[str, str]
+) -> Outcome | list[dict[str, Any]]:
     """Count which fields change, how often and by whom; print it, or write it as Parquet."""
+    from reactdb.spark import pipelines
+    from reactdb.spark.rows import source_of
 
-    def check() -> None:
-        check_report(source, table, target, overwrite, files)
-
-    def work(session: Any) -> Outcome | list[dict[str, Any]]:
-        from reactdb.spark import pipelines
-        from reactdb.spark.rows import source_of
-
+    check_report(source, table, target, overwrite, options)
+    with start() as session:
         if target is not None:
             return pipelines.write_audit(
-                session, source, target, table=table, overwrite=overwrite, options=filter_of(files)
+                session, source, target, table=table, overwrite=overwrite, options=options
             )
-        found = pipelines.audit(session, source_of(source, table, filter_of(files)))
+        found = pipelines.audit(session, source_of(source, table, options))
         return collected(found.orderBy("database", "table", "field", "origin"))
-
-    tell(run(check, work, **how), "row", as_json)
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # What they share
 
 
-def run(
-    check: Callable[[], None],
-    work: Callable[[Any], Any],
-    document: str = "json",
-    schema: str | None = None,
-    *,
-    master: str | None,
-    settings: Mapping[str, str],
-    log: str | None,
-) -> Any:
-    """Check what was asked, start Spark, do it and stop Spark."""
-    from reactdb.spark import environment
-
-    if schema is not None and document != "struct":
-        raise click.UsageError("--schema needs --document struct.")
-    environment.check()
-    check()
-    from reactdb.cli.sparkrun import running
-
-    with running(master, settings, log) as session:
-        return work(session)
-
-
 def check_report(
-    source: str, table: str | None, target: str | None, overwrite: bool, files: str | None
+    source: str, table: str | None, target: str | None, overwrite: bool, options: dict[str, str]
 ) -> None:
     from reactdb.spark.parts import refuse_taken
     from reactdb.spark.rows import source_of
 
-    source_of(source, table, filter_of(files))
+    source_of(source, table, options)
     if target is not None:
         refuse_taken(target, overwrite)
     elif overwrite:
         raise click.UsageError("--overwrite needs a TARGET.")
-
-
-def filter_of(files: str | None) -> dict[str, str]:
-    return {} if files is None else {"pathGlobFilter": files}
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:

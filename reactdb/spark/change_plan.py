@@ -1,6 +1,6 @@
-"""Change plan: which changes of which files a read takes, on the driver: options and pinned files become slices of the log.
+"""Change plan: which changes of which files a read takes: options and pinned files become slices of the log.
 
-Rule of this file: a slice that is made smaller never loses a change that the query may want.
+Rule of this file: it runs on the driver, and reads positions, never changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Changes: the log as rows of Arrow batches, on the executors.
 
-`ChangeRows` turns a slice of the log into batches: page by page, each read in a short transaction, verified, and made into
-columns as the schema asks, with nothing decoded that it does not ask for.
+`ChangeRows` turns a slice of the log into batches. It reads each page in a short transaction, verifies it, and decodes only the
+columns of the schema.
 
 Rule of this file: rows leave in log order within a slice, and every change of the slice leaves exactly once, or an error does.
 """
@@ -26,7 +26,7 @@ from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
 from reactdb.spark.schema import CHANGE_COLUMNS, IMAGES, mode_of
 from reactdb.store import exports
-from reactdb.store.exports import Columns
+from reactdb.store.log import Entries
 
 DEBEZIUM_OPS = ("c", "u", "u", "d")
 DELTA_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
@@ -41,7 +41,7 @@ class Page:
 
     __slots__ = ("columns", "keys", "names", "path", "rows")
 
-    def __init__(self, columns: Columns, names: dict[int, str], path: str) -> None:
+    def __init__(self, columns: Entries, names: dict[int, str], path: str) -> None:
         self.columns = columns
         self.names = names
         self.path = path
@@ -79,7 +79,6 @@ class ChangeRows:
         self._schema = schema
         names = schema.fieldNames()
         self.with_old = options.shape == "delta" or IMAGES[options.shape][0] in names
-        self.with_origin = "origin" in names
         self._corrupt = names.index(options.corrupt_column) if options.corrupt_column in names else None
         if options.shape == "delta":
             self._columns: DocumentColumn | None = self._field_columns()
@@ -122,13 +121,12 @@ class ChangeRows:
                             part.until,
                             table_ids=ids,
                             with_old=self.with_old,
-                            with_origin=self.with_origin,
                         )
                     made = None if found is None else self.batch(found, names, part.path)
                 if made is not None:
                     yield made
 
-    def batch(self, columns: Columns, names: dict[int, str], path: str) -> Any:
+    def batch(self, columns: Entries, names: dict[int, str], path: str) -> Any:
         """One page as a batch."""
         page = Page(columns, names, path)
         if self._columns is not None:

@@ -1,10 +1,10 @@
 """The options of a read or a write, from Spark's strings to one frozen value.
 
-Spark hands options over as strings under names of any case, and a name that nobody knows would be ignored without a word. So
-names are compared without their case, an unknown one is refused with the list of those that are known, and so is a value that
-makes no sense. Spark's and Delta's own spellings are taken as well; what they mean in our words is in the table `SPELLINGS`.
+Spark hands options over as strings under names of any case, and Spark ignores unknown names without
+a warning. So names are compared without their case, and an unknown name or a wrong value is refused with a sentence that lists
+the known ones. The spellings of Spark and Delta are accepted too; the table `SPELLINGS` translates them.
 
-Rule of this file: it reads words. What a position, a path or a table comes to in a file is found out where the file is open.
+Rule of this file: it parses. Whether a position, a path or a table exists is checked where the file is opened.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ READS: Final = ("documents", "changes")
 SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+OFFSETS: Final = ("earliest", "latest")
 # Of writes, in the same option.
 UPSERT: Final = "upsert"
 CONFLICTS: Final = ("variant", "string")
@@ -36,7 +37,7 @@ SPELLINGS: Final = {
     "maxpartitionbytes": "partitionbytes",
     "busytimeout": "busytimeout",
 }
-# As messages and documentation write them. Those after the blank line belong to streams and writes.
+# As messages and documentation write them. Those after the comment are of writes, which `write_options` reads.
 NAMES: Final = (
     "path",
     "paths",
@@ -66,9 +67,9 @@ NAMES: Final = (
     "failOnDataLoss",
     "busyTimeout",
     "allowNetwork",
-    #
     "maxChangesPerTrigger",
     "startingOffsets",
+    # Of writes.
     "checkpointLocation",
     "primaryKey",
     "conflict",
@@ -105,10 +106,10 @@ class Options:
         start, end: The first and the last change to read, the same way. `Version` counts whole commits.
         document: One of FORMS.
         sampling_size: Documents that inference looks at, in each file.
-        is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
-            nobody wants.
+        is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
-        others: What streams and writes read for themselves, by lower-case name.
+        max_changes: Changes that a batch of a stream has at most; None: no limit.
+        starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.
     """
 
     paths: tuple[str, ...] = ()
@@ -133,11 +134,8 @@ class Options:
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
-    others: tuple[tuple[str, str], ...] = ()
-
-    def other(self, name: str, default: str | None = None) -> str | None:
-        """An option of streams or writes, by its name in any case; `default` where it was not given."""
-        return dict(self.others).get(name.lower(), default)
+    max_changes: int | None = None
+    starting_offsets: str = "earliest"
 
     @property
     def is_changes(self) -> bool:
@@ -206,7 +204,6 @@ def parse(given: Mapping[str, str]) -> Options:
     mode = values.get("mode")
     if mode is not None:
         mode = _word(values, "mode", (*MODES, UPSERT), "")
-    used = {name.lower() for name in NAMES[: NAMES.index("maxChangesPerTrigger")]}
     return Options(
         paths=_paths(values),
         table=values.get("table"),
@@ -230,7 +227,8 @@ def parse(given: Mapping[str, str]) -> Options:
         fail_on_data_loss=_flag(values, "failondataloss", True),
         busy_timeout_s=_seconds(values, "busytimeout", 5.0),
         allow_network=_flag(values, "allownetwork", False),
-        others=tuple(sorted((name, value) for name, value in values.items() if name not in used)),
+        max_changes=_number(values, "maxchangespertrigger", 0, least=1) or None,
+        starting_offsets=_word(values, "startingoffsets", OFFSETS, OFFSETS[0]),
     )
 
 

@@ -28,7 +28,7 @@ from reactdb.spark.fleet import range_of, seen
 from reactdb.spark.inference import Inference, scalar_type
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
-from reactdb.store import document_pages, exports
+from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
@@ -47,7 +47,7 @@ ORDER = {
     "reactdb": ("seq", "table", "key", "op", "ts", "commit", "old", "new", "origin"),
     "debezium": ("seq", "table", "key", "op", "ts_ms", "before", "after"),
 }
-# Columns that only this shape has: whoever names one wants it.
+# Columns that only this shape has: naming one of them in a schema chooses the shape.
 OWN_NAMES = {"delta": frozenset(CHANGE_COLUMNS["delta"]), "debezium": frozenset({"ts_ms", "before", "after"})}
 FORMS: dict[str, spark.DataType] = {
     "json": spark.StringType(),
@@ -198,7 +198,7 @@ class Sample:
         )
         for pin in self._pins:
             with seen(pin.path, self._options) as snapshot:
-                self._keys |= document_pages.first_and_last_keys(snapshot, self._tables(snapshot))
+                self._keys |= exports.first_and_last_keys(snapshot, self._tables(snapshot))
                 for keys, bodies in take(pin, snapshot, min(each, self._options.sampling_size)):
                     self._keys.update(keys)
                     self._inference.add(decode_many([body for body in bodies if body is not None]))
@@ -237,9 +237,9 @@ class Sample:
         total = snapshot.count(table)
         starts = [b""]
         if total > count:
-            starts += document_pages.split_keys(snapshot, table, -(-total // PLACES))[: PLACES - 1]
+            starts += exports.split_keys(snapshot, table, -(-total // PLACES))[: PLACES - 1]
         for start in starts:
-            page = document_pages.documents(
+            page = exports.documents(
                 snapshot, table, seq, start, b"\xff", limit=max(2, -(-count // len(starts)))
             )
             yield page.keys, page.bodies

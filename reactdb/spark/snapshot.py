@@ -1,7 +1,7 @@
 """Snapshots: the documents of a table as of one seq, as rows of Arrow batches.
 
-The seq is pinned when the plan is made, for each file its own, so all partitions agree, whatever a writer does meanwhile: what
-has changed since is taken back in SQLite, key by key, within the short transaction that reads a page.
+When the plan is made, it pins a seq for each file, so all partitions agree whatever a writer does meanwhile: the short
+transaction that reads a page undoes later changes in SQLite, key by key.
 
 Rule of this file: rows leave in order of their keys within a slice; the slices of a file cover every key once.
 """
@@ -23,7 +23,7 @@ from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
 from reactdb.spark.schema import mode_of, seq_as_of, table_of
-from reactdb.store import document_pages, exports
+from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
@@ -72,7 +72,7 @@ class DocumentPlan:
             each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
             if count > each:
                 pieces = -(-count // each)
-                cuts = document_pages.split_keys(snapshot, table, -(-count // pieces))
+                cuts = exports.split_keys(snapshot, table, -(-count // pieces))
         weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes) // (len(cuts) + 1) + 1
         return [
             DocumentSlice(pin.path, pin.database_id, table.id, seq, start, stop, weight)
@@ -134,7 +134,7 @@ class DocumentRows:
                             raise HistoryDiverged(
                                 f"{part.path}: the table was dropped, and compaction has removed it since"
                             )
-                        page = document_pages.documents(snapshot, table, part.seq, start, part.stop)
+                        page = exports.documents(snapshot, table, part.seq, start, part.stop)
                     start = page.next_start
                     made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
                 if made is not None:

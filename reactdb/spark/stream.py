@@ -5,8 +5,8 @@ the trigger has a limit. `partitions` turns the two ends into slices of the log,
 Everything that a restart needs is in the offsets. So a batch that Spark asks for again has the same changes again, and a sink
 that knows the batch, or takes it in whole, has each change exactly once.
 
-Rule of this file: nothing is kept between two calls but what can be read again. `commit` says nothing that could be relied on: it
-comes one batch late, and never for the last batch of AvailableNow.
+Rule of this file: nothing is kept between two calls that cannot be read again. `commit` is not relied on: Spark calls it one
+batch late, and never for the last batch of AvailableNow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from reactdb.errors import CannotOpen, HistoryLost, InvalidOption, word
+from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
 from reactdb.spark import fleet
 from reactdb.spark.change_plan import since_of, slice_of, splits_of
 from reactdb.spark.changes import ChangeRows
@@ -59,9 +59,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidOption(
                 "a stream has no end: leave out endSeq and its like, and stop it by its trigger"
             )
+        if options.starting_offsets == "latest" and options.start is not None:
+            raise InvalidOption("options startingOffsets and startSeq say the same thing twice: give one")
         self.options = options
-        self.limit = max_changes(options)
-        self.begins_at = starting_offsets(options)
         self._rows = (schema, is_inferred)
         self._target: dict[str, int] | None = None
         self._newest: dict[str, Any] | None = None
@@ -82,7 +82,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for path in fleet.files_of(self.options):
             with self._snapshot(path) as (engine, snapshot):
                 pin = exports.pin_of(engine, snapshot)
-                seq = pin.seq if self.begins_at == "latest" else since_of(self.options, pin, snapshot)
+                seq = (
+                    pin.seq
+                    if self.options.starting_offsets == "latest"
+                    else since_of(self.options, pin, snapshot)
+                )
                 if seq > pin.seq:
                     raise InvalidOption(
                         f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
@@ -171,7 +175,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = found
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self.limit is None else ReadMaxRows(self.limit)
+        return (
+            ReadAllAvailable() if self.options.max_changes is None else ReadMaxRows(self.options.max_changes)
+        )
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """For the progress report: the newest changes that `latestOffset` has seen."""
@@ -242,31 +248,3 @@ class Look:
         """Of a batch of everything that there is."""
         pin = self.pin
         return Position(pin.database_id, pin.epoch, min(self.begin, pin.seq), pin.seq)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Options that only streams have
-
-
-def max_changes(options: Options) -> int | None:
-    """`maxChangesPerTrigger`: how many changes of the log a batch has at most; None: no limit."""
-    text = options.other("maxChangesPerTrigger")
-    if text is None:
-        return None
-    try:
-        found = int(text)
-    except ValueError:
-        found = 0
-    if found < 1:
-        raise InvalidOption(f"option maxChangesPerTrigger is a whole number of at least 1, not {word(text)}")
-    return found
-
-
-def starting_offsets(options: Options) -> str:
-    """`startingOffsets`: "earliest", or "latest" for only what is written from now on."""
-    text = (options.other("startingOffsets") or "earliest").lower()
-    if text not in ("earliest", "latest"):
-        raise InvalidOption(f"option startingOffsets is one of earliest, latest, not {word(text)}")
-    if text == "latest" and options.start is not None:
-        raise InvalidOption("options startingOffsets and startSeq say the same thing twice: give one")
-    return text

@@ -1,1 +1,40 @@
-"""The file: log, heads, indexes."""
+"""Store: one SQLite file that holds the change log, and what is derived from it. Only this room speaks SQL.
+
+Read it in this order.
+
+The file, as it is laid out:
+
+    schema          the tables in the file, and its facts; `migrations` brings an older format to today's
+    catalogue       tables and indexes, as a value
+    checksums       what each log entry and the catalogue carry, so that a changed byte is noticed; `damage` words the errors
+    epochs          the stretches of the file's history, for tokens
+
+The way of a write, from top to bottom:
+
+    writer          queue, BEGIN, work, COMMIT, publish: the whole way; the other files are its steps
+    write_queue     which thread is next, and whose writes share a commit
+    transaction     the write buffer: log entries, heads and index entries, and savepoints
+    bulk            many entries in one statement
+    publisher       gives the commit to the feeds, in log order
+    checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
+    retention       removes history
+
+The way of a read:
+
+    engine          one open file: `get`, `snapshot` and `past`, each on a reader's connection
+    readers         the connections that read
+    snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one
+    log_pages, logged_changes, lean_pages    entries of the log, read page by page
+    walk            a long read that does not keep the write-ahead log from being emptied
+    exports, document_pages    the log and the documents in bulk
+    receipts        which delivery of a sender the file has taken in last
+
+Around them:
+
+    registry        one engine for a file in a process, however often it is opened
+    follow          learns what other processes commit, and whether the file is still there
+    file/           what SQLite and the file system do: opening, locks, identity, flushing, fork()
+    tools/          the doctor and salvage: they read a file that nobody has open
+
+Rule of this room: it knows keys, bytes and seqs; what a query means, and who is told, is known above it.
+"""

@@ -1,6 +1,8 @@
-"""Tables and indexes, as the file lists them: an immutable picture that is replaced whole when the list changes.
+"""Catalogue: the tables and indexes of a file, as an immutable value that is replaced whole when one of them changes.
 
-The fact `catalogue` counts every change to the list, so that a process learns of another's with one small read.
+The fact `catalogue` in the file counts every change, so that a process notices another's with one small read.
+
+Rule of this file: it reads. Tables and indexes are made and dropped in `transaction`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import check_catalogue, fact
 from reactdb.values import codec, collation
 
-# Of a hidden entry's value, so many bytes are kept: a large object in an indexed field must not be in the file once more.
+# Bytes that a hidden entry keeps of its value: a large object in an indexed field must not be in the file once more.
 HIDDEN_VALUE_BYTES = 128
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}", re.ASCII)
@@ -29,7 +31,7 @@ def check_name(kind: str, name: object) -> str:
 
 
 def check_text(kind: str, name: object) -> None:
-    """InvalidName for what is not even a text. A name that no table can have is one that is not found."""
+    """Raises: InvalidName, for what is not even text. Text that no table can be named is a table that is not found."""
     if not isinstance(name, str):
         raise InvalidName(kind, name)
 
@@ -37,9 +39,9 @@ def check_text(kind: str, name: object) -> None:
 class IndexInfo:
     """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.
 
-    A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a hidden
-    entry. What names the index never sees it: get_all, between, order_by, min and max. A filter finds it: comparisons hold
-    between all types, and objects are above all numbers.
+    A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a hidden entry.
+    Operations that name the index never see it: get_all, between, order_by, min and max. A filter finds it, because comparisons
+    hold between all types, and objects are above all numbers.
     """
 
     __slots__ = ("expression", "id", "multi", "name", "table_id", "value_of")
@@ -82,9 +84,9 @@ class IndexInfo:
         return [] if key is None else [(key, 0)]
 
     def stored_entries(self, document: dict[str, Any]) -> list[tuple[int, bytes, int]]:
-        """The rows of `entries` that the document has, as (index_id, value bytes, tag): the hidden ones too.
+        """The document's rows in the table `entries`, as (index_id, value bytes, tag), with the hidden ones.
 
-        Those have the index's number negated, so that a walk over the others meets none of them. Their value bytes are cut.
+        Hidden ones have the index's number negated, so that a scan of the others meets none of them. Their value bytes are cut.
         """
         found = []
         try:

@@ -37,7 +37,7 @@ LOW = 0xFFFF_FFFF
 ONE_HIGH = 1 << 32
 
 
-def seal_of(
+def entry_checksum(
     seq: int,
     table_id: int,
     kind: int,
@@ -58,7 +58,7 @@ def seal_of(
     return adler32(body or b"", adler32(key, table_id)) + rest % MODULUS * ONE_HIGH
 
 
-def seals_of_inserts(
+def insert_checksums(
     first: int,
     table_id: int,
     step: int,
@@ -75,33 +75,6 @@ def seals_of_inserts(
     if end < MODULUS:
         return map(add, low, range(rest * ONE_HIGH, end * ONE_HIGH, (SEQ + STEP) * ONE_HIGH))
     return map(add, low, (sum_ % MODULUS * ONE_HIGH for sum_ in range(rest, end, SEQ + STEP)))
-
-
-def seals_of(
-    first: int,
-    step: int,
-    time: int,
-    table_ids: Sequence[int],
-    kinds: Sequence[int],
-    prevs: Sequence[int | None],
-    keys: Sequence[bytes],
-    bodies: Sequence[bytes | None],
-    origin: str | None,
-    metas: Sequence[bytes | None],
-) -> list[int]:
-    """The seals of entries that follow each other in one commit, the first with the given seq and step."""
-    documents: Sequence[Any] = [body or b"" for body in bodies] if None in bodies else bodies
-    low = map(adler32, documents, map(adler32, keys, table_ids))
-    rest = first * SEQ + step * STEP + time
-    rests = range(rest, rest + (SEQ + STEP) * len(keys), SEQ + STEP)
-    if origin is None and metas.count(None) == len(metas):
-        labels: Iterable[int] = repeat(0)
-    else:
-        labels = map(_labels, repeat(origin), metas)
-    return [
-        one + (rest + kind * KIND + (prev or 0) * PREV + label) % MODULUS * ONE_HIGH
-        for one, rest, kind, prev, label in zip(low, rests, kinds, prevs, labels, strict=False)
-    ]
 
 
 def is_whole(table_id: int, key: bytes, body: Any, seal: Any) -> bool:
@@ -122,10 +95,10 @@ def are_whole(table_id: int, keys: Sequence[bytes], bodies: Sequence[Any], seals
 
 
 def is_entry_whole(entry: Sequence[Any]) -> bool:
-    """Whether a log entry is what was written: its columns in the order of `seal_of`, and its seal."""
+    """Whether a log entry is what was written: its columns in the order of `entry_checksum`, and its seal."""
     *columns, seal = entry
     try:
-        return bool(seal_of(*columns) == seal)
+        return bool(entry_checksum(*columns) == seal)
     except (TypeError, AttributeError, ValueError):
         # A column of another type, or text that no encoding carries.
         return False
@@ -190,9 +163,9 @@ def _rests(
 
 
 def seal_or_none(*columns: Any) -> int | None:
-    """`seal_of` for SQL; None of a row that cannot be an entry, so that it is found when it is read."""
+    """`entry_checksum` for SQL; None of a row that cannot be an entry, so that it is found when it is read."""
     try:
-        return seal_of(*columns)
+        return entry_checksum(*columns)
     except (TypeError, AttributeError, ValueError):
         return None
 

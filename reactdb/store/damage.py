@@ -12,6 +12,7 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.checksums import is_whole
 from reactdb.store.file.sqlite import ADVICE, Connection, SQLiteError
+from reactdb.values import collation
 
 
 def damaged_document(connection: Connection, table: TableInfo, key: Any, body: Any) -> CorruptDatabase:
@@ -54,9 +55,6 @@ def damaged_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
 
 def corrupt(trouble: str, table: str, key: Any, seq: Any) -> CorruptDatabase:
     """About one key, or one entry, of a table."""
-    # Imported here because most files are never damaged.
-    from reactdb.store.tools.findings import key_in_words, key_or_bytes
-
     return CorruptDatabase(
         f"table `{table}`, key {key_in_words(key)}: {trouble}. {ADVICE}",
         table=table,
@@ -81,3 +79,19 @@ def unfiled_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
         key,
         seq,
     )
+
+
+def key_or_bytes(key: Any) -> Any:
+    """The primary key; its encoded bytes if they are damaged."""
+    try:
+        return collation.key_value(key)
+    except Exception:
+        return key
+
+
+def key_in_words(key: Any) -> str:
+    """The primary key for a message, cut off at 100 characters; its encoded bytes if they are damaged."""
+    try:
+        return repr(collation.key_value(key))[:100]
+    except Exception:
+        return f"x'{key.hex()[:100]}'" if isinstance(key, bytes) else repr(key)[:100]

@@ -1,8 +1,9 @@
-"""Engine: one open file. It opens and closes, reads, and passes writes to its writer and commits to its publisher.
+"""Engine: one open file. It opens and closes the file, reads from it, and has a writer, which writes to it, and a publisher,
+which gives the commits to the feeds.
 
-There is one engine for a file in a process, whoever opens it. One connection writes; readers have connections of their own
-and do not wait for it. (A database in memory has no write-ahead log: there a commit waits for the reads that are going on.
-Every read here is over before any other code runs, so that this never waits for long.)
+A process has one engine for a file, however often it opens it. One connection writes; readers have connections of their own and
+do not wait for it. (A database in memory has no write-ahead log, so there a commit waits for the reads that are going on. Every
+read is over before any other code runs, so that the commit never waits for long.)
 
 Thread safety: everything public may be called from any thread.
 """
@@ -24,12 +25,9 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
-from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
-from reactdb.store.checksums import is_whole
-from reactdb.store.damage import damaged_document
 from reactdb.store.epochs import Epochs
 from reactdb.store.file import fork, sqlite
 from reactdb.store.file.guard import FileGuard
@@ -37,10 +35,9 @@ from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.publisher import CommitListener, Publisher
-from reactdb.store.readers import GET_LIVE, IDLE_READERS, Reader, Readers, connect_reader
-from reactdb.store.retention import Compacted, Retention
-from reactdb.store.savepoints import flush
-from reactdb.store.snapshot import Snapshot, as_of, head_seq
+from reactdb.store.readers import IDLE_READERS, Reader, Readers, connect_reader
+from reactdb.store.retention import Retention
+from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import WriteQueue
 from reactdb.store.writer import Writer
@@ -57,15 +54,15 @@ class Engine:
     Attributes:
         path: Absolute path, or ":memory:".
         catalogue: Tables and indexes as last seen. Replaced whole, and only by a newer one.
-        database_id: For tokens: which file.
-        publisher: Who hears of commits.
+        database_id: Says in tokens which file a position belongs to.
+        publisher: Gives the commits to the feeds.
         readers: The connections that read.
         guard: Notices that the file was moved; None in memory.
-        unusable: Makes the error of whoever uses it; None while it is open, and neither moved nor inherited through fork().
-        is_immutable: It is read as a file that nobody writes, because nothing can be made beside it. See `immutable`.
+        unusable: Makes the error that every use raises; None while the file is open, and neither moved nor inherited by fork().
+        is_immutable: The file is read as one that nobody writes, because no file can be made beside it. See `file.immutable`.
         write_queue: Which thread writes next.
-        epochs: The stretches of its history, for tokens.
-        twin: The other engine of the file in this process, where one writes and one only reads; None: there is none.
+        epochs: The stretches of the file's history, for tokens.
+        twin: The other engine of the file in this process, where one writes and one only reads; None where there is none.
     """
 
     def __init__(
@@ -100,8 +97,7 @@ class Engine:
         connection, probe = self._first_connection()
         is_wal = probe is not None or self.is_memory
         try:
-            # Where nobody could look before, it is done now.
-            # (One that nobody writes has neither a log nor locks.)
+            # What could not be looked at before is looked at now. (A file that nobody writes has neither a log nor locks.)
             is_looked_at = is_wal or self.is_immutable
             version = schema.identify(connection, self.path) if is_looked_at else look(connection, self.path)
             if self.read_only and version == 0:
@@ -125,7 +121,7 @@ class Engine:
             else:
                 self._writer = Writer(self, connection)
                 if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
-                    # It has read already what a reader reads first: a fifth of what opening a file and a first get cost.
+                    # It has read what a reader reads first, which is a fifth of the cost of opening a file and a first get.
                     sqlite.configure(probe.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
                     self.readers.lend(Reader(probe.connection, self.catalogue))
                     probe = None
@@ -141,7 +137,7 @@ class Engine:
                 probe.connection.close()
 
     def _first_connection(self) -> tuple[Connection, Probe | None]:
-        """A connection to a file that nothing is wrong with, and the one that has looked."""
+        """A connection to a file that nothing is wrong with, and the connection that has made sure of that."""
         probe = None
         if not self.is_memory:
             probe = prepare(self.connect, self.path, self.read_only, self._allow_network)
@@ -183,7 +179,7 @@ class Engine:
         if self._is_closed:
             return
         self._is_closed = True
-        # An error that somebody has noticed just now is what the feeds end with, and not that they are complete.
+        # If an error of the file was noted just now, the feeds end with it, and are not told that they are complete.
         self.publisher.end_feeds()
         listener = self.publisher.listener
         if listener is not None:
@@ -198,8 +194,8 @@ class Engine:
             writer.close()
 
     def __del__(self) -> None:
-        """Forgotten by everybody, and so used by nobody: a database in memory, or the program is at its end."""
-        # It may be half opened, or half taken down with the program. What is left SQLite closes by itself.
+        """No reference is left, so nobody uses it: it is a database in memory, or the program ends."""
+        # It may be half opened, or half taken down with the program. SQLite closes by itself what is left.
         with suppress(Exception):
             self.readers.close_idle()
             writer, self._writer = self._writer, None
@@ -217,7 +213,7 @@ class Engine:
             raise self.unusable()
 
     def moved(self, trouble: str) -> StorageMoved:
-        """The error that says so. From now on every use raises it, and every feed ends with it, whoever has noticed."""
+        """The file was moved. Returns: the error that says so, which from now on every use raises and every feed ends with."""
         message = f"{trouble}: close this database and open it again"
         if not self.is_immutable:
             message = f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
@@ -227,18 +223,18 @@ class Engine:
         return StorageMoved(message)
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
-        """SQLite's error as one of ours. Whatever it says, a file that was moved is the reason."""
+        """SQLite's error as one of ours. If the file was moved, that is the reason, whatever SQLite says."""
         trouble = self._what_became_of_it()
         return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
 
     def _what_became_of_it(self) -> str:
         """What is wrong with the file that was opened; empty where nothing is."""
-        # Of a database that was closed, the log is gone as it should.
+        # (The log of a database that was closed is gone, as it should be.)
         return "" if self.guard is None or self.unusable is not None else self.guard.examine()
 
     @property
     def writer(self) -> Writer | None:
-        """Who writes; None where nobody may, or the database is closed."""
+        """The writer; None where the file is only read, or the database is closed."""
         return self._writer
 
     def abandon(self) -> None:
@@ -272,20 +268,18 @@ class Engine:
             return None if head is None else head[1]
         table = self.catalogue.live.get(name)
         if table is not None:
-            table_id = table.id
             reader = self._take_reader()
             try:
-                row = reader.execute(GET_LIVE, (key, table_id)).fetchone()
-                if row is not None:
-                    body, seal = row
-                    if seal is not None and not is_whole(table_id, key, body, seal):
-                        raise damaged_document(reader.connection, table, key, body)
-                    return body  # type: ignore[no-any-return]
+                found = read_document(reader.connection, table, key, GET_LIVE)
+                return None if found is None else found[1]
+            except TableNotFound:
+                # Dropped by another process, which may have made another one of this name.
+                pass
             except SQLiteError as error:
                 raise self.translated(error, "read") from error
             finally:
                 self._give_back(reader)
-        # Another process may have made it meanwhile, or made it again.
+        # Another process may have made it meanwhile.
         with self.snapshot() as snapshot:
             known = snapshot.table(name)
             if known is None:
@@ -301,7 +295,7 @@ class Engine:
         transaction = self.current_transaction()
         if transaction is not None:
             assert self._writer is not None
-            flush(transaction, self._writer)
+            self._writer.flush(transaction)
             try:
                 yield transaction.snapshot()
             except SQLiteError as error:
@@ -316,7 +310,6 @@ class Engine:
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
-            # No call of a function before the end: Ctrl-C would strike at it, and leave the read open.
             del self.readers.reading[reader]
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -330,7 +323,7 @@ class Engine:
             with self.snapshot() as snapshot:
                 yield snapshot
         elif self.is_memory:
-            # There nobody else can read while somebody writes; but what is not committed yet can be taken back in thought.
+            # No other connection can read while this one writes. So this one reads, and leaves out what is not committed yet.
             with self.snapshot() as snapshot:
                 # Tables and indexes as committed: a table that the transaction makes may never be.
                 yield as_of(Snapshot(snapshot.connection, self.catalogue), transaction.first - 1)
@@ -371,7 +364,7 @@ class Engine:
         if self.unusable is None and len(readers.idle) < IDLE_READERS:
             readers.idle.append(reader)
             if self.unusable is not None:
-                # Closed in between, and perhaps after the others were.
+                # The database was closed in between, perhaps after the other readers were.
                 readers.close_idle()
         else:
             readers.close(reader)
@@ -380,15 +373,15 @@ class Engine:
             self._check_unchanged()
 
     def _check_unchanged(self) -> None:
-        """Of a file that nobody writes. Raises: StorageMoved: Somebody does."""
+        """Raises: StorageMoved, where the file is read as one that nobody writes, and somebody has written to it."""
         trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
         if trouble:
             raise self.moved(trouble)
 
     def _catalogue_of(self, reader: Reader) -> Catalogue:
-        """The catalogue that belongs to what the reader sees. Inside its transaction.
+        """The catalogue that belongs to what the reader sees. Called inside its transaction.
 
-        Asking whether anybody else has written costs 0.8 µs, the catalogue's version another 2.
+        To ask whether another connection has written costs 0.8 µs; to ask for the catalogue's version costs 2 more.
         """
         connection = reader.connection
         (version,) = connection.execute("PRAGMA data_version").fetchone()
@@ -403,7 +396,7 @@ class Engine:
         return reader.catalogue
 
     def adopt(self, catalogue: Catalogue) -> None:
-        """Somebody has read this one from the file. It counts if it is the newest."""
+        """A catalogue was read from the file: keep it, if it is the newest."""
         with self._catalogue_lock:
             if catalogue.version > self.catalogue.version:
                 self.catalogue = catalogue
@@ -426,20 +419,6 @@ class Engine:
         if self._writer is None:
             raise ReadOnlyDatabase(f"{self.path} was opened with read_only=True")
         return self._writer
-
-    def compact(
-        self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
-    ) -> Compacted:
-        """Remove the history that `retention` does not keep. See `Compaction.compact`."""
-        writer = self.writable()
-        if not self.is_memory:
-            # What others have written is told first, or the feeds would still have to read all of it.
-            try:
-                self.catch_up()
-            except ReactDBError:
-                # Then they have to: compaction stops there, and says itself what is wrong.
-                logger.debug("telling what others wrote to %s failed", self.path, exc_info=True)
-        return writer.compaction.compact(retention, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
 
     def before_removal(self, until: int) -> None:
         """History up to a seq is about to be removed: pages of the log that need it read it now."""
@@ -477,7 +456,7 @@ class Engine:
         self.writable().compaction.retention = retention
 
     # -----------------------------------------------------------------------------------------------------------
-    # Telling: a listener's way to the publisher
+    # The feeds' way to the publisher
 
     @property
     def publish_lock(self) -> RLock:
@@ -485,7 +464,7 @@ class Engine:
 
     @property
     def published(self) -> int:
-        """Seq up to which the listener has been told."""
+        """The seq up to which the feeds have every commit."""
         return self.publisher.published
 
     @property
@@ -514,5 +493,5 @@ class Engine:
             self._give_back(reader)
 
     def catch_up(self) -> bool:
-        """Tell the listener what other processes have committed. Whether there was anything."""
+        """Publish what other processes have committed. Whether there was anything."""
         return self.unusable is None and self.publisher.catch_up()

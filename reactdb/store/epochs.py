@@ -1,14 +1,14 @@
-"""Epochs: the stretches of a file's history, each begun by a process that began to write.
+"""Epochs: the stretches of a file's history. A process begins one with its first commit.
 
-A position in the log means something together with the epoch that it was handed out in: where a future was lost, another epoch
-begins before it, and positions of that future are told apart from those that are written over it.
+A position in the log has a meaning only together with the epoch that it was given out in. After a power cut or a restored backup
+the newest commits may be gone; then another epoch begins before them, and a position among the lost commits can be told from the
+same position among those that are written instead.
 
-The table is ordered by name, so to look for an epoch by its place takes a scan of all of them, and a file that is opened once a
+The table is ordered by name, so finding an epoch by its place takes a scan of all of them, and a file that is opened once a
 minute has thousands. Format 2 has no index for that, and its doctor would report one as foreign. So each engine remembers the
 newest part of the list, and makes sure with two small reads that it is still the newest.
 
-Rule of this file: the list grows at its end, and compaction removes from its beginning. When an epoch begins is the writer's
-business.
+Rule of this file: the list grows at its end, and compaction removes from its beginning. The writer decides when one begins.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.snapshot import low_water
 
-# From the epoch that has a position on, oldest first. Nothing has the positions before the first epoch that is left: then all.
+# The epochs from the one that has a position on, oldest first; all of them, where the position is before the first that is left.
 FROM_POSITION = (
     "SELECT epoch, since FROM epochs"
     " WHERE since >= ifnull((SELECT max(since) FROM epochs WHERE since <= ?), 0) ORDER BY since, position"
 )
-# What differs after any change of the list: where there is one more, the count (which SQLite makes in one step, by the pages);
-# where the oldest were removed, also the places of the others.
+# This differs after any change of the list: the count, where there is one more (SQLite counts in one step, by the pages), and the
+# places of the others, where the oldest were removed.
 STATE = "SELECT (SELECT count(*) FROM epochs), position FROM epochs WHERE epoch = ?"
 
 
@@ -39,7 +39,7 @@ class Epoch(NamedTuple):
 
 
 class Newest(NamedTuple):
-    """All epochs that a file has from one of them on, oldest first; and the list's `STATE` with the last of them."""
+    """All epochs of a file from one of them on, oldest first, and the list's `STATE` when they were read."""
 
     names: list[str]
     beginnings: list[int]
@@ -58,8 +58,8 @@ class Epochs:
         self._newest = Newest([], [], (0, 0))
 
     def at(self, connection: Connection, seq: int) -> str:
-        """The name of the newest epoch that has the position `seq`; of a position that compaction has removed, the oldest name.
-        Inside a read transaction.
+        """The name of the newest epoch that has the position `seq`; the oldest name, where compaction has removed the position.
+        Called inside a read transaction.
 
         Raises:
             CorruptDatabase: The list is empty or damaged.
@@ -68,7 +68,7 @@ class Epochs:
         return names[max(0, bisect_right(beginnings, seq) - 1)]
 
     def end_of(self, connection: Connection, name: str) -> tuple[bool, int | None]:
-        """(whether the epoch is in the list, the seq after which the next one begins; None of the newest)."""
+        """(whether the epoch is in the list, the seq after which the next one begins; None where it is the newest)."""
         row = connection.execute("SELECT since FROM epochs WHERE epoch = ?", (name,)).fetchone()
         if row is None:
             return False, None
@@ -78,17 +78,17 @@ class Epochs:
         return True, beginnings[place + 1] if place + 1 < len(names) else None
 
     def begun(self, epoch: Epoch, position: int) -> None:
-        """This process has begun one, and committed that: it was the newest then."""
+        """This process has begun one, in a transaction that is committed: it is the newest."""
         self._newest = Newest([epoch.name], [epoch.since], (position, position))
 
     def last_known(self, seq: int) -> str | None:
-        """As `at`, where the file cannot be asked any more; None where that is not remembered."""
+        """`at`, where the file cannot be read any more; None where the epoch is not remembered."""
         names, beginnings, _ = self._newest
         place = bisect_right(beginnings, seq) - 1
         return names[place] if place >= 0 else None
 
     def _from(self, connection: Connection, seq: int) -> Newest:
-        """The epochs at least from the one on that has the position `seq`."""
+        """The newest epochs, with the one that has the position `seq` among them."""
         newest = self._newest
         if (
             newest.names
@@ -111,7 +111,7 @@ def epochs(connection: Connection) -> list[Epoch]:
 
 
 def start_epoch(connection: Connection, since: int) -> tuple[Epoch, int]:
-    """Begin another one after the change `since`; with its place in the list. A process does so as a part of its first commit.
+    """Begin another one after the change `since`. Returns: it, and its place in the list. Called inside a transaction.
 
     Raises:
         CorruptDatabase: The list is damaged.
@@ -119,7 +119,7 @@ def start_epoch(connection: Connection, since: int) -> tuple[Epoch, int]:
     epoch = Epoch(os.urandom(6).hex(), since)
     (count,) = connection.execute("SELECT count(*) FROM epochs").fetchone()
     if not count:
-        # There is one from the beginning, and compaction leaves the newest.
+        # A new file has one, and compaction leaves the newest.
         raise CorruptDatabase(f"the list of epochs is empty. {ADVICE}")
     connection.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)", (*epoch, count + 1))
     return epoch, count + 1
@@ -131,16 +131,17 @@ def has_epoch(connection: Connection, name: str) -> bool:
 
 
 def was_removed(connection: Connection, epoch: Epoch) -> bool:
-    """Whether an epoch that is not in the list may have been removed by compaction: then all that began before it were, too."""
+    """Whether compaction may have removed an epoch that is not in the list: then it has removed all that began before it, too."""
     (oldest,) = connection.execute("SELECT min(since) FROM epochs").fetchone()
     return oldest is not None and epoch.since <= oldest and epoch.since < low_water(connection)
 
 
 def remove_epochs(connection: Connection, low: int) -> None:
-    """Remove those that ended before the low-water mark: no position in them can be gone on from. Inside a transaction.
+    """Remove those that ended before the low-water mark: the log cannot be read from a position in them. Called inside a
+    transaction.
 
-    Those that stay are numbered from 1 again, as every reader of the format expects. So it is done when at least a quarter
-    of the list can go, and costs little for each that goes.
+    Those that stay are numbered from 1 again, as every reader of the format expects. So it is done when at least a quarter of
+    the list can go, which makes it cheap for each that goes.
     """
     below, last, count = connection.execute(
         "SELECT count(*), max(position), (SELECT count(*) FROM epochs) FROM epochs WHERE since < ?", (low,)

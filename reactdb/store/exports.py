@@ -1,13 +1,11 @@
-"""Exports: the log in bulk, as columns of bytes, for readers that want all of it and nothing of the rest. What `document_pages`
-does for the documents.
+"""Exports: the log and the documents in bulk, as columns of bytes, for readers that want all of it, such as Spark.
 
-A reader of millions of rows is served in pages. Each page is one short read transaction, so that the longest read keeps the
-write-ahead log from being emptied for milliseconds only, and holds some megabytes, however long the log is. Pages agree all the
-same, because what they read stands still: the log between two seqs never changes, and the documents as of a seq are today's with
-the later changes of their keys taken back. What compaction removes meanwhile is `HistoryLost`, never a gap.
+A reader of millions of rows gets pages. Each page is one short read transaction: it keeps the write-ahead log from being emptied
+for milliseconds only, and holds some megabytes, however long the log is. The pages agree with each other all the same, because
+what they read does not change: the log between two seqs stays as it is, and the documents as of a seq are today's with the later
+changes of their keys taken back. What compaction removes meanwhile is `HistoryLost`, never a gap.
 
-Rule of this file: every row is verified as any read verifies it; where one is not whole, the ordinary read of the same rows is
-asked, and says what is wrong.
+Rule of this file: every row is verified as any other read verifies it, and an error names the first row that is damaged.
 """
 
 from __future__ import annotations
@@ -17,14 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from reactdb.change import INSERT
+from reactdb.change import DELETE, INSERT
 from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
 from reactdb.store import registry
-from reactdb.store.checksums import are_entries_whole
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.checksums import are_steps_whole
+from reactdb.store.damage import missing_entry
 from reactdb.store.engine import Engine
 from reactdb.store.file.sqlite import ADVICE, file_bytes
+from reactdb.store.log import Entries, fetch, read
 from reactdb.store.retention import newest_older_than
-from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
@@ -32,25 +32,33 @@ PAGE_ROWS = 2_000
 # A page ends early with the row that brings it to so many bytes of documents.
 PAGE_BYTES = 8 * 1024 * 1024
 
-LOG = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
-OLD = ", p.body, p.seal"
-JOIN_OLD = " LEFT JOIN log p ON p.seq = l.prev"
-# The same, as far as the whole log is read (then seqs follow each other) and nobody asks for labels. `prev` is negative where
-# there is one of those, and the row is read again.
-BARE_LOG = (
-    "l.table_id, l.kind, l.step, CASE WHEN l.origin IS NULL AND l.meta IS NULL THEN ifnull(l.prev, 0) ELSE -1 END, l.time,"
-    " l.key, l.body, l.seal"
-)
-CHANGES = "SELECT {columns} FROM log l{join} WHERE l.seq > ? AND l.seq <= ?{where} ORDER BY l.seq LIMIT ?"
-# As `snapshot.TABLE_CHANGES`: by the marks of one table.
-TABLE_CHANGES = (
-    f"SELECT {{columns}} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
-    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}){{join}}"
-    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
-    " ORDER BY m.block, l.seq LIMIT ?6"
-)
 LAST_COMMIT = "SELECT seq FROM log WHERE seq > ? AND seq <= ? AND step = 0 ORDER BY seq DESC LIMIT 1"
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
+
+# A key that changed more often than this since is taken back by itself, row by row.
+LONG_HISTORY = 20_000
+# Keys that are taken back first.
+FIRST_KEYS = 4
+
+# The documents of today; of those that have changed since ?4, only that they have.
+STATE = (
+    "SELECT h.key, l.body, l.seal, h.seq FROM heads h LEFT JOIN log l ON l.seq = h.seq AND h.seq <= ?4"
+    " WHERE h.table_id = ?1 AND h.key >= ?2 AND h.key < ?3 ORDER BY h.key LIMIT ?5"
+)
+DELETED_SINCE = (
+    "SELECT key FROM graves WHERE table_id = ?1 AND key >= ?2 AND key < ?3 AND seq > ?4 ORDER BY key LIMIT ?5"
+)
+# All entries past ?4 of the keys from ?2 to ?3 that have some, and of each the one before those; how large their documents are,
+# and not the documents: of most, nobody wants them.
+BACK = (
+    "WITH RECURSIVE back(seq) AS ("
+    " SELECT seq FROM heads WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
+    " UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
+    " UNION ALL SELECT l.prev FROM back b JOIN log l ON l.seq = b.seq WHERE b.seq > ?4 AND l.prev IS NOT NULL)"
+    " SELECT l.seq, l.kind, l.step, l.prev, l.time, l.origin, l.meta, l.seal, l.table_id, l.key, length(l.body)"
+    " FROM back b CROSS JOIN log l ON l.seq = b.seq LIMIT ?5"
+)
+SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMIT 1 OFFSET ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +85,6 @@ class Pin:
     def bytes_a_change(self) -> float:
         """On average, with all that belongs to it."""
         return self.size_bytes / max(1, self.seq - self.oldest)
-
-
-class Columns(NamedTuple):
-    """Log entries, column by column. `olds` is empty where they were not asked for."""
-
-    seqs: Sequence[int]
-    table_ids: Sequence[int]
-    kinds: Sequence[int]
-    steps: Sequence[int]
-    prevs: Sequence[int | None]
-    times: Sequence[int]
-    keys: Sequence[bytes]
-    bodies: Sequence[bytes | None]
-    origins: Sequence[str | None]
-    metas: Sequence[bytes | None]
-    olds: Sequence[bytes | None]
 
 
 @contextmanager
@@ -187,15 +179,13 @@ def changes(
     *,
     table_ids: Sequence[int] | None = None,
     with_old: bool,
-    with_origin: bool = True,
     limit: int = PAGE_ROWS,
-) -> tuple[Columns | None, int]:
+) -> tuple[Entries | None, int]:
     """A page of the log with since < seq <= until, oldest first.
 
     Args:
         table_ids: Of these tables alone.
         with_old: Read the documents before, too.
-        with_origin: Of the others, `prevs`, `origins` and `metas` may be missing.
 
     Returns:
         (the entries, None where there are none; the position from which to go on: `until` after the last page).
@@ -204,114 +194,161 @@ def changes(
         HistoryLost: Some of them were compacted away.
         CorruptDatabase: Some are not what was written.
     """
+    return read(
+        snapshot.connection,
+        snapshot.catalogue,
+        since,
+        until,
+        table_ids=table_ids,
+        has_old=with_old,
+        limit=limit,
+        most_bytes=PAGE_BYTES,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Documents as of a seq
+
+
+class Documents(NamedTuple):
+    """Documents in order of their keys, and where the next page begins; None after the last."""
+
+    keys: Sequence[bytes]
+    bodies: Sequence[bytes]
+    next_start: bytes | None
+
+
+def documents(
+    snapshot: Snapshot, table: TableInfo, seq: int, start: bytes, stop: bytes, *, limit: int = PAGE_ROWS
+) -> Documents:
+    """A page of the documents as of `seq` with start <= key < stop, in order of their keys.
+
+    Raises:
+        HistoryLost: The changes since then were compacted away.
+        CorruptDatabase: Some are not what was written.
+    """
     connection = snapshot.connection
     oldest = low_water(connection)
-    if since < oldest:
-        raise HistoryLost(since, oldest + 1)
-    if table_ids is None and not with_origin:
-        found = _bare_changes(snapshot, since, until, with_old, limit)
-        if found is not None:
-            return found
-    columns, join = (LOG + OLD, JOIN_OLD) if with_old else (LOG, "")
-    if table_ids is not None and len(table_ids) == 1:
-        cursor = connection.execute(
-            TABLE_CHANGES.format(columns=columns, join=join),
-            (table_ids[0], since >> BLOCK_BITS, until >> BLOCK_BITS, since, until, limit),
-        )
-    else:
-        # Numbers of our own list of tables.
-        where = "" if table_ids is None else f" AND l.table_id IN ({', '.join(map(str, table_ids))})"
-        cursor = connection.execute(
-            CHANGES.format(columns=columns, join=join, where=where), (since, until, limit)
-        )
-    rows, is_all = fetch(cursor, limit, body=7, old=11 if with_old else None)
-    last = int(rows[-1][0]) if rows else since
-    position = until if is_all else last
-    if table_ids is None and position - since != len(rows):
-        raise not_whole(snapshot, since, until)
-    if not rows:
-        return None, until
-    return _verified(snapshot, since, last, list(zip(*rows, strict=True)), with_old), position
-
-
-def _bare_changes(
-    snapshot: Snapshot, since: int, until: int, with_old: bool, limit: int
-) -> tuple[Columns | None, int] | None:
-    """A page of the whole log with fewer columns: four fifths of the time. None where some have labels."""
-    columns, join = (BARE_LOG + OLD, JOIN_OLD) if with_old else (BARE_LOG, "")
-    cursor = snapshot.connection.execute(
-        CHANGES.format(columns=columns, join=join, where=""), (since, until, limit)
+    if seq < oldest:
+        raise HistoryLost(seq, oldest + 1)
+    rows, is_all = fetch(
+        connection.execute(STATE, (table.id, start, stop, seq, limit)), limit, PAGE_BYTES, body=1
     )
-    rows, is_all = fetch(cursor, limit, body=6, old=8 if with_old else None)
-    if is_all and until - since != len(rows):
-        raise not_whole(snapshot, since, until)
-    if not rows:
-        return None, until
-    table_ids, kinds, steps, prevs, times, keys, bodies, seals, *old = zip(*rows, strict=True)
-    if -1 in prevs:
-        return None
-    # A seq is in its entry's seal, so one that is missing shows in all that follow.
-    last = since + len(rows)
-    none = (None,) * len(rows)
-    found: list[Sequence[Any]] = [
-        range(since + 1, last + 1),
-        table_ids,
-        kinds,
-        steps,
-        prevs,
-        times,
-        keys,
-        bodies,
-    ]
-    found += (none, none, seals, *old)
-    return _verified(snapshot, since, last, found, with_old), until if is_all else last
+    end = None if is_all else rows[-1][0]
+    gone = connection.execute(DELETED_SINCE, (table.id, start, stop, seq, limit)).fetchall()
+    if len(gone) == limit:
+        end = gone[-1][0] if end is None else min(end, gone[-1][0])
+    if end is not None:
+        rows = [row for row in rows if row[0] <= end]
+        gone = [row for row in gone if row[0] <= end]
+    now = [row for row in rows if row[3] <= seq]
+    keys, bodies = snapshot.whole(table, [row[:3] for row in now])
+    if len(now) < len(rows) or gone:
+        changed = sorted([row[0] for row in rows if row[3] > seq] + [key for (key,) in gone])
+        back, stopped = _taken_back(snapshot, table, seq, changed)
+        then = dict(zip(keys, bodies, strict=True)) | back
+        if stopped is not None:
+            end = stopped
+        keys = sorted(then if end is None else [key for key in then if key <= end])
+        bodies = [then[key] for key in keys]
+    return Documents(keys, bodies, None if end is None else end + b"\0")
 
 
-def _verified(
-    snapshot: Snapshot, since: int, until: int, found: list[Sequence[Any]], with_old: bool
-) -> Columns:
-    if not with_old:
-        found += ((), ())
-    if not are_entries_whole(found) or (with_old and found[2].count(INSERT) != found[11].count(None)):
-        raise not_whole(snapshot, since, until)
-    return Columns._make((*found[:10], found[11]))
+def _taken_back(
+    snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes]
+) -> tuple[dict[bytes, bytes], bytes | None]:
+    """The documents as of `seq` of these keys, which are sorted and all have changed since; without those that were not there.
 
-
-def fetch(cursor: Any, limit: int, body: int, old: int | None = None) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows of a cursor: at most `limit`, which its statement has too, and none after those that have PAGE_BYTES of documents.
-
-    Row by row, because only a row that is there says how large it is: any of the next hundred may have a document of 16 MB.
-    That costs as much as calls for hundreds of rows.
-
-    Args:
-        body, old: The places of the columns that have documents.
+    A few keys first, then twice as many, and so on: where documents are large, few keys are looked at in vain.
 
     Returns:
-        (the rows, whether there are surely no more).
+        (the documents, the key after which it stopped because they have PAGE_BYTES; None where these are all).
     """
-    rows: list[tuple[Any, ...]] = []
+    found: dict[bytes, bytes] = {}
+    size, start, count = 0, 0, FIRST_KEYS
+    while start < len(keys):
+        part = keys[start : start + count]
+        for key, body in _then(snapshot, table, seq, part, PAGE_BYTES - size):
+            if body is not None:
+                found[key] = body
+                size += len(body)
+                if size >= PAGE_BYTES:
+                    return found, key
+        start, count = start + count, count * 2
+    return found, None
+
+
+def _then(
+    snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes], most_bytes: int
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Each of these keys, in order, with its document as of `seq`; the last is the one that reaches so many bytes."""
+    rows = snapshot.connection.execute(BACK, (table.id, keys[0], keys[-1], seq, LONG_HISTORY)).fetchall()
+    if len(rows) >= LONG_HISTORY:
+        for key in keys:
+            steps = snapshot.history(table, key)
+            yield key, next((step.new_bytes for step in steps if step.seq <= seq), None)
+        return
+    rows.sort(reverse=True)
+    columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [()] * 11
+    seqs, kinds, _, prevs, _, _, _, _, table_ids, entry_keys, sizes = columns
+    if not are_steps_whole(columns[:8]) or set(table_ids) != {table.id}:
+        raise _not_whole(snapshot, seq)
+    # Of each key the last row, which is its oldest entry: the one at or before `seq`, or else the first that it ever had.
+    oldest = dict(zip(entry_keys, range(len(rows)), strict=True))
+    wanted: dict[int, bytes] = {}
     size = 0
-    for row in cursor:
-        rows.append(row)
-        try:
-            size += len(row[body] or b"")
-            if old is not None:
-                size += len(row[old] or b"")
-        except TypeError:
-            # Damage, which is found when it is verified.
-            pass
-        if size >= PAGE_BYTES:
-            cursor.close()
-            return rows, False
-    return rows, len(rows) < limit
+    for key in keys:
+        place = oldest.get(key)
+        if place is None or (sizes[place] is None) != (kinds[place] == DELETE):
+            raise _not_whole(snapshot, seq)
+        if seqs[place] > seq:
+            if kinds[place] != INSERT:
+                raise missing_entry(prevs[place])
+        elif sizes[place] is not None:
+            wanted[seqs[place]] = key
+            size += sizes[place]
+            if size >= most_bytes:
+                break
+    # Numbers of our own log.
+    among = ", ".join(map(str, wanted))
+    bodies = snapshot.connection.execute(f"SELECT seq, body, seal FROM log WHERE seq IN ({among})")
+    whole = snapshot.whole(table, [(wanted[number], body, checksum) for number, body, checksum in bodies])
+    yield from sorted(zip(*whole, strict=True))
 
 
-def not_whole(snapshot: Snapshot, since: int, until: int) -> CorruptDatabase:
-    """What is wrong with these entries, in the words of the read that names the first."""
+def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> list[bytes]:
+    """Keys that cut the table of today into ranges of so many documents: the beginnings of all but the first."""
+    found: list[bytes] = []
+    start = b""
+    while True:
+        row = snapshot.connection.execute(SPLIT, (table.id, start, documents_each)).fetchone()
+        if row is None:
+            return found
+        start = row[0]
+        found.append(start)
+
+
+def first_and_last_keys(snapshot: Snapshot, table_ids: Sequence[int]) -> set[bytes]:
+    """Of each table the least and the greatest key that it has, or had: if those two are of one type, all are."""
+    found: set[bytes] = set()
+    for table_id in table_ids:
+        for tree in ("heads", "graves"):
+            for order in ("ASC", "DESC"):
+                row = snapshot.connection.execute(
+                    f"SELECT key FROM {tree} WHERE table_id = ? ORDER BY key {order} LIMIT 1", (table_id,)
+                ).fetchone()
+                if row is not None:
+                    found.add(row[0])
+    return found
+
+
+def _not_whole(snapshot: Snapshot, since: int) -> CorruptDatabase:
+    """What is wrong with the entries past a seq, in the words of the read that names the first."""
+    head = head_seq(snapshot.connection)
     position = since
-    while position < until:
-        page = snapshot.changes(position, until)
+    while position < head:
+        page = snapshot.changes(position, head)
         if not page:
             break
         position = page[-1].seq
-    return CorruptDatabase(f"log entries {since + 1} to {until} do not match their checksums. {ADVICE}")
+    return CorruptDatabase(f"log entries {since + 1} to {head} do not match their checksums. {ADVICE}")

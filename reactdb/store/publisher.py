@@ -1,7 +1,8 @@
-"""Publisher: tells a listener (the feeds) of every commit, in log order, whoever made it.
+"""Publisher: gives a listener (the feeds) every commit, in log order, whichever process made it.
 
-This process's commits come from their transactions; another process's, and those that began before anybody listened, are read
-from the log. `published` is how far the listener has been told, so nothing is told twice and nothing left out.
+This process's commits come from their transactions. Another process's commits, and those that began before there was a listener,
+are read from the log. `published` is the seq up to which the listener has everything, so that it gets nothing twice and misses
+nothing.
 
 Thread safety: `lock` is held while commits are routed and while a listener joins; both are short and run no code of the user's
 but predicates. `drain`, which runs user code, is called without it.
@@ -29,35 +30,35 @@ NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
 
 class CommitListener(Protocol):
-    """Who hears of commits: the feeds. All but `drain` and `lowest_needed` is called under the publish lock."""
+    """What commits are published to: the feeds. All but `drain` and `lowest_needed` is called under the publish lock."""
 
     @property
     def is_active(self) -> bool:
-        """Whether anybody listens; commits are not put together for nobody."""
+        """Whether a feed is open; without one, commits are not put together."""
 
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
 
     def lowest_needed(self, oldest: int) -> int | None:
-        """The lowest position, of those from `oldest` on, from which somebody has still to read the log; None: nobody has to.
-        Called without the publish lock.
+        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has. Called
+        without the publish lock.
         """
 
     def abort(self, error: ReactDBError) -> None:
-        """The next commits cannot be told any more: end every feed that is told of them."""
+        """The next commits cannot be published: end every feed that depends on them."""
 
     def end_all(self, end: Any) -> None:
         """End every feed, also those that read on from the log. `end` is the error, or what says that they are complete."""
 
     def drain(self, *, is_outside: bool = False) -> None:
-        """Tell what was taken in. Called without any lock held, after every commit.
+        """Deliver what was taken in. Called without any lock held, after every commit.
 
         Args:
             is_outside: This thread is in no transaction.
         """
 
     def tidy(self) -> None:
-        """The lock was given back, and nothing is to be told: whoever let go of a feed meanwhile could not have it."""
+        """The lock is free again, and there is nothing to deliver. A feed that was dropped meanwhile could not get the lock."""
 
     def close(self) -> None:
         """The database is closing."""
@@ -70,14 +71,14 @@ class Publisher:
     """See the head of this file.
 
     Attributes:
-        listener: Who is told; None before the first feed was opened.
-        published: Seq up to which it has been told.
-        committing: Held by the writer from COMMIT until the commit is published, and by whoever reads commits from the log to
-            tell of them: what this process has written is for the thread that wrote it. Taken before `lock`.
+        listener: The feeds; None before the first was opened.
+        published: The seq up to which the listener has every commit.
+        committing: Held by the writer from COMMIT until the commit is published, and by a thread that publishes commits from the
+            log: a commit of this process is published by the thread that made it. Taken before `lock`.
     """
 
-    # What is told of tables and indexes is the difference to the catalogue that was told last. The engine's is no measure: any
-    # reader may have learned of another process's changes in between.
+    # The catalogue that was published last: dropped tables and indexes are the difference to it, and not to the engine's, because
+    # any reader may have learned of another process's changes in between.
     _catalogue: Catalogue
 
     def __init__(self, engine: Engine, seq: int) -> None:
@@ -88,12 +89,12 @@ class Publisher:
         self.published = seq
         self._catalogue = engine.catalogue
         self._routing: int | None = None  # the thread that is inside of `route`
-        # What every feed is to end with.
+        # The error that every feed is to end with.
         self._trouble: ReactDBError | None = None
 
     @property
     def is_heard(self) -> bool:
-        """Whether anybody listens."""
+        """Whether a feed is open."""
         listener = self.listener
         return listener is not None and listener.is_active
 
@@ -108,7 +109,7 @@ class Publisher:
         self._catalogue = self._engine.catalogue
 
     def publish(self, transactions: Sequence[WriteTransaction], head: int) -> None:
-        """Tell of this process's commits, in order. `head` is the seq of the last."""
+        """Publish this process's commits, in order. `head` is the seq of the last."""
         with self.lock:
             listener = self.listener
             if listener is None or not listener.is_active:
@@ -126,7 +127,7 @@ class Publisher:
                     # Another process wrote in between.
                     self._publish_log(listener, first - 1)
                 if changes is None or first <= self.published:
-                    # Began before anybody listened, or told in part from the log already.
+                    # It began before there was a listener, or was published in part from the log already.
                     self._publish_log(listener, last)
                     changes = []
                 tables, indexes = NONE_DROPPED
@@ -139,9 +140,9 @@ class Publisher:
                     self.published = last
 
     def catch_up(self) -> bool:
-        """Tell what other processes have committed. Whether there was anything."""
+        """Publish what other processes have committed. Whether there was anything."""
         if self.is_routing:
-            # From a predicate, which has no business here: this thread holds `committing` already.
+            # Called by a predicate of a feed: this thread holds `committing` already.
             return False
         with self.committing, self.lock:
             listener = self.listener
@@ -183,13 +184,13 @@ class Publisher:
         return None if is_filed else unfiled_end(snapshot.connection)
 
     def note(self, error: ReactDBError) -> None:
-        """Something is wrong with the file, and no feed may go on as if it were not. Whoever notices it may hold any lock, so the
-        feeds are ended by the thread that follows the file (see `follow`), within moments, or by who closes the database."""
+        """Something is wrong with the file, and no feed may go on as if it were not. The thread that notices may hold any lock,
+        so the thread that follows the file (see `follow`) ends the feeds within moments, or the one that closes it does."""
         if self._trouble is None:
             self._trouble = error
 
     def end_feeds(self) -> None:
-        """End every feed, if there is a reason that was noted. Called without any lock."""
+        """End every feed, if an error was noted. Called without any lock."""
         if self._trouble is None or self.is_routing:
             return
         with self.committing, self.lock:
@@ -211,28 +212,28 @@ class Publisher:
                 with self._engine.fresh_snapshot() as snapshot:
                     changes = self._read_log(snapshot, until)
             except (HistoryLost, CorruptDatabase) as error:
-                # Nobody may take silence for news that there is none.
+                # Silence would say that there was no commit.
                 listener.abort(error)
                 self.published = until
                 return
             self._route_log(listener, changes, until)
 
     def _read_log(self, snapshot: Snapshot, until: int, oldest: int | None = None) -> list[Change]:
-        """A page of what has not been told yet, to the end of a commit."""
+        """A page of what is not published yet, to the end of a commit."""
         changes = snapshot.changes(self.published, until, oldest=oldest)
         if changes and changes[-1].seq < until:
             changes = whole_commits(changes, snapshot)
         return changes
 
     def _route_log(self, listener: CommitListener, changes: list[Change], until: int) -> None:
-        """Tell of a page of the log. `until`: where it ends, should there be none."""
+        """Publish a page of the log. `until`: where it ends, if it has no changes."""
         for group in by_commit(changes):
             self._route(listener, Commit(group, group[-1].seq))
         self.published = changes[-1].seq if changes else until
 
     def _route(self, listener: CommitListener, commit: Commit) -> None:
         self._routing = get_ident()
-        # Whose query has made the commit, or noticed it: its time is not for the predicates of others.
+        # The time limit of the query that has made the commit, or noticed it, is not for the predicates of other feeds.
         outer = budget.current.set(None)
         try:
             listener.route(commit)
@@ -249,8 +250,8 @@ class Publisher:
             self.listener.abandon()
 
     def drain(self, *, is_outside: bool = False) -> None:
-        """Let the listener tell what it has taken in. No lock is held."""
-        # Also where nobody listens any more: those whom the last commit ended have yet to hear of it.
+        """Let the listener deliver what it has taken in. No lock is held."""
+        # Also where no feed is open any more: those that the last commit ended have yet to be told so.
         listener = self.listener
         if listener is not None:
             outer = budget.current.set(None)

@@ -18,17 +18,12 @@ from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.log_pages import KnownPages
+from reactdb.store.log import PagesInUse
 
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
     from reactdb.store.walk import Walk
 
-# No row: the table was dropped. Nothing in the row: no such key. A head without its entry has a seal that fits nothing.
-GET_LIVE = (
-    "SELECT l.body, ifnull(l.seal, -h.seq) FROM tables t LEFT JOIN heads h ON h.table_id = t.id AND h.key = ?"
-    " LEFT JOIN log l ON l.seq = h.seq WHERE t.id = ? AND t.dropped IS NULL"
-)
 # Reader connections that are kept open.
 IDLE_READERS = 8
 
@@ -63,7 +58,7 @@ class Readers:
         self.idle: deque[Reader] = deque()
         self.reading: dict[Reader, float] = {}
         self.walks: set[Walk] = set()
-        self.pages = KnownPages()
+        self.pages = PagesInUse()
         self.is_resting = False
         # Every reader that is open, and a placeholder for each that is being opened.
         self._open: set[object] = set()

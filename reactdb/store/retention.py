@@ -129,6 +129,13 @@ class Compaction:
         writer.check_writable()
         if writer.current is not None:
             raise UsageError("compact() cannot be part of a transaction")
+        if not writer.engine.is_memory:
+            # The commits of other processes are published first, or the feeds would still have to read all of them.
+            try:
+                writer.engine.catch_up()
+            except ReactDBError:
+                # Then they have to: compaction stops there, and says itself what is wrong.
+                logger.debug("reading what others wrote to %s failed", writer.path, exc_info=True)
         removed = Compacted()
         target, _ = writer.in_turn(lambda: self._target(retention), waits_s)
         most, more = CHUNK_CHANGES, True

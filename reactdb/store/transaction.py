@@ -5,45 +5,42 @@ together (`flush`): the entries, the heads of the documents that they are about,
 deletion moves the head to `graves`, the list of tombstones, so that a key which comes back keeps its history. A commit of one
 write is a buffer of one.
 
-Who reads by anything else than a key, changes the catalogue, or ends the transaction, flushes first. A part of a transaction that
-fails (`Part`) takes its entries out of the buffer again; only if they were flushed meanwhile, SQLite takes them back, by a
-savepoint that the flush has made.
+To read by anything else than a key, to change the catalogue, and to end the transaction each flushes first. A write inside a
+transaction that goes on has a `Savepoint`: if it fails, its entries are taken out of the buffer again. SQLite hears of a
+savepoint only if the buffer is flushed while it is open; then SQLite takes back what it was given.
 
 Rule of this file: it is called under the write lock with a transaction open, and never begins or ends one itself.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import repeat
+from types import TracebackType
 from typing import Any, Protocol
 
 from reactdb.change import DELETE, INSERT, Change, InHand
-from reactdb.store.bulk import OF_ANY, OF_INSERTS, append_many, heads_of_inserts
+from reactdb.errors import CorruptDatabase
+from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
-from reactdb.store.checksums import is_whole, seal_of, seals_of, seals_of_inserts
-from reactdb.store.damage import damaged_document
-from reactdb.store.file.sqlite import Connection, IntegrityError
+from reactdb.store.checksums import entry_checksum, insert_checksums
+from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
+from reactdb.store.log import LABELLED, OF_INSERTS, PLAIN, append, heads_of_inserts
 from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
-from reactdb.store.snapshot import GET, Snapshot, head_seq
+from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.values import codec
 
-APPEND = (
-    "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal, origin, meta)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-# Without the columns that are empty as a rule, because every value that is bound costs.
-APPEND_PLAIN = "INSERT INTO log (seq, table_id, kind, step, prev, time, key, body, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_HEAD = "INSERT INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
 SET_HEAD = "INSERT OR REPLACE INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
 HAS_HEAD = "SELECT 1 FROM heads WHERE table_id = ? AND key = ?"
 # Also where the key had one before.
-SET_GRAVE = "INSERT OR REPLACE INTO graves (seq, table_id, key) VALUES (?, ?, ?)"
-DROP_GRAVE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
-GET_GRAVE = "SELECT seq FROM graves WHERE table_id = ? AND key = ?"
-ADD_MARK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
+SET_TOMBSTONE = "INSERT OR REPLACE INTO graves (seq, table_id, key) VALUES (?, ?, ?)"
+DROP_TOMBSTONE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
+GET_TOMBSTONE = "SELECT seq FROM graves WHERE table_id = ? AND key = ?"
+ADD_BLOCK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
 ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 SET_ENTRY = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
@@ -59,25 +56,24 @@ IndexEntry = tuple[int, bytes, bytes, int]
 Moves = tuple[Sequence[IndexEntry], Sequence[IndexEntry]]
 """Index entries to drop and to add."""
 
+Head = tuple[int, bool, bool, bool]
+"""Where a flush lets a key lead: the seq; whether that is a deletion; whether the file has a head and a tombstone of it."""
+
 Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, bool, bool, Moves | None]
 """An entry of the log that SQLite has not been given yet: table, kind, the entry before, key, document, meta; whether the
 key had a head; whether it had a tombstone in the file; what moves in the indexes. A plain tuple, because one is made for every
 write."""
 
 
-class Savepoint(Protocol):
-    """A part of the transaction that is open. See `savepoints`."""
+class Owner(Protocol):
+    """The writer whose transaction it is."""
 
     @property
-    def start(self) -> int: ...
+    def is_abandoned(self) -> bool:
+        """It is another process's: a child of fork() must not take back what its parent does."""
 
-    @property
-    def outer(self) -> Savepoint | None: ...
-
-    @property
-    def depth(self) -> int: ...
-
-    def save(self) -> None: ...
+    def note_failure(self, error: BaseException, operation: str) -> BaseException:
+        """SQLite's error as one of ours; others as they are."""
 
 
 class KeyTaken(Exception):
@@ -90,16 +86,16 @@ class WriterMemory:
     All of it is derived: `forget` after a rollback or another process's commit makes it be asked for anew.
     """
 
-    __slots__ = ("graves", "marked")
+    __slots__ = ("blocks", "tombstones")
 
     def __init__(self) -> None:
-        # Newest marked block of each table; tables known to have (or not to have) graves.
-        self.marked: dict[int, int] = {}
-        self.graves: dict[int, bool] = {}
+        # The newest block of each table in the table block index; whether a table has tombstones.
+        self.blocks: dict[int, int] = {}
+        self.tombstones: dict[int, bool] = {}
 
     def forget(self) -> None:
-        self.marked.clear()
-        self.graves.clear()
+        self.blocks.clear()
+        self.tombstones.clear()
 
 
 class WriteTransaction:
@@ -110,7 +106,7 @@ class WriteTransaction:
         changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
         count: How many changes there are, flushed or not.
         flushed: How many of them SQLite has been given.
-        part: The innermost part that is open; None outside of parts.
+        savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
         is_committing: COMMIT was begun.
@@ -134,8 +130,8 @@ class WriteTransaction:
         "is_committing",
         "memory",
         "origin",
-        "part",
         "ruin",
+        "savepoint",
         "time",
         "torn_until",
     )
@@ -165,7 +161,7 @@ class WriteTransaction:
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
         self.flushed = 0
-        self.part: Savepoint | None = None
+        self.savepoint: Savepoint | None = None
         self.torn_until = 0
         self.ruin: BaseException | None = None
         self.is_committing = False
@@ -194,13 +190,7 @@ class WriteTransaction:
         if latest is not None:
             seq, body = latest
             return None if body is None else (seq, body)
-        row = self.execute(GET, (table.id, key)).fetchone()
-        if row is None:
-            return None
-        seq, body, seal = row
-        if not is_whole(table.id, key, body, seal):
-            raise damaged_document(self.connection, table, key, body)
-        return seq, body
+        return read_document(self.connection, table, key)
 
     def insert(self, table: TableInfo, key: bytes, body: bytes, meta: bytes | None = None) -> None:
         """Add a document whose key is free.
@@ -208,7 +198,7 @@ class WriteTransaction:
         Raises:
             KeyTaken: It is not, and nothing was written.
         """
-        if self.part is None:
+        if self.savepoint is None:
             # Nothing has to be taken back alone, so SQLite may say whether the key is free: a step less.
             count = self.count
             self.flush()
@@ -239,23 +229,25 @@ class WriteTransaction:
     ) -> None:
         """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there."""
         table_id = table.id
-        had_grave = False
+        had_tombstone = False
         if old is None:
             assert body is not None
             kind = INSERT
             old_body = None
-            prev, had_grave = self._tombstone(table, key) if self._may_have_graves(table) else (None, False)
+            prev, had_tombstone = (
+                self._tombstone(table, key) if self._may_have_tombstones(table) else (None, False)
+            )
         else:
             prev, old_body = old
             if body is None:
                 assert kind == DELETE
-                self.memory.graves[table_id] = True
+                self.memory.tombstones[table_id] = True
         moves = places = None
         if table.indexes:
             moves, places = index_moves(table, key, old_body, body)
         # The same object where it can be: it is kept, as seq and commit, with each change that waits.
         seq = self.first + self.count if self.count else self.first
-        self._buffer.append((table_id, kind, prev, key, body, meta, old is not None, had_grave, moves))
+        self._buffer.append((table_id, kind, prev, key, body, meta, old is not None, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
             change = Change(
@@ -278,11 +270,11 @@ class WriteTransaction:
         if len(self._buffer) >= MOST_ENTRIES or (body is not None and len(body) > LARGE_BYTES):
             self.flush()
 
-    def _may_have_graves(self, table: TableInfo) -> bool:
-        known = self.memory.graves.get(table.id)
+    def _may_have_tombstones(self, table: TableInfo) -> bool:
+        known = self.memory.tombstones.get(table.id)
         if known is None:
             row = self.execute("SELECT 1 FROM graves WHERE table_id = ? LIMIT 1", (table.id,)).fetchone()
-            known = self.memory.graves[table.id] = row is not None
+            known = self.memory.tombstones[table.id] = row is not None
         return known
 
     def _tombstone(self, table: TableInfo, key: bytes) -> tuple[int | None, bool]:
@@ -290,7 +282,7 @@ class WriteTransaction:
         latest = self._latest.get((table.id, key))
         if latest is not None:
             return latest[0], False
-        row = self.execute(GET_GRAVE, (table.id, key)).fetchone()
+        row = self.execute(GET_TOMBSTONE, (table.id, key)).fetchone()
         return (None, False) if row is None else (int(row[0]), True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -307,17 +299,17 @@ class WriteTransaction:
             self._flush_until(self.count)
 
     def secure(self) -> None:
-        """Before SQLite is given anything: from here on it remembers what to take back of the parts that are open."""
-        part = self.part
-        if part is None:
+        """Make the savepoints that are open in SQLite, too. Called before SQLite is given anything."""
+        savepoint = self.savepoint
+        if savepoint is None:
             return
-        parts = []
-        while part is not None:
-            parts.append(part)
-            part = part.outer
-        for part in reversed(parts):
-            self._flush_until(part.start)
-            part.save()
+        opened = []
+        while savepoint is not None:
+            opened.append(savepoint)
+            savepoint = savepoint.outer
+        for savepoint in reversed(opened):
+            self._flush_until(savepoint.start)
+            savepoint.save()
 
     def forget_after(self, count: int) -> None:
         """Take all but the first `count` changes back, which SQLite has not been given or has taken back already."""
@@ -340,15 +332,12 @@ class WriteTransaction:
             # Ctrl-C struck the last time. What came then is written again, and nothing else with it: of more, other things
             # would cancel out. The log takes an entry once only.
             self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
-            self._flush_many(self._buffer[: self.torn_until - self.flushed], self.flushed)
+            self._write_out(self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)
             self._have_flushed(self.torn_until)
         if count > self.flushed:
             self.torn_until = count
             entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
-            if len(entries) == 1:
-                self._flush_one(entries[0], self.flushed)
-            else:
-                self._flush_many(entries, self.flushed)
+            self._write_out(entries, self.flushed)
             self._have_flushed(count)
 
     def _have_flushed(self, count: int) -> None:
@@ -361,61 +350,62 @@ class WriteTransaction:
             kept = {(one[0], one[3]) for one in self._buffer}
             self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
 
-    def _flush_one(self, entry: Buffered, step: int) -> None:
-        table_id, kind, prev, key, body, meta, was_there, had_grave, moves = entry
-        execute, seq, time, origin = self.execute, self.first + step, self.time, self.origin
-        if body is None:
-            execute(DROP_HEAD, (table_id, key))
-            execute(SET_GRAVE, (seq, table_id, key))
-        else:
-            # First of all: if the key is taken, this is the statement that fails.
-            execute(MOVE_HEAD if was_there else ADD_HEAD, (seq, table_id, key))
-            if had_grave:
-                execute(DROP_GRAVE, (table_id, key))
-        seal = seal_of(seq, table_id, kind, step, prev, time, key, body, origin, meta)
-        if origin is None and meta is None:
-            execute(APPEND_PLAIN, (seq, table_id, kind, step, prev, time, key, body, seal))
-        else:
-            execute(APPEND, (seq, table_id, kind, step, prev, time, key, body, seal, origin, meta))
-        if moves is not None:
-            for statement, moved in zip((DROP_ENTRY, ADD_ENTRY), moves, strict=True):
-                for index_entry in moved:
-                    execute(statement, index_entry)
-        block = seq >> BLOCK_BITS
-        if self.memory.marked.get(table_id) != block:
-            execute(ADD_MARK, (table_id, block))
-            self.memory.marked[table_id] = block
+    def _write_out(self, entries: Sequence[Buffered], step: int, add_head: str = ADD_HEAD) -> None:
+        """Give SQLite these entries, the first of which has the given step.
 
-    def _flush_many(self, entries: Sequence[Buffered], step: int) -> None:
-        """What many entries come to: each key's head is moved once, and an index entry that goes and comes stays.
+        Each key's head is moved once, however many entries it has; and an index entry that goes and comes back stays.
 
-        To do it twice is to do it once, but for the entries of the log.
+        Args:
+            add_head: The statement that makes the head of a key that had none.
         """
-        first, count, time, origin = self.first + step, len(entries), self.time, self.origin
-        many = self.connection.executemany
-        table_ids, kinds, prevs, keys, bodies, metas, were_there, _, moves = zip(*entries, strict=True)
-        seqs = range(first, first + count)
-        seals = seals_of(first, step, time, table_ids, kinds, prevs, keys, bodies, origin, metas)
-        columns = (table_ids, kinds, prevs, keys, bodies, metas, seals)
-        append_many(self.connection, OF_ANY, count, first, step, time, origin, columns)
-        names = zip(table_ids, keys, strict=True)
-        afters = {name: (seq, body) for name, seq, body in zip(names, seqs, bodies, strict=True)}
-        if None not in bodies and all(were_there):
-            many(MOVE_HEAD, [(seq, *name) for name, (seq, _) in afters.items()])
+        time, origin, seq = self.time, self.origin, self.first + step
+        newest_blocks = self.memory.blocks
+        is_labelled = origin is not None
+        rows: list[tuple[Any, ...]] = []
+        heads: dict[tuple[int, bytes], Head] = {}
+        blocks: set[tuple[int, int]] = set()
+        moves: list[Moves] = []
+        for table_id, kind, prev, key, body, meta, was_there, had_tombstone, moved in entries:
+            checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
+            rows.append((seq, table_id, kind, step, prev, time, key, body, checksum))
+            name = table_id, key
+            if name in heads:
+                # What the file has of the key is what it had before the key's first entry.
+                was_there, had_tombstone = heads[name][2:]
+            heads[name] = seq, body is None, was_there, had_tombstone
+            block = seq >> BLOCK_BITS
+            if newest_blocks.get(table_id) != block:
+                blocks.add((table_id, block))
+            if moved is not None:
+                moves.append(moved)
+            if meta is not None:
+                is_labelled = True
+            seq += 1
+            step += 1
+        # The heads first: where a key is taken, this is the statement that fails, and nothing has been written.
+        self._move_heads(heads, add_head)
+        if is_labelled:
+            labelled = [(*row, origin, entry[5]) for row, entry in zip(rows, entries, strict=True)]
+            append(self.connection, LABELLED, labelled, len(rows))
         else:
-            many(SET_HEAD, [(seq, *name) for name, (seq, body) in afters.items() if body is not None])
-            many(DROP_HEAD, [name for name, (_, body) in afters.items() if body is None])
-            many(SET_GRAVE, [(seq, *name) for name, (seq, body) in afters.items() if body is None])
-            raised = {(one[0], one[3]) for one in entries if one[7]}
-            many(DROP_GRAVE, [name for name in raised if afters[name][1] is not None])
-        if moves.count(None) < count:
-            self._move_index_entries([one for one in moves if one is not None])
-        marked = self.memory.marked
-        marks = {(table_id, seq >> BLOCK_BITS) for table_id, seq in zip(table_ids, seqs, strict=True)}
-        # In order, so that the newest block of each table is remembered.
-        new = [mark for mark in sorted(marks) if marked.get(mark[0]) != mark[1]]
-        many(ADD_MARK, new)
-        marked.update(new)
+            append(self.connection, PLAIN, rows, len(rows))
+        if moves:
+            self._move_index_entries(moves)
+        if blocks:
+            self._add_blocks(blocks)
+
+    def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
+        changed: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        for name, (seq, is_deleted, was_there, had_tombstone) in heads.items():
+            if is_deleted:
+                changed[DROP_HEAD].append(name)
+                changed[SET_TOMBSTONE].append((seq, *name))
+                continue
+            changed[MOVE_HEAD if was_there else add_head].append((seq, *name))
+            if had_tombstone:
+                changed[DROP_TOMBSTONE].append(name)
+        for statement, rows in changed.items():
+            self.connection.executemany(statement, rows)
 
     def _move_index_entries(self, moves: Sequence[Moves]) -> None:
         added: dict[IndexEntry, None] = {}
@@ -427,8 +417,17 @@ class WriteTransaction:
                         del here[entry]
                     else:
                         there[entry] = None
-        self.connection.executemany(DROP_ENTRY, sorted(dropped))
-        self.connection.executemany(SET_ENTRY, sorted(added))
+        if dropped:
+            self.connection.executemany(DROP_ENTRY, sorted(dropped))
+        if added:
+            self.connection.executemany(SET_ENTRY, sorted(added))
+
+    def _add_blocks(self, blocks: set[tuple[int, int]]) -> None:
+        """Note in the table block index which tables have entries in which blocks."""
+        # In order, so that the newest block of each table is remembered.
+        found = sorted(blocks)
+        self.connection.executemany(ADD_BLOCK, found)
+        self.memory.blocks.update(found)
 
     # -----------------------------------------------------------------------------------------------------------
     # Many at once
@@ -439,27 +438,32 @@ class WriteTransaction:
         Raises:
             KeyTaken: One of them is not, or two are the same. The caller rolls back and finds out which.
         """
-        if self._may_have_graves(table):
+        if self._may_have_tombstones(table):
             for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
         self.secure()
         self.flush()
-        self.torn_until = self.count + len(keys)
-        table_id, time, origin, start = table.id, self.time, self.origin, self.count
-        first = self.first + start
-        seals = seals_of_inserts(first, table_id, start, time, keys, bodies, origin)
-        columns = (repeat(table_id), keys, bodies, seals)
-        append_many(self.connection, OF_INSERTS, len(keys), first, start, time, origin, columns)
+        count = len(keys)
+        self.torn_until = self.count + count
+        table_id, time, origin, step = table.id, self.time, self.origin, self.count
+        seqs = range(self.first + step, self.first + step + count)
+        checksums = insert_checksums(seqs[0], table_id, step, time, keys, bodies, origin)
+        steps = range(step, step + count)
+        common = (seqs, repeat(table_id), repeat(INSERT), steps, repeat(time), keys, bodies, checksums)
+        if origin is None:
+            append(self.connection, OF_INSERTS, zip(*common, strict=False), count)
+        else:
+            append(
+                self.connection, (*OF_INSERTS, "origin"), zip(*common, repeat(origin), strict=False), count
+            )
         try:
-            self.execute(heads_of_inserts(keys), (first,))
+            self.execute(heads_of_inserts(keys), (seqs[0],))
         except IntegrityError:
             raise KeyTaken from None
-        last = first + len(keys) - 1
-        self.connection.executemany(
-            ADD_MARK, [(table_id, block) for block in range(first >> BLOCK_BITS, (last >> BLOCK_BITS) + 1)]
+        self._add_blocks(
+            {(table_id, block) for block in range(seqs[0] >> BLOCK_BITS, (seqs[-1] >> BLOCK_BITS) + 1)}
         )
-        self.memory.marked[table_id] = last >> BLOCK_BITS
         if table.indexes:
             documents = [(key, codec.decode(body)) for key, body in zip(keys, bodies, strict=True)]
             for index in table.indexes.values():
@@ -471,14 +475,14 @@ class WriteTransaction:
                         for index_id, value, tag in index.stored_entries(document)
                     ),
                 )
-        self.count += len(keys)
+        self.count += count
         self.flushed = self.count
         self.torn_until = 0
         if self.changes is not None:
             names = (table.name, table_id)
             self.changes.extend(
-                Change(first + place, *names, key, INSERT, None, None, body, self.first, time, origin)
-                for place, (key, body) in enumerate(zip(keys, bodies, strict=True))
+                Change(seq, *names, key, INSERT, None, None, body, self.first, time, origin)
+                for seq, key, body in zip(seqs, keys, bodies, strict=True)
             )
 
     # -----------------------------------------------------------------------------------------------------------
@@ -537,7 +541,7 @@ class WriteTransaction:
         self._catalogue_changed()
 
     def _settle(self) -> None:
-        """Before the catalogue changes: all documents are in the file, and open parts can be taken back."""
+        """Before the catalogue changes: all documents are in the file, and open savepoints can be taken back."""
         self.secure()
         self.flush()
 
@@ -546,6 +550,109 @@ class WriteTransaction:
         seal_catalogue(self.connection)
         self.catalogue = load(self.connection)
         self.is_catalogue_changed = True
+
+
+class Savepoint:
+    """All or nothing of one write inside a transaction that goes on: a context manager. An exception takes back what was done
+    inside, and only that.
+
+    What SQLite takes back is taken out of the buffer, too, and the other way round.
+
+    Attributes:
+        start: How many changes the transaction had when it was opened.
+        outer: The savepoint around this one, or None.
+        depth: 1 for one that is in no other.
+    """
+
+    __slots__ = ("_catalogue", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
+
+    def __init__(self, transaction: WriteTransaction, owner: Owner, operation: str) -> None:
+        if transaction.ruin is not None:
+            raise transaction.ruin
+        self._transaction = transaction
+        self._owner = owner
+        self._operation = operation
+        self._is_saved = False
+        self._catalogue = (transaction.catalogue, transaction.is_catalogue_changed)
+        self.start = transaction.count
+        self.outer = transaction.savepoint
+        # One name for each depth: what is taken back must not be the savepoint around this one.
+        self.depth: int = 1 if self.outer is None else self.outer.depth + 1
+
+    def __enter__(self) -> None:
+        self._transaction.savepoint = self
+
+    def save(self) -> None:
+        """From here on SQLite remembers what to take back. All changes before it are in the file."""
+        if not self._is_saved:
+            self._transaction.execute(f"SAVEPOINT write{self.depth}")
+            self._is_saved = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._end(error)
+            return
+        try:
+            if self._transaction.ruin is not None:
+                raise self._transaction.ruin
+            if self._is_saved:
+                self._transaction.execute(f"RELEASE write{self.depth}")
+            self._transaction.savepoint = self.outer
+        except BaseException as late:
+            self._end(late)
+            raise
+
+    def _end(self, error: BaseException) -> None:
+        """Take back what was done inside. Raises: SQLite's error as one of ours."""
+        transaction, owner = self._transaction, self._owner
+        try:
+            translated = owner.note_failure(error, self._operation)
+            if isinstance(translated, CorruptDatabase):
+                # Also where the caller catches it: what comes after damage is not worth keeping.
+                transaction.ruin = transaction.ruin or translated
+            if not owner.is_abandoned and not self._take_back(is_of_sqlite=translated is not error):
+                # SQLite has taken back all of it (a full disk can do that), or refused to take all of what was buffered.
+                # What follows must not become a transaction of its own, with half of what belongs together.
+                transaction.ruin = transaction.ruin or translated
+            if translated is not error:
+                raise translated from error
+        finally:
+            transaction.savepoint = self.outer
+
+    def _take_back(self, is_of_sqlite: bool) -> bool:
+        """Whether the transaction can go on.
+
+        Args:
+            is_of_sqlite: The error is SQLite's, and not a mistake in what was asked.
+        """
+        transaction = self._transaction
+        execute = transaction.connection.execute
+        try:
+            if not transaction.connection.in_transaction:
+                return False
+        except SQLiteError:
+            return False  # closed inside
+        try:
+            # Also where it is not known to be there: Ctrl-C may have struck while it was made.
+            execute(f"ROLLBACK TO write{self.depth}")
+            execute(f"RELEASE write{self.depth}")
+        except SQLiteError:
+            if self._is_saved:
+                # Ctrl-C has struck when it was released already: what was done is whole, and stays.
+                logger.debug("there is no savepoint to go back to", exc_info=True)
+                return True
+            if transaction.torn_until and is_of_sqlite:
+                return False
+        else:
+            # What was torn came after the savepoint, and is gone with it.
+            transaction.torn_until = 0
+            transaction.memory.forget()
+        transaction.forget_after(self.start)
+        transaction.catalogue, transaction.is_catalogue_changed = self._catalogue
+        transaction.documents = None
+        return True
 
 
 def index_moves(

@@ -22,8 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reactdb.errors import DatabaseBusy
-from reactdb.store.savepoints import Keeper, Part
-from reactdb.store.transaction import WriteTransaction
+from reactdb.store.transaction import Owner, Savepoint, WriteTransaction
 
 # Writes of other threads that one commit may carry. This bounds how long the first of them waits for the last.
 MAX_GROUP = 128
@@ -203,7 +202,7 @@ class WriteQueue:
         try:
             self.acquire(waiter, timeout_s)
         except BaseException as error:
-            # Also after Ctrl-C: with its lock held, the waiter would look alive for ever.
+            # Ctrl-C, too, must not leave the head of the queue to a waiter that nobody releases.
             waiter.held.release()
             if isinstance(error, DatabaseBusy):
                 return None
@@ -215,13 +214,13 @@ class WriteQueue:
         waiter.held.release()
 
 
-def write_group(group: Sequence[Waiter], first: WriteTransaction, keeper: Keeper) -> list[WriteTransaction]:
+def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) -> list[WriteTransaction]:
     """Carry out the writes of other threads inside this thread's SQLite transaction, each as a commit of its own.
 
     Args:
         group: Whose writes.
         first: This thread's own transaction.
-        keeper: The writer, which says what an error means for the transaction.
+        owner: The writer, which says what an error means for the transaction.
 
     Raises:
         What is not the fault of one of them: Ctrl-C, which is for this thread, and what ended the whole transaction.
@@ -239,7 +238,7 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, keeper: Keeper
         )
         assert waiter.work is not None
         try:
-            with Part(transaction, keeper, waiter.operation):
+            with Savepoint(transaction, owner, waiter.operation):
                 waiter.result = waiter.work(transaction)
         except Exception as error:
             if transaction.ruin is not None:

@@ -40,14 +40,12 @@ from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import Epoch, has_epoch, start_epoch
 from reactdb.store.file import external_writers, identity, sqlite
-from reactdb.store.file.external_writers import other_history, unfiled_end
 from reactdb.store.file.flush import Flushes
 from reactdb.store.file.guard import lost_its_log
 from reactdb.store.file.sqlite import Connection, SQLiteError, is_busy
 from reactdb.store.retention import Compaction
-from reactdb.store.savepoints import Part, flush
 from reactdb.store.snapshot import head_seq
-from reactdb.store.transaction import WriterMemory, WriteTransaction
+from reactdb.store.transaction import Savepoint, WriterMemory, WriteTransaction
 from reactdb.store.write_queue import Waiter, write_group
 
 if TYPE_CHECKING:
@@ -112,7 +110,7 @@ class Writer:
         self.compaction = Compaction(self)
 
     # -----------------------------------------------------------------------------------------------------------
-    # The queue
+    # The way of a write
 
     def write(
         self,
@@ -142,7 +140,7 @@ class Writer:
         if self.inside is not None:
             outer = self.current
             if outer is not None:
-                with Part(outer, self, operation):
+                with Savepoint(outer, self, operation):
                     return work(outer)
         self.check_writable()
         if busy_timeout_s is None:
@@ -165,65 +163,6 @@ class Writer:
         self.engine.publisher.drain(is_outside=True)
         return result
 
-    @contextmanager
-    def transaction(
-        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
-    ) -> Iterator[WriteTransaction]:
-        """Several writes as one commit; an exception takes all of them back. Inside another transaction: a part of that one."""
-        outer = self.current
-        if outer is not None:
-            with Part(outer, self, "transaction"):
-                yield outer
-            return
-        self.check_writable()
-        if busy_timeout_s is None:
-            busy_timeout_s = self.busy_timeout_s
-        waiter = Waiter(None, "transaction")
-        with waiter.held:
-            try:
-                self.queue.acquire(waiter, busy_timeout_s)
-                try:
-                    left_s = busy_timeout_s - waiter.waited_s
-                    transaction = self._begin(left_s, durability == "hard", origin, False, waiter.operation)
-                    self.inside = (get_ident(), transaction, waiter.held)
-                    yield transaction
-                    self.inside = None
-                    flush(transaction, self, waiter.operation)
-                    self._commit([transaction], waiter.operation)
-                except BaseException:
-                    self.inside = None
-                    self.roll_back()
-                    raise
-            except CorruptDatabase as error:
-                self.damage.note(error)
-                raise
-            finally:
-                self._end_turn(waiter)
-        self.engine.publisher.drain(is_outside=True)
-
-    def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
-        """Do something with the connection that is not a write of a user's: a checkpoint, for example."""
-        waiter = Waiter(None)
-        with waiter.held:
-            try:
-                self.queue.acquire(waiter, self.busy_timeout_s if busy_timeout_s is None else busy_timeout_s)
-                self.engine.check_usable()
-                return work()
-            except CorruptDatabase as error:
-                self.damage.note(error)
-                raise
-            finally:
-                self._end_turn(waiter)
-
-    def _end_turn(self, waiter: Waiter) -> None:
-        inside = self.inside
-        if inside is not None and inside[2] is waiter.held:
-            self.inside = None
-        if self._is_closing and not self.is_abandoned and self.queue.is_first(waiter):
-            # The thread that closed the database did not wait for this write.
-            self._close_in_turn()
-        self.queue.release(waiter)
-
     def check_writable(self) -> None:
         """Raises: DatabaseClosed and its like; UsageError within a feed's predicate."""
         engine = self.engine
@@ -233,27 +172,6 @@ class Writer:
             raise UsageError(
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
-
-    @property
-    def current(self) -> WriteTransaction | None:
-        """The transaction that this thread is inside of, or None."""
-        inside = self.inside
-        if inside is None or inside[0] != get_ident():
-            return None
-        # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
-        return inside[1] if inside[2].locked() else None
-
-    @contextmanager
-    def set_aside(self) -> Iterator[None]:
-        """Inside, this thread reads as if it were in no transaction."""
-        inside, self.inside = self.inside, None
-        try:
-            yield
-        finally:
-            self.inside = inside
-
-    # -----------------------------------------------------------------------------------------------------------
-    # At the head of the queue: BEGIN, the work, group commit
 
     def _write_in_turn(
         self,
@@ -302,11 +220,6 @@ class Writer:
                 other.is_done = True
             raise
         return result
-
-    def _is_committed(self, transaction: WriteTransaction) -> bool:
-        """Whether COMMIT was done, also where Ctrl-C struck before that could be noted. Once it is noted, a transaction that the
-        connection is in is another one: a checkpoint's, for example."""
-        return transaction.is_committed or (transaction.is_committing and not self.connection.in_transaction)
 
     def _begin(
         self, left_s: float, is_hard: bool, origin: str | None, collect: bool, operation: str
@@ -384,12 +297,12 @@ class Writer:
         self.flushes.make_sure(operation)
         head = head_seq(connection)
         own = self.epoch if self.has_own_epoch else None
-        trouble = other_history(connection, head, self.last_seq, own)
+        trouble = external_writers.other_history(connection, head, self.last_seq, own)
         if trouble:
             raise self.engine.moved(f"{self.path}: {trouble}")
         # Compaction may have removed this process's epoch, and then another one is begun.
         self.has_own_epoch = self.has_own_epoch and (own is None or has_epoch(connection, own.name))
-        damage = unfiled_end(connection)
+        damage = external_writers.unfiled_end(connection)
         if damage is not None:
             raise self.damage.found_each_time(damage)
         self.last_seq = head
@@ -399,19 +312,6 @@ class Writer:
         self.last_time = max(self.last_time, row[0] or 0)
         if int(schema.fact(connection, "catalogue")) != self.catalogue.version:
             self.adopt(load(connection))
-
-    def begin_upkeep(self, operation: str, waits_s: float) -> None:
-        """BEGIN for a transaction that writes no documents. The state is reloaded after it."""
-        self._begin(waits_s, bool(self._is_synchronous), None, False, operation)
-        self._known_version = None
-
-    def adopt(self, catalogue: Catalogue) -> None:
-        """Take over the catalogue that the file has now, as this connection sees it."""
-        self.catalogue = catalogue
-        self.engine.adopt(catalogue)
-
-    # -----------------------------------------------------------------------------------------------------------
-    # COMMIT and publish
 
     def _commit(self, transactions: Sequence[WriteTransaction], operation: str) -> None:
         """COMMIT, make sure of the file, and publish. What it raises, it raises before anything is published."""
@@ -483,13 +383,10 @@ class Writer:
         self.checkpoints.after_failure(translated)
         return translated
 
-    def note_commit(self) -> None:
-        """What the transaction began with is in the file now: this process's epoch, and the id in the log."""
-        if not self.has_own_epoch:
-            self.has_own_epoch = True
-            if self.epoch is not None:
-                self.engine.epochs.begun(self.epoch, self._epoch_place)
-        self.log_named = self._naming
+    def _is_committed(self, transaction: WriteTransaction) -> bool:
+        """Whether COMMIT was done, also where Ctrl-C struck before that could be noted. Once it is noted, a transaction that the
+        connection is in is another one: a checkpoint's, for example."""
+        return transaction.is_committed or (transaction.is_committing and not self.connection.in_transaction)
 
     def check_same_file(self) -> int:
         """The size of the write-ahead log; 0 in memory. Called after a COMMIT.
@@ -505,6 +402,125 @@ class Writer:
                 f"{self.engine.moved(trouble)}; the write that has noticed it may be there, or not"
             )
         return wal_bytes
+
+    def note_commit(self) -> None:
+        """What the transaction began with is in the file now: this process's epoch, and the id in the log."""
+        if not self.has_own_epoch:
+            self.has_own_epoch = True
+            if self.epoch is not None:
+                self.engine.epochs.begun(self.epoch, self._epoch_place)
+        self.log_named = self._naming
+
+    def adopt(self, catalogue: Catalogue) -> None:
+        """Take over the catalogue that the file has now, as this connection sees it."""
+        self.catalogue = catalogue
+        self.engine.adopt(catalogue)
+
+    def _end_turn(self, waiter: Waiter) -> None:
+        inside = self.inside
+        if inside is not None and inside[2] is waiter.held:
+            self.inside = None
+        if self._is_closing and not self.is_abandoned and self.queue.is_first(waiter):
+            # The thread that closed the database did not wait for this write.
+            self._close_in_turn()
+        self.queue.release(waiter)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Several writes as one, and what else needs the connection
+
+    @contextmanager
+    def transaction(
+        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
+    ) -> Iterator[WriteTransaction]:
+        """Several writes as one commit; an exception takes all of them back. Inside another transaction: a part of that one."""
+        outer = self.current
+        if outer is not None:
+            with Savepoint(outer, self, "transaction"):
+                yield outer
+            return
+        self.check_writable()
+        if busy_timeout_s is None:
+            busy_timeout_s = self.busy_timeout_s
+        waiter = Waiter(None, "transaction")
+        with waiter.held:
+            try:
+                self.queue.acquire(waiter, busy_timeout_s)
+                try:
+                    left_s = busy_timeout_s - waiter.waited_s
+                    transaction = self._begin(left_s, durability == "hard", origin, False, waiter.operation)
+                    self.inside = (get_ident(), transaction, waiter.held)
+                    yield transaction
+                    self.inside = None
+                    self.flush(transaction, waiter.operation)
+                    self._commit([transaction], waiter.operation)
+                except BaseException:
+                    self.inside = None
+                    self.roll_back()
+                    raise
+            except CorruptDatabase as error:
+                self.damage.note(error)
+                raise
+            finally:
+                self._end_turn(waiter)
+        self.engine.publisher.drain(is_outside=True)
+
+    @property
+    def current(self) -> WriteTransaction | None:
+        """The transaction that this thread is inside of, or None."""
+        inside = self.inside
+        if inside is None or inside[0] != get_ident():
+            return None
+        # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
+        return inside[1] if inside[2].locked() else None
+
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Inside, this thread reads as if it were in no transaction."""
+        inside, self.inside = self.inside, None
+        try:
+            yield
+        finally:
+            self.inside = inside
+
+    def flush(self, transaction: WriteTransaction, operation: str = "transaction") -> None:
+        """Give SQLite what a transaction has buffered.
+
+        Raises:
+            DiskFull, StorageError: From the file. Part of it may be written: the transaction can only be taken back as a whole.
+            What has ruined the transaction before.
+        """
+        if transaction.ruin is not None:
+            raise transaction.ruin
+        if self.is_abandoned:
+            return
+        try:
+            transaction.flush()
+        except BaseException as error:
+            translated = self.note_failure(error, operation)
+            if translated is error:
+                # Ctrl-C: it is written again, the next time.
+                raise
+            transaction.ruin = translated
+            raise translated from error
+
+    def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
+        """Do something with the connection that is not a write of a user's: a checkpoint, for example."""
+        waiter = Waiter(None)
+        with waiter.held:
+            try:
+                self.queue.acquire(waiter, self.busy_timeout_s if busy_timeout_s is None else busy_timeout_s)
+                self.engine.check_usable()
+                return work()
+            except CorruptDatabase as error:
+                self.damage.note(error)
+                raise
+            finally:
+                self._end_turn(waiter)
+
+    def begin_upkeep(self, operation: str, waits_s: float) -> None:
+        """BEGIN for a transaction that writes no documents. The state is reloaded after it."""
+        self._begin(waits_s, bool(self._is_synchronous), None, False, operation)
+        self._known_version = None
 
     # -----------------------------------------------------------------------------------------------------------
     # Failures

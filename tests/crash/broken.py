@@ -17,8 +17,7 @@ from typing import Any
 from reactdb.feeds.feed import Feed
 from reactdb.store import retention, snapshot, transaction
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.savepoints import Part
-from reactdb.store.transaction import WriteTransaction
+from reactdb.store.transaction import Savepoint, WriteTransaction
 from reactdb.store.writer import Writer
 
 from .lanes import Say
@@ -52,7 +51,7 @@ def transaction_in_two_halves() -> None:
         outer = self.current
         result = write(self, *args, **options)
         # Not one that is going to be taken back: that would show without a kill.
-        if outer is not None and outer.part is None and not (outer.origin or "").endswith("-back"):
+        if outer is not None and outer.savepoint is None and not (outer.origin or "").endswith("-back"):
             outer.flush()
             self.connection.execute("COMMIT")
             time.sleep(PAUSE_S)
@@ -69,7 +68,7 @@ def head_moved_later() -> None:
     commit = Writer._commit
 
     def flush_without_head(self: WriteTransaction, entry: Any, step: int) -> None:
-        if self.count > 1 or self.part is not None or self.origin or not entry[6] or entry[4] is None:
+        if self.count > 1 or self.savepoint is not None or self.origin or not entry[6] or entry[4] is None:
             flush_one(self, entry, step)
             return
         pending.append((self.first + step, entry[0], entry[3]))
@@ -161,10 +160,10 @@ def token_one_ahead() -> None:
 def part_not_taken_back() -> None:
     """What failed inside a transaction stays, where the transaction goes on."""
 
-    def nothing(self: Part, is_of_sqlite: bool) -> bool:
+    def nothing(self: Savepoint, is_of_sqlite: bool) -> bool:
         return True
 
-    Part._take_back = nothing  # type: ignore[method-assign]
+    Savepoint._take_back = nothing  # type: ignore[method-assign]
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

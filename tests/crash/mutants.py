@@ -43,7 +43,7 @@ def log_apart_from_heads() -> None:
         execute = self.execute
 
         def apart(statement: str, *values: Any) -> Any:
-            if statement in (transaction.APPEND, transaction.APPEND_PLAIN) and self.part is None:
+            if statement in (transaction.APPEND, transaction.APPEND_PLAIN) and self.savepoint is None:
                 execute("COMMIT")
                 execute("BEGIN IMMEDIATE")
             return execute(statement, *values)

@@ -462,7 +462,7 @@ def test_a_screen_draws_over_what_it_drew_and_leaves_the_last_picture():
     assert "10:00 B67    BOS on time" in written.rpartition("EWR Newark")[2]
 
 
-def test_without_rich_there_are_the_figures_and_a_sentence(monkeypatch):
+def test_without_rich_there_are_the_figures_and_a_sentence(monkeypatch, short_day):
     monkeypatch.setattr(cli_demo, "is_terminal", lambda stream: True)
     monkeypatch.setattr(cli_demo, "find_spec", lambda name: None)
     outcome = CliRunner().invoke(demo, [])

@@ -245,6 +245,26 @@ def test_links_within_the_project_lead_somewhere(page):
     assert [] == broken
 
 
+# A file or folder of the project, and a program of it, as pages name them.
+NAMED_PATH = re.compile(r"`((?:reactdb|tests|benchmarks|docs|examples)/[\w./-]*)`")
+NAMED_PROGRAM = re.compile(r"python -m ((?:tests|benchmarks)[\w.]*)")
+
+
+def test_every_path_and_program_that_a_page_names_is_there():
+    missing = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        missing += [
+            f"{page_name(page)}: {path}" for path in NAMED_PATH.findall(text) if not (ROOT / path).exists()
+        ]
+        for program in NAMED_PROGRAM.findall(text):
+            place = ROOT / program.rstrip(".").replace(".", "/")
+            if not (place.with_suffix(".py").exists() or (place / "__main__.py").exists()):
+                missing.append(f"{page_name(page)}: python -m {program}")
+
+    assert [] == missing
+
+
 def test_every_page_is_reached_from_the_index():
     index = DOCS / "index.md"
     linked = {(DOCS / link).resolve() for link in LINK.findall(index.read_text(encoding="utf-8"))}

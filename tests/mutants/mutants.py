@@ -98,42 +98,37 @@ MUTANTS = [
     Mutant(
         "a head is moved in a later transaction than the one of its log entry",
         "store/transaction.py",
-        "            execute(MOVE_HEAD if was_there else ADD_HEAD, (seq, table_id, key))",
+        "        for statement, rows in changed.items():\n",
         (
-            "            late = self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
-            "            for move in late:\n"
-            "                execute(MOVE_HEAD, move)\n"
-            "            late[:] = [(seq, table_id, key)] if was_there else []\n"
-            "            if not was_there:\n"
-            "                execute(ADD_HEAD, (seq, table_id, key))"
+            "        late = self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
+            "        late.append(changed.pop(MOVE_HEAD, []))\n"
+            "        if len(late) > 1:\n"
+            "            changed[MOVE_HEAD] = late.pop(0)\n"
+            "        for statement, rows in changed.items():\n"
         ),
         ("tests/surface/test_tables.py::TestUpdateReplaceDelete::test_update_merges",),
     ),
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "            execute(DROP_HEAD, (table_id, key))",
-        "            pass",
-        ("tests/surface/test_tables.py::TestUpdateReplaceDelete",),
-    ),
-    Mutant(
-        "deleted documents keep their heads",
-        "store/transaction.py",
-        "            many(DROP_HEAD, [name",
-        "            many(DROP_HEAD, [] and [name",
-        ("tests/surface/test_tables.py::TestUpdateReplaceDelete::test_delete_of_a_selection",),
+        "                changed[DROP_HEAD].append(name)\n",
+        "",
+        (
+            "tests/surface/test_tables.py::TestUpdateReplaceDelete",
+            "tests/surface/test_tables.py::TestUpdateReplaceDelete::test_delete_of_a_selection",
+        ),
     ),
     Mutant(
         "a write that fails inside a transaction leaves its changes to be told",
-        "store/savepoints.py",
+        "store/transaction.py",
         "        transaction.forget_after(self.start)\n",
         "        transaction.count = self.start\n",
         ("tests/feeds/test_feeds_delivery.py::test_a_write_that_fails_inside_a_transaction_is_not_told",),
     ),
     Mutant(
         "a write that fails inside a transaction is not taken back",
-        "store/savepoints.py",
-        '            execute(f"ROLLBACK TO write{self._depth}")\n',
+        "store/transaction.py",
+        '            execute(f"ROLLBACK TO write{self.depth}")\n',
         "",
         ("tests/surface/test_tables.py::TestTransactions::test_a_failed_write_inside_is_taken_back_alone",),
     ),
@@ -148,9 +143,9 @@ MUTANTS = [
         ),
     ),
     Mutant(
-        "a flush inside of a part makes no savepoint where the part began",
+        "a flush inside a savepoint does not make it where it was opened",
         "store/transaction.py",
-        "            self._flush_until(part.start)\n",
+        "            self._flush_until(savepoint.start)\n",
         "",
         (
             "tests/store/test_write_buffer.py::test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it",
@@ -160,7 +155,7 @@ MUTANTS = [
     Mutant(
         "what is buffered is forgotten when the transaction ends",
         "store/writer.py",
-        "                    flush(transaction, self, waiter.operation)\n",
+        "                    self.flush(transaction, waiter.operation)\n",
         "",
         ("tests/store/test_write_buffer.py::test_no_more_than_so_many_wait",),
     ),
@@ -188,8 +183,8 @@ MUTANTS = [
     Mutant(
         "a key that comes back keeps its tombstone",
         "store/transaction.py",
-        "            many(DROP_GRAVE, [name for",
-        "            many(DROP_GRAVE, [] and [name for",
+        "            if had_tombstone:\n",
+        "            if False:\n",
         ("tests/store/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
     ),
     Mutant(
@@ -202,15 +197,18 @@ MUTANTS = [
     Mutant(
         "what was half flushed when Ctrl-C struck is flushed again with what came later",
         "store/transaction.py",
-        "self._buffer[: self.torn_until - self.flushed], self.flushed)\n            self._have_flushed(self.torn_until)",
-        "self._buffer, self.flushed)\n            self._have_flushed(self.count)",
+        (
+            "self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)\n"
+            "            self._have_flushed(self.torn_until)"
+        ),
+        ("self._buffer, self.flushed, SET_HEAD)\n            self._have_flushed(self.count)"),
         ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(
         "a transaction goes on when what was buffered could not be written",
-        "store/savepoints.py",
-        "        transaction.ruin = translated\n        raise translated from error",
-        "        raise translated from error",
+        "store/writer.py",
+        "            transaction.ruin = translated\n            raise translated from error",
+        "            raise translated from error",
         ("tests/store/test_write_buffer.py::test_an_error_of_the_file_fails_the_whole_transaction",),
     ),
     Mutant(
@@ -224,7 +222,7 @@ MUTANTS = [
     ),
     Mutant(
         "the last of many entries are left out",
-        "store/bulk.py",
+        "store/log.py",
         "    if even < count:",
         "    if False:",
         ("tests/store/test_bulk.py::test_many_are_stored_as_one_by_one",),
@@ -309,10 +307,13 @@ MUTANTS = [
     ),
     Mutant(
         "a document is read with no look at its checksum",
-        "store/engine.py",
-        "                    if seal is not None and not is_whole(table_id, key, body, seal):",
-        "                    if False:",
-        ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
+        "store/snapshot.py",
+        "    if not is_whole(table.id, key, body, checksum):",
+        "    if False:",
+        (
+            "tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",
+            "tests/store/test_fuzzed_files.py::test_a_write_that_meets_damage_is_the_last",
+        ),
     ),
     Mutant(
         "documents are read with no look at their checksums",
@@ -323,24 +324,17 @@ MUTANTS = [
     ),
     Mutant(
         "the log is read with no look at its checksums",
-        "store/log_pages.py",
+        "store/log.py",
         "    if not are_entries_whole(columns):",
         "    if False:",
         ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
-    ),
-    Mutant(
-        "a lean page of the log is read with no look at its checksums",
-        "store/lean_pages.py",
-        "not remainder and not (high - rest) % MODULUS",
-        "True",
-        ("tests/store/test_store_lean_pages.py::test_a_column_that_changed_on_the_disk_is_told",),
     ),
     Mutant(
         "documents that are decoded together may take some of each other's bytes",
         "values/decoding.py",
         "    if found[1::2].count(_FENCE_NUMBER) != len(bodies) - 1:",
         "    if False:",
-        ("tests/store/test_store_lean_pages.py::test_bytes_that_are_no_document_are_told_among_others",),
+        ("tests/values/test_decoding.py::test_bytes_that_are_no_document_are_told_among_others",),
     ),
     Mutant(
         "who has looked at another file than the one that was opened reads it",
@@ -350,13 +344,6 @@ MUTANTS = [
         (
             "tests/store/test_storage_moved.py::test_who_looked_at_another_file_before_it_was_opened_does_not_read",
         ),
-    ),
-    Mutant(
-        "a document is written over with no look at its checksum",
-        "store/transaction.py",
-        "        if not is_whole(table.id, key, body, seal):",
-        "        if False:",
-        ("tests/store/test_fuzzed_files.py::test_a_write_that_meets_damage_is_the_last",),
     ),
     Mutant(
         "the lists of tables and indexes are read with no look at their checksum",
@@ -376,8 +363,8 @@ MUTANTS = [
     Mutant(
         "an index keeps the entry of the value that was",
         "store/transaction.py",
-        "            for statement, moved in zip((DROP_ENTRY, ADD_ENTRY), moves, strict=True):",
-        "            for statement, moved in ((ADD_ENTRY, moves[1]),):",
+        "            self.connection.executemany(DROP_ENTRY, sorted(dropped))\n",
+        "            pass\n",
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     # ----- the file, and its locks
@@ -671,8 +658,8 @@ MUTANTS = [
     ),
     Mutant(
         "a page of documents is as many rows as it may have, however large they are",
-        "store/exports.py",
-        "        if size >= PAGE_BYTES:",
+        "store/log.py",
+        "        if size >= most_bytes:",
         "        if size < 0:",
         ("tests/store/test_pages_in_bulk.py::test_no_row_is_fetched_after_those_that_fill_a_page",),
     ),

@@ -85,10 +85,10 @@ def test_a_stream_that_was_told_to_read_documents_is_refused_whatever_its_column
         ReactdbSource({"path": path, **options}).streamReader(schema("seq long"))
 
 
-@pytest.mark.parametrize("name", ["maxChangesPerTrigger", "STARTINGOFFSETS"])
-def test_an_option_that_only_streams_have_means_changes(name: str):
-    assert parse({name: "latest"}).is_changes
-    assert not parse({name: "latest", "read": "documents"}).is_changes
+@pytest.mark.parametrize(("name", "value"), [("maxChangesPerTrigger", "5"), ("STARTINGOFFSETS", "latest")])
+def test_an_option_that_only_streams_have_means_changes(name: str, value: str):
+    assert parse({name: value}).is_changes
+    assert not parse({name: value, "read": "documents"}).is_changes
 
 
 @pytest.mark.parametrize(

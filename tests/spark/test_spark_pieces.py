@@ -15,7 +15,7 @@ import reactdb
 from reactdb import HistoryDiverged, HistoryLost, InvalidOption, SparkUnavailable
 from reactdb.spark import environment
 from reactdb.spark.options import Instant, Version, parse
-from reactdb.store import document_pages, exports
+from reactdb.store import exports
 from reactdb.store.file.sqlite import connect
 from reactdb.values.collation import key_bytes
 
@@ -200,19 +200,16 @@ def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
         table = snapshot.table("games")
         assert table is not None
         for limit in (1, 3, 7, 50, 1000):
-            for with_origin in (True, False):
-                position, seqs = 0, []
-                while position < head:
-                    page, position = exports.changes(
-                        snapshot, position, head, with_old=True, with_origin=with_origin, limit=limit
-                    )
-                    seqs += [] if page is None else list(page.seqs)
-                assert list(range(1, head + 1)) == seqs
+            position, seqs = 0, []
+            while position < head:
+                page, position = exports.changes(snapshot, position, head, with_old=True, limit=limit)
+                seqs += [] if page is None else list(page.seqs)
+            assert list(range(1, head + 1)) == seqs
             for seq in (0, 50, 100, 101, 105, head):
                 start: bytes | None = b""
                 keys: list[bytes] = []
                 while start is not None:
-                    found = document_pages.documents(snapshot, table, seq, start, b"\xff", limit=limit)
+                    found = exports.documents(snapshot, table, seq, start, b"\xff", limit=limit)
                     keys += found.keys
                     start = found.next_start
                 wanted = [each["id"] for each in db.at(seq).table("games").order_by("id").run()]
@@ -236,7 +233,7 @@ def test_seqs_and_commits_are_those_of_the_log(path, monkeypatch, has_arange):
 
 
 def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(document_pages, "LONG_HISTORY", 5)
+    monkeypatch.setattr(exports, "LONG_HISTORY", 5)
     with reactdb.connect(tmp_path / "a.db", durability="soft") as db:
         games = db.table_create("games")
         for number in range(20):
@@ -245,7 +242,7 @@ def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
         table = snapshot.table("games")
         assert table is not None
         for seq in (1, 7, 20):
-            found = document_pages.documents(snapshot, table, seq, b"", b"\xff")
+            found = exports.documents(snapshot, table, seq, b"", b"\xff")
             assert [{"id": 1, "n": seq - 1}] == [reactdb.values.codec.decode(body) for body in found.bodies]
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, ReactDBError
-from reactdb.store.bulk import ENTRIES
+from reactdb.store.log import APPENDED
 from reactdb.store.tools import doctor
 from reactdb.values import codec, collation
 
-COUNTS = [2, ENTRIES - 1, ENTRIES, ENTRIES + 1, 5 * ENTRIES, 33 * ENTRIES + 5]
+COUNTS = [2, APPENDED - 1, APPENDED, APPENDED + 1, 5 * APPENDED, 33 * APPENDED + 5]
 
 
 def rows_of(path: Path) -> list[Any]:
@@ -61,7 +61,7 @@ def test_many_are_stored_as_one_by_one(
     assert rows_of(tmp_path / "many") == rows_of(tmp_path / "each")
 
 
-@pytest.mark.parametrize("count", [2, ENTRIES, 5 * ENTRIES + 1])
+@pytest.mark.parametrize("count", [2, APPENDED, 5 * APPENDED + 1])
 @pytest.mark.parametrize("is_twice", [True, False], ids=["twice in it", "there already"])
 def test_a_taken_key_among_many_leaves_nothing(count: int, is_twice: bool) -> None:
     with reactdb.connect(":memory:") as db:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb.database import Database
 from reactdb.store import follow
 from reactdb.store.engine import Engine
+from tests.support import processes as support
 from tests.support.threads import PATIENCE_S
 
 WRITER = """
@@ -110,11 +110,11 @@ class TestNews:
 
     @pytest.fixture
     def other(self, path: Path, db: Any) -> Iterator[Any]:
-        with Database(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft") as other:
+        with support.another_process(path) as other:
             yield other
 
     def test_a_commit_is_news_once(self, db, other):
-        engine = db._engine
+        engine = db.session.engine
         engine.has_news()
         assert not engine.has_news()
         other.table("games").insert({"id": 1})
@@ -122,7 +122,7 @@ class TestNews:
         assert [True, False] == [engine.has_news(), engine.has_news()]
 
     def test_it_is_news_for_each_reader(self, db, other):
-        engine = db._engine
+        engine = db.session.engine
         with engine.snapshot():
             engine.has_news()
             with engine.snapshot():
@@ -134,7 +134,7 @@ class TestNews:
         assert engine.has_news()
 
     def test_a_database_that_was_closed_cannot_be_asked(self, db):
-        engine = db._engine
+        engine = db.session.engine
         db.close()
 
         with pytest.raises(reactdb.DatabaseClosed):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb.store import document_pages, exports
+from reactdb.store import exports, log
 from reactdb.store.file.sqlite import connect
 
 PAGE_BYTES, LARGE = 10_000, 4_000
@@ -38,7 +38,7 @@ class Cursor:
 def test_no_row_is_fetched_after_those_that_fill_a_page():
     cursor = Cursor([b"x"] * 875 + [b"y" * 4 * 1024 * 1024] * 125)
 
-    rows, is_all = exports.fetch(cursor, 2_000, body=1)
+    rows, is_all = log.fetch(cursor, 2_000, exports.PAGE_BYTES, body=1)
 
     assert (877, False) == (len(rows), is_all)
     assert exports.PAGE_BYTES + 875 == cursor.handed_bytes
@@ -46,13 +46,15 @@ def test_no_row_is_fetched_after_those_that_fill_a_page():
 
 @pytest.mark.parametrize(("count", "is_all"), [(9, True), (10, False)])
 def test_a_page_that_is_not_full_has_all_rows(count, is_all):
-    assert (count, is_all) == (len((found := exports.fetch(Cursor([b"x"] * count), 10, body=1))[0]), found[1])
+    assert (count, is_all) == (
+        len((found := log.fetch(Cursor([b"x"] * count), 10, 1_000, body=1))[0]),
+        found[1],
+    )
 
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "PAGE_BYTES", PAGE_BYTES)
-    monkeypatch.setattr(document_pages, "PAGE_BYTES", PAGE_BYTES, raising=False)
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def document_bodies(path: str, seq: int | None = None) -> list[list[bytes]]:
                 table = snapshot.table("games")
                 assert table is not None
                 at = snapshot.seq if seq is None else seq
-                page = document_pages.documents(snapshot, table, at, start, b"\xff")
+                page = exports.documents(snapshot, table, at, start, b"\xff")
             found.append(list(page.bodies))
             start = page.next_start
     return found
@@ -96,9 +98,8 @@ def test_a_page_of_documents_ends_with_the_one_that_fills_it(large, is_past, cou
     assert max(sum(map(len, page)) for page in pages) < PAGE_BYTES + LARGE + 100
 
 
-@pytest.mark.parametrize("with_origin", [True, False])
 @pytest.mark.parametrize("is_of_table", [True, False])
-def test_a_page_of_changes_ends_with_the_one_that_fills_it(large, with_origin, is_of_table):
+def test_a_page_of_changes_ends_with_the_one_that_fills_it(large, is_of_table):
     """The documents before count as well."""
     path, _ = large
     seqs: list[int] = []
@@ -106,9 +107,7 @@ def test_a_page_of_changes_ends_with_the_one_that_fills_it(large, with_origin, i
         ids = exports.tables_named(snapshot, "games") if is_of_table else None
         position, head = 0, snapshot.seq
         while position < head:
-            page, position = exports.changes(
-                snapshot, position, head, table_ids=ids, with_old=True, with_origin=with_origin
-            )
+            page, position = exports.changes(snapshot, position, head, table_ids=ids, with_old=True)
             if page is not None:
                 seqs += page.seqs
                 assert (
@@ -123,7 +122,7 @@ def test_a_page_of_changes_ends_with_the_one_that_fills_it(large, with_origin, i
 def test_pages_of_the_past_are_the_documents_of_then(tmp_path, monkeypatch, small_pages, seed):
     """Whatever was written since, and wherever the pages end."""
     chance = Random(seed)
-    monkeypatch.setattr(document_pages, "LONG_HISTORY", chance.choice([6, 40, 20_000]))
+    monkeypatch.setattr(exports, "LONG_HISTORY", chance.choice([6, 40, 20_000]))
     path = str(tmp_path / "a.db")
     with reactdb.connect(path, durability="soft") as db:
         games = db.table_create("games")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,19 +60,19 @@ def content(db: reactdb.Database) -> dict[str, list[tuple[Any, ...]]]:
 
 
 class Failing:
-    """`execute` that raises at the nth statement, before it or after it."""
+    """Raises at the nth statement, before it or after it."""
 
-    def __init__(self, real: Callable[..., Any], at: int, error: Exception, *, after: bool) -> None:
-        self.real, self.left, self.error, self.after = real, at, error, after
+    def __init__(self, at: int, error: Exception, *, after: bool) -> None:
+        self.left, self.error, self.after = at, error, after
         self.struck = ""
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, real: Callable[..., Any], *arguments: Any) -> Any:
         self.left -= 1
         if self.left == 0:
             self.struck = arguments[0]
         if self.left == 0 and not self.after:
             raise self.error
-        found = self.real(*arguments)
+        found = real(*arguments)
         if self.left == 0:
             raise self.error
         return found
@@ -109,10 +110,12 @@ def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) 
     transaction = db.session.engine.current_transaction()
     assert transaction is not None
     before, real = content(db), transaction.execute
+    connection, many = transaction.connection, transaction.connection.executemany
     error = Struck() if step % 2 else sqlite3.OperationalError("disk I/O error")
-    failing = Failing(real, step, error, after=after)
+    failing = Failing(step, error, after=after)
     is_done = False
-    transaction.execute = failing
+    transaction.execute = partial(failing, real)
+    connection.executemany = partial(failing, many)
     try:
         write(db)
         is_done = True
@@ -121,6 +124,7 @@ def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) 
         pass
     finally:
         transaction.execute = real
+        connection.executemany = many
     if failing.left > 0:
         return False
     # Released, it is done, whatever comes after that; and done, it is flushed again after Ctrl-C.

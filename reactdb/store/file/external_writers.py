@@ -16,13 +16,9 @@ from reactdb.store.damage import unfiled_entry
 from reactdb.store.epochs import Epoch, has_epoch, was_removed
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection
+from reactdb.store.snapshot import UNFILED_NEWEST
 
-UNFILED = (
-    "SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, l.key, l.seq"
-    " FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
-    " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
-    " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
-)
+UNFILED = f"SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, l.key, l.seq {UNFILED_NEWEST}"
 
 
 def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoch | None = None) -> str:

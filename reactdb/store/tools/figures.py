@@ -1,6 +1,6 @@
 """Figures of a file: what is in it, and how much room it takes. `reactdb inspect` and `compact` print them.
 
-Rule of this file: it counts, on a connection of its own and as of one moment, and judges nothing; that is the doctor's.
+Rule of this file: it counts, on a connection of its own and as of one moment. Whether the file is right is for the doctor to say.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def opened(path: str) -> Iterator[Connection]:
     """A read-only connection to an existing reactdb file, in a read transaction.
 
     Raises:
-        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy: It cannot even be asked.
+        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy: It cannot be opened.
     """
     path = os.path.realpath(path)
     if not os.path.isfile(path):
@@ -58,7 +58,7 @@ def opened(path: str) -> Iterator[Connection]:
 
 @dataclass(frozen=True, slots=True)
 class IndexFigures:
-    """One index: its expression as a user would write it, and how many places documents have in it."""
+    """One index: its expression as a user would write it, and the number of its entries."""
 
     name: str
     expression: str
@@ -68,7 +68,7 @@ class IndexFigures:
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """One table: its documents, and its part of the log, the documents among it. Sizes are of encoded documents, in bytes."""
+    """One table: its documents, and its part of the log, which includes them. Sizes are of encoded documents, in bytes."""
 
     name: str
     primary_key: str

@@ -1,10 +1,10 @@
-"""Pages: rows out of a file that SQLite does not read any more, page by page, whatever still leads to them.
+"""Pages: reads the rows of a file that SQLite cannot read, page by page, without the trees that lead to them.
 
-Only the leaves are looked at: a leaf tells where its rows are, and a row is complete in it (a long one goes on in a chain of
-overflow pages). What is found may be a row that was deleted long ago, in a page that was given back; whoever asks has to know.
+Only leaves are read. A leaf says where its rows are, and a row is complete in it, but that a long one goes on in a chain of
+overflow pages. A row may have been deleted long ago, if its page was freed; the caller has to find that out.
 
-Rule of this file: it reads bytes and never fails over them: what makes no sense is passed over. It opens the file itself, so
-no connection of this process may be open on it: https://sqlite.org/howtocorrupt.html, section 2.2.
+Rule of this file: it reads bytes and never fails over them. What makes no sense is skipped. It opens the file itself, so no
+connection of this process may be open on it: https://sqlite.org/howtocorrupt.html, section 2.2.
 
 Source: https://sqlite.org/fileformat2.html, sections 1.3 to 1.6, 2.1 and 4.
 """
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Self
 from reactdb.store.file.sqlite import PAGE_BYTES
 
 TABLE_LEAF, INDEX_LEAF, INDEX_INTERIOR = 0x0D, 0x0A, 0x02
-# No row of ours is longer: a document has 64 MiB at most.
+# No row of reactdb is longer, because a document has 64 MiB at most.
 MOST_BYTES = 256 * 1024 * 1024
 WAL_HEADER, FRAME_HEADER = 32, 24
 INTEGER_BYTES = (0, 1, 2, 3, 4, 6, 8)
@@ -35,7 +35,7 @@ class Pages:
         self._file: BinaryIO = files.enter_context(open(path, "rb"))  # noqa: SIM115  the stack closes it
         self._log: BinaryIO | None = None
         self._frames: dict[int, int] = {}
-        # The log has commits that SQLite does not see any more.
+        # The log has commits that SQLite ignores, because they come after a damaged frame.
         self.is_log_damaged = False
         size = int.from_bytes(self._file.read(18)[16:18], "big")
         self.page_bytes = 65536 if size == 1 else size
@@ -56,9 +56,9 @@ class Pages:
         self._files.close()
 
     def _read_frames(self, log: BinaryIO) -> None:
-        """Which pages the log has: of whole commits, up to the first frame that is of another time.
+        """Note which pages of complete commits the log has, up to the first frame with other salts.
 
-        SQLite goes as far as the checksums hold. Frames after one that is damaged are taken here all the same.
+        SQLite stops at the first frame whose checksum is wrong. Here the frames after it count all the same.
         """
         header = log.read(WAL_HEADER)
         order = {0x377F0682: "<", 0x377F0683: ">"}.get(int.from_bytes(header[:4], "big"), "<")
@@ -86,7 +86,7 @@ class Pages:
             place += FRAME_HEADER + self.page_bytes
 
     def page(self, number: int) -> bytes:
-        """A page, from 1; filled up with zeros where the file ends inside of it."""
+        """A page; the first is 1. If the file ends inside of it, the rest is zeros."""
         place = self._frames.get(number)
         if place is None or self._log is None:
             self._file.seek((number - 1) * self.page_bytes)
@@ -97,7 +97,7 @@ class Pages:
         return data.ljust(self.page_bytes, b"\0")
 
     def rows(self) -> Iterator[tuple[bool, list[Any]]]:
-        """Every row of every leaf, as (whether it is a table's row, values); a table's row begins with its rowid."""
+        """Every row of every leaf: (whether it is a table row, its values). A table row begins with its rowid."""
         for number in range(1, self.count + 1):
             page = self.page(number)
             start = 100 if number == 1 else 0
@@ -150,7 +150,7 @@ class Pages:
 
 
 def wal_checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
-    """SQLite's checksum of a part of its log, after `sums` of what is before."""
+    """SQLite's checksum of a part of its log; `sums` is the checksum of everything before that part."""
     one, two = sums
     words = struct.unpack(f"{order}{len(data) // 8 * 2}I", data[: len(data) // 8 * 8])
     for first, second in zip(words[::2], words[1::2], strict=True):
@@ -160,7 +160,7 @@ def wal_checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, i
 
 
 def varint(data: bytes, place: int) -> tuple[int, int]:
-    """SQLite's integer of one to nine bytes at a place, and the place after it."""
+    """Read SQLite's integer of one to nine bytes: (its value, the place after it)."""
     value = 0
     for count in range(8):
         byte = data[place + count]
@@ -175,7 +175,7 @@ def record(payload: bytes) -> list[Any]:
     """The values of a record.
 
     Raises:
-        ValueError, IndexError: It is none.
+        ValueError, IndexError: It is not a record.
     """
     end, place = varint(payload, 0)
     values: list[Any] = []

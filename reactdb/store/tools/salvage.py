@@ -1,11 +1,11 @@
 """Salvage: the documents that can still be read from a damaged file.
 
-First by SQL, in ranges of seqs that are halved around what cannot be read. Then, for what is missing, from the pages
-themselves. An entry counts when it matches its checksum (of format 1: when its document can be read and has the key that it is
-filed under), wherever it was found. Of each key, the newest entry that counts is taken; `heads` and `graves`, as far as they
-can be read, say whether there was a newer one.
+It reads the log by SQL first, and searches for the next readable entry after one that cannot be read. What is missing then it
+reads from the pages themselves. Wherever an entry was found, it counts if it matches its checksum (in format 1: if its document
+can be decoded and has the key that it is filed under). The newest entry that counts is taken for each key. The heads and
+tombstones that can be read say whether there was a newer one.
 
-Rule of this file: it only reads. Nothing that it reads has to be right, so nothing that is wrong may end it.
+Rule of this file: it only reads. Anything that it reads may be wrong, and nothing that is wrong may end it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ Place = tuple[int, bytes]
 
 @dataclass(slots=True)
 class SavedTable:
-    """What there is of one table.
+    """What is left of one table.
 
     Attributes:
-        name: `table-3` where the list of tables does not have number 3 any more.
-        saved: Documents that can be read.
-        older: Keys of those among them of which only an earlier version can.
-        lost: Keys of documents of which no version can.
+        name: For example `table-3`, if number 3 is missing in the list of tables.
+        saved: How many documents can be read.
+        older: The keys of documents of which only an earlier version can be read. They are among those saved.
+        lost: The keys of documents that cannot be read.
     """
 
     id: int
@@ -58,16 +58,16 @@ class SavedTable:
 
 
 class Salvage:
-    """What can be read of a file, once `examine` has looked. See the head of this file.
+    """What can be read of a file, which is examined when this is made. See the head of this file.
 
     Raises:
         CannotOpen: There is no such file.
-        NotADatabase: Nothing in it looks like one.
+        NotADatabase: Nothing in it looks like a database of reactdb.
 
     Attributes:
-        tables: By number, those that are not dropped.
-        troubles: What stood in the way, a sentence each.
-        unread: Log entries that should be there and cannot be read; what they changed, nobody knows.
+        tables: The tables that are not dropped, by number.
+        troubles: What is wrong with the file, in sentences.
+        unread: How many log entries should be there and cannot be read. What they changed is not known.
     """
 
     def __init__(self, path: str) -> None:
@@ -81,12 +81,13 @@ class Salvage:
         self._format = schema.FORMAT_VERSION
         self._low: int | None = None
         self._is_without_log = False
-        # The newest entry of each key: its seq, and whether it is a document. Where heads and graves say that it should be.
+        # The newest entry of each key that was found: its seq, and whether it is a document.
         self._newest: dict[Place, tuple[int, bool]] = {}
+        # The seq of the newest entry of each key, as its head or tombstone has it.
         self._expected: dict[Place, int] = {}
         self._is_expected_complete = False
         self._seqs: set[int] = set()
-        # Documents that SQL cannot read, out of pages.
+        # Documents by seq that SQL cannot read, taken from pages.
         self._bodies: dict[int, bytes] = {}
         self._examine()
 
@@ -112,7 +113,7 @@ class Salvage:
                     try:
                         (body,) = connection.execute("SELECT body FROM log WHERE seq = ?", (seq,)).fetchone()
                     except UNREADABLE as error:
-                        # A walk passed here, and a search does not: there is damage on the way.
+                        # The log could be read in order up to here, but a search by seq meets damage on its way.
                         self._note(f"not all of the log can be searched: {error}")
                         connection.close()
                         connection = None
@@ -133,7 +134,7 @@ class Salvage:
     # By SQL
 
     def _connect(self) -> Connection | None:
-        """A connection that reads, if SQLite takes the file for one of its own."""
+        """A connection that reads; None if SQLite cannot read the file."""
         connection = None
         try:
             if self._is_without_log:
@@ -162,7 +163,7 @@ class Salvage:
 
     def _examine(self) -> None:
         with suppress(OSError), Pages(self.path) as pages:
-            # Looked at before SQLite opens the file: see the head of `pages`.
+            # Before SQLite opens the file: see the head of `pages`.
             if pages.is_log_damaged:
                 self._note("the write-ahead log is damaged: SQLite sees only the commits before that")
         named = None
@@ -224,9 +225,9 @@ class Salvage:
             self.tables.setdefault(number, SavedTable(number, name, primary_key))
 
     def _read_pointers(self, connection: Connection, tree: str) -> bool:
-        """Where heads or graves say that the newest entry of each key is. Whether all of the tree was read.
+        """Read the seq of the newest entry of each key from heads or graves. Whether all of the tree was read.
 
-        From both ends, each until something cannot be read: most of a tree with one bad page.
+        It is read from both ends, until something cannot be read. That is most of a tree with one bad page.
         """
         for order in ("", " DESC"):
             try:
@@ -266,7 +267,7 @@ class Salvage:
             since, limit = rows[-1][0], min(limit * 10, CHUNK_ENTRIES)
 
     def _take(self, row: Sequence[Any], *, is_sealed: bool) -> bool:
-        """An entry, if it is what was written."""
+        """Take an entry if it is what was written. Whether it is."""
         seq, table_id, key, body = row[0], row[1], row[6], row[7]
         if is_sealed and not is_entry_whole(row):
             return False
@@ -284,7 +285,7 @@ class Salvage:
             document = codec.decode(body)
             table = self.tables.get(table_id)
             primary_key = None if table is None else table.primary_key
-            # A list of tables that is wrong must not make documents wrong which match their checksums.
+            # A document that matches its checksum is right, even if the list of tables is wrong.
             return (
                 is_sealed or primary_key is None or collation.primary_key_bytes(document[primary_key]) == key
             )
@@ -295,7 +296,7 @@ class Salvage:
     # From pages
 
     def _missing(self) -> int:
-        """Entries that should be there and were not read: past the low-water mark every one, and those that heads point to."""
+        """How many entries should be there and were not read: all past the low-water mark, and those that heads lead to."""
         low, highest = self._low or 0, max(self._seqs, default=0)
         missing = highest - low - sum(1 for seq in self._seqs if seq > low) if highest > low else 0
         return missing + len(
@@ -310,7 +311,7 @@ class Salvage:
             with Pages(self.path, with_log=not self._is_without_log) as pages:
                 for is_table, row in pages.rows():
                     if is_table and len(row) in (columns + 1, columns + 2) and row[1] is None:
-                        # The column that is the rowid is stored as NULL.
+                        # SQLite stores NULL for the column that is the rowid.
                         is_sealed = len(row) == columns + 2
                         self._take_from_page([row[0], *row[2:], *[None] * (not is_sealed)], is_sealed)
                     elif is_table and len(row) == 6 and row[1] is None:
@@ -328,7 +329,7 @@ class Salvage:
                 self._expect(*pointer)
 
     def _read_bodies(self, wanted: set[int]) -> None:
-        """Documents of entries that were taken already, out of pages."""
+        """Read from pages the documents of entries that were taken already."""
         taken, self._seqs = self._seqs, self._seqs - wanted
         self._read_pages()
         self._seqs |= taken
@@ -338,7 +339,7 @@ class Salvage:
         if seq in self._seqs:
             return
         is_wanted = self._low is None or seq > self._low or not self._is_expected_complete
-        # Below the low-water mark, what no head points to was removed by compaction; its bytes may still be there.
+        # Compaction has removed the entries up to the low-water mark to which no head leads; their bytes may still be there.
         if not is_wanted and self._expected.get((row[1], row[6])) != seq:
             return
         if self._take(row, is_sealed=is_sealed) and row[7] is not None:
@@ -347,7 +348,7 @@ class Salvage:
     # -----------------------------------------------------------------------------------------------------------
 
     def _judge(self) -> None:
-        """What was saved of each table, and what was not."""
+        """Count what was saved of each table, and what was lost."""
         low = self._low or 0
         for place in sorted(self._newest.keys() | self._expected.keys()):
             table_id, key = place
@@ -372,7 +373,7 @@ class Salvage:
 
 
 def next_readable(connection: Connection, since: int) -> int | None:
-    """A seq past which the log can be read again, as near to `since` as it can be found; None if it cannot."""
+    """A seq after which the log can be read again, as near to `since` as it can be found; None where there is none."""
 
     def can_read(step: int) -> bool:
         try:
@@ -400,6 +401,6 @@ def is_key(key: Any) -> bool:
     try:
         collation.key_value(key)
     except Exception:
-        # Whatever it is, it is none.
+        # Bytes that cannot be decoded are no key, whatever the error says.
         return False
     return isinstance(key, bytes)

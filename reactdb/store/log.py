@@ -1,0 +1,468 @@
+"""The log: entries in and out. A sound file's log is read here and nowhere else, and appended to here and nowhere else.
+
+    read           a page of entries, column by column, each one compared with its checksum
+    changes_of     the same entries as `Change` values
+    log_changes    what `db.log()` gives: all pages between two seqs
+    append         entries of one commit, many to a statement
+
+A change points with `prev` at the entry that holds the document before it. To read that document together with its change costs
+half as much again. So `log_changes` begins without, looks the documents of a page up when somebody asks for the first one
+(`OldDocuments`), and reads the later pages with them.
+
+Rule of this file: every entry is verified before it is given to anybody, and a gap is an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cache, partial
+from itertools import chain, count, islice, repeat
+from operator import le, sub
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
+
+from reactdb.change import INSERT, Change
+from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
+from reactdb.logs import logger
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
+from reactdb.store.damage import corrupt, damaged_entry, missing_entry
+from reactdb.store.file.sqlite import Connection
+from reactdb.store.schema import BLOCK_BITS
+from reactdb.values.decoding import decode_many_frozen
+from reactdb.values.frozen import FrozenDict
+
+if TYPE_CHECKING:
+    from reactdb.store.engine import Engine
+    from reactdb.store.snapshot import Snapshot
+
+
+# Entries of a page: about 0.3 MB of ordinary documents. The garbage collector looks at each of them, so more cost more.
+PAGE_CHANGES = 500
+# Changes whose documents are decoded together.
+DECODED = 64
+
+# In the order of `checksums.entry_checksum`, and the checksum.
+ENTRY = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
+ENTRY_COLUMNS = 11
+KEY, BODY = 6, 7
+OLD = ", p.body, p.seal"
+JOIN_OLD = " LEFT JOIN log p ON p.seq = l.prev"
+CHANGES = "SELECT {columns} FROM log l{join} WHERE l.seq > ? AND l.seq <= ?{where} ORDER BY l.seq LIMIT ?"
+# Walks the blocks that have entries of the table. The plus signs keep SQLite from walking by these two bounds instead, which
+# would be quadratic.
+TABLE_CHANGES = (
+    f"SELECT {{columns}} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
+    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}){{join}}"
+    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
+    " ORDER BY m.block, l.seq LIMIT ?6"
+)
+ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
+LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
+# Documents that are looked up with one statement.
+PICKED = 100
+PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Entries out
+
+
+class Entries(NamedTuple):
+    """Log entries, column by column; never none. `olds` are the documents before, empty where they were not asked for."""
+
+    seqs: Sequence[int]
+    table_ids: Sequence[int]
+    kinds: Sequence[int]
+    steps: Sequence[int]
+    prevs: Sequence[int | None]
+    times: Sequence[int]
+    keys: Sequence[bytes]
+    bodies: Sequence[bytes | None]
+    origins: Sequence[str | None]
+    metas: Sequence[bytes | None]
+    olds: Sequence[bytes | None]
+
+
+def read(
+    connection: Connection,
+    catalogue: Catalogue,
+    since: int,
+    until: int,
+    *,
+    table_ids: Sequence[int] | None = None,
+    has_old: bool = True,
+    limit: int = PAGE_CHANGES,
+    most_bytes: int | None = None,
+    oldest: int | None = None,
+) -> tuple[Entries | None, int]:
+    """A page of the log with since < seq <= until, oldest first.
+
+    Args:
+        table_ids: Of these tables alone; None: of all.
+        has_old: Read the documents before, too.
+        limit: The most entries of a page.
+        most_bytes: The page ends with the entry that brings it to so many bytes of documents; None: however many they are.
+        oldest: The oldest position that the log can be read from, where the caller knows it.
+
+    Returns:
+        (the entries, None where there are none; the position from which to go on: `until` after the last page).
+
+    Raises:
+        HistoryLost: Some of them were compacted away.
+        CorruptDatabase: Some are missing, or not what was written: another program has been at the file, or it is damaged.
+    """
+    if oldest is None:
+        (oldest,) = connection.execute(LOW_WATER).fetchone()
+    if since < oldest:
+        raise HistoryLost(since, oldest + 1)
+    if since >= until:
+        return None, since
+    columns, join = (ENTRY + OLD, JOIN_OLD) if has_old else (ENTRY, "")
+    if table_ids is not None and len(table_ids) == 1:
+        blocks = (table_ids[0], since >> BLOCK_BITS, until >> BLOCK_BITS)
+        text = TABLE_CHANGES.format(columns=columns, join=join)
+        cursor = connection.execute(text, (*blocks, since, until, limit))
+    else:
+        # Numbers of our own list of tables.
+        where = "" if table_ids is None else f" AND l.table_id IN ({', '.join(map(str, table_ids))})"
+        text = CHANGES.format(columns=columns, join=join, where=where)
+        cursor = connection.execute(text, (since, until, limit))
+    if most_bytes is None:
+        rows = cursor.fetchall()
+        is_last = len(rows) < limit
+    else:
+        rows, is_last = fetch(cursor, limit, most_bytes, BODY, ENTRY_COLUMNS if has_old else None)
+    last = int(rows[-1][0]) if rows else since
+    position = until if is_last else last
+    # Past the low-water mark there is every seq.
+    if table_ids is None and position - since != len(rows):
+        present = {row[0] for row in rows}
+        raise missing_entry(next(seq for seq in count(since + 1) if seq not in present))
+    return (_verified(rows, catalogue) if rows else None), position
+
+
+def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change | None:
+    """The log entry at `seq`, or None where it was compacted away or never written. Its document before may be gone, too.
+
+    Raises:
+        CorruptDatabase: It is not what was written.
+    """
+    rows = connection.execute(ONE_CHANGE, (seq,)).fetchall()
+    if not rows:
+        return None
+    return next(changes_of(_verified(rows, catalogue, is_complete=False), catalogue))
+
+
+def fetch(
+    cursor: Any, limit: int, most_bytes: int, body: int, old: int | None = None
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows of a cursor: at most `limit`, which its statement has too, and none after those that have so many bytes of documents.
+
+    Row by row, because only a row that is there says how large it is: any of the next hundred may have a document of 16 MB.
+    That costs as much as calls for hundreds of rows.
+
+    Args:
+        body, old: The numbers of the columns that have documents.
+
+    Returns:
+        (the rows, whether there are surely no more).
+    """
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    for row in cursor:
+        rows.append(row)
+        try:
+            size += len(row[body] or b"")
+            if old is not None:
+                size += len(row[old] or b"")
+        except TypeError:
+            # Damage, which is found when the row is verified.
+            pass
+        if size >= most_bytes:
+            cursor.close()
+            return rows, False
+    return rows, len(rows) < limit
+
+
+def changes_of(
+    entries: Entries | None, catalogue: Catalogue, old_documents: OldDocuments | None = None
+) -> Iterator[Change]:
+    """Log entries as changes, made one by one as they are asked for.
+
+    Args:
+        old_documents: Where the documents before are looked up, if the entries were read without.
+    """
+    if entries is None:
+        return iter(())
+    seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, olds = entries
+    names = {number: name_of(number, catalogue) for number in set(table_ids)}
+    tables, commits = map(names.__getitem__, table_ids), map(sub, seqs, steps)
+    before: Iterable[Any] = olds if old_documents is None else repeat(old_documents)
+    return map(
+        Change, seqs, tables, table_ids, keys, kinds, prevs, before, bodies, commits, times, origins, metas
+    )
+
+
+def name_of(table_id: int, catalogue: Catalogue) -> str:
+    """The name of a table, also of one that was dropped; its number where compaction has removed it."""
+    known = catalogue.by_id.get(table_id)
+    return f"#{table_id}" if known is None else known.name
+
+
+def _verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_complete: bool = True) -> Entries:
+    """Rows of the log by their columns.
+
+    Args:
+        is_complete: They are past the low-water mark: so all but inserts have a document before.
+    """
+    columns: list[Any] = list(zip(*rows, strict=True))
+    if not are_entries_whole(columns):
+        for row in rows:
+            old = row[ENTRY_COLUMNS:]
+            if not is_entry_whole(row[:ENTRY_COLUMNS]) or (
+                old and old[0] is not None and not is_whole(row[1], row[KEY], *old)
+            ):
+                raise damaged_entry(name_of(row[1], catalogue), row[KEY], row[0])
+    if len(columns) == ENTRY_COLUMNS:
+        return Entries._make((*columns[:-1], ()))
+    kinds, olds = columns[2], columns[ENTRY_COLUMNS]
+    if is_complete and kinds.count(INSERT) != olds.count(None):
+        for row in rows:
+            _check_old(name_of(row[1], catalogue), row[KEY], row[0], row[2], row[4], row[ENTRY_COLUMNS])
+    return Entries._make((*columns[: ENTRY_COLUMNS - 1], olds))
+
+
+def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
+    if (kind == INSERT) is not (old is None):
+        trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
+        raise corrupt(trouble, table, key, seq)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# All pages between two seqs
+
+
+def log_changes(
+    engine: Engine,
+    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    since: int,
+    until: int,
+    table: TableInfo | None,
+) -> Iterator[Change]:
+    """The log entries with since < seq <= until, oldest first. Each page is read in a snapshot of its own: a caller that takes
+    its time must not keep the write-ahead log from being emptied.
+
+    Raises:
+        HistoryLost, CorruptDatabase: While changes are asked for.
+    """
+    # A chain asks in C, and these are many.
+    return chain.from_iterable(_pages(engine, snapshot, since, until, table))
+
+
+def _pages(
+    engine: Engine,
+    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    since: int,
+    until: int,
+    table: TableInfo | None,
+) -> Iterator[Iterator[Change]]:
+    table_ids = None if table is None else (table.id,)
+    # A caller who has asked for one document before asks for others, too, and for those after.
+    is_asked = False
+    while since < until:
+        old_documents = None
+        with snapshot() as now:
+            where = (now.connection, now.catalogue, since, until)
+            page = partial(read, *where, table_ids=table_ids, limit=PAGE_CHANGES)
+            # What a transaction has superseded may be gone tomorrow.
+            if is_asked or engine.current_transaction() is not None:
+                entries, since = page()
+            else:
+                old_documents = OldDocuments(engine, since)
+                entries, since = old_documents.read_without(page)
+        if entries is not None:
+            changes = changes_of(entries, now.catalogue, old_documents)
+            yield _decoded(entries, changes) if is_asked else changes
+        is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
+
+
+def _decoded(entries: Entries, changes: Iterator[Change]) -> Iterator[Change]:
+    """The changes of these entries, with their documents decoded: together, which takes a quarter less than one by one."""
+    # Some at a time, so that they are still in the processor's cache when the caller looks at them.
+    for start in range(0, len(entries.seqs), DECODED):
+        olds = _documents_of(entries.olds[start : start + DECODED])
+        news = _documents_of(entries.bodies[start : start + DECODED])
+        for change, old, new in zip(islice(changes, DECODED), olds, news, strict=True):
+            change.old = old
+            change.new = new
+            yield change
+
+
+def _documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:
+    """Decoded; None for all where one cannot be: whoever asks for that one hears of it."""
+    present = [body for body in bodies if body is not None]
+    try:
+        found: list[Any] = decode_many_frozen(present)
+    except CorruptDatabase:
+        return [None] * len(bodies)
+    if len(found) == len(bodies):
+        return found
+    rest = iter(found)
+    return [None if body is None else next(rest) for body in bodies]
+
+
+class OldDocuments:
+    """The documents that the changes of one page superseded, all looked up when somebody asks for the first one.
+
+    Compaction may remove them before that. So this process's own compaction, and closing the file, have them looked up first
+    (`PagesInUse`). Where another process has removed them, it is HistoryLost.
+
+    Thread safety: any thread may ask.
+
+    Attributes:
+        since: The page begins after this seq. What compaction removes up to here, the page does not need.
+        is_asked: Somebody has asked for a document.
+    """
+
+    __slots__ = ("__weakref__", "_engine", "_found", "_lock", "_prevs", "is_asked", "since")
+
+    def __init__(self, engine: Engine, since: int) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._prevs: Sequence[int | None] = ()
+        self._found: dict[int, tuple[bytes | None, int]] | None = None
+        self.since = since
+        self.is_asked = False
+
+    def read_without(self, page: Callable[..., tuple[Entries | None, int]]) -> tuple[Entries | None, int]:
+        """What `page` reads, without the documents before."""
+        # It counts as in use before it is read, and compaction waits for the lock: it cannot come in between.
+        with self._lock:
+            self._engine.readers.pages.add(self)
+            entries, position = page(has_old=False)
+            if entries is not None:
+                self._prevs = entries.prevs
+        return entries, position
+
+    def before(self, change: Change) -> bytes | None:
+        """The encoded document before a change of the page; None where there was none.
+
+        Raises:
+            HistoryLost: Another process compacted it away before it was asked for.
+            CorruptDatabase: It is not what was written.
+            ForkedDatabase, StorageMoved: It cannot be looked up any more.
+        """
+        self.is_asked = True
+        if change.prev is None and change.kind_code == INSERT:
+            return None
+        found = self._look_up()
+        old, checksum = (None, 0) if change.prev is None else found.get(change.prev, (None, 0))
+        if old is None and change.kind_code != INSERT:
+            with self._engine.fresh_snapshot() as snapshot:
+                (oldest,) = snapshot.connection.execute(LOW_WATER).fetchone()
+            if oldest >= change.seq:
+                raise HistoryLost(change.seq - 1, oldest + 1)
+        elif old is not None and not is_whole(change.table_id, change.key_bytes, old, checksum):
+            raise damaged_entry(change.table, change.key_bytes, change.seq)
+        _check_old(change.table, change.key_bytes, change.seq, change.kind_code, change.prev, old)
+        return old
+
+    def complete(self) -> None:
+        """Look up what was not yet. Raises nothing: what cannot be read is tried again when it is asked for."""
+        try:
+            self._look_up()
+        except ReactDBError:
+            logger.debug("documents before changes could not be read", exc_info=True)
+
+    def _look_up(self) -> dict[int, tuple[bytes | None, int]]:
+        if self._found is None:
+            # The snapshot before the lock, as where the page is read.
+            with self._engine.fresh_snapshot() as snapshot, self._lock:
+                if self._found is None:
+                    self._found = self._read(snapshot.connection)
+                    self._prevs = ()
+            self._engine.readers.pages.discard(self)
+        return self._found
+
+    def _read(self, connection: Connection) -> dict[int, tuple[bytes | None, int]]:
+        found: dict[int, tuple[bytes | None, int]] = {}
+        wanted = [prev for prev in self._prevs if prev is not None]
+        for start in range(0, len(wanted), PICKED):
+            some = wanted[start : start + PICKED]
+            seqs = chain(some, repeat(None, PICKED - len(some)))
+            for seq, body, checksum in connection.execute(PICK_OLD, tuple(seqs)):
+                found[seq] = body, checksum
+        return found
+
+
+class PagesInUse:
+    """The pages whose documents before are still to be looked up, for as long as somebody has a change of theirs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pages: WeakSet[OldDocuments] = WeakSet()
+
+    def add(self, page: OldDocuments) -> None:
+        with self._lock:
+            self._pages.add(page)
+
+    def discard(self, page: OldDocuments) -> None:
+        with self._lock:
+            self._pages.discard(page)
+
+    def complete(self, until: int | None = None) -> None:
+        """Have them look it up; with `until`, those that need what is removed where everything up to there is compacted."""
+        with self._lock:
+            found = [page for page in self._pages if until is None or page.since < until]
+        for page in found:
+            page.complete()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Entries in
+#
+# What an entry costs is less what is stored than its statement: to begin one and to end it. So one statement takes many entries.
+
+# Entries to a statement: with 32 each costs a fifth less than alone; more gain nothing.
+APPENDED = 32
+# The columns that are bound, in the order of the rows: only those that are not empty in all rows, because each one costs.
+OF_INSERTS = ("seq", "table_id", "kind", "step", "time", "key", "body", "seal")
+PLAIN = ("seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal")
+LABELLED = (*PLAIN, "origin", "meta")
+ADD_HEADS = (
+    "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY "
+)
+
+
+@cache
+def append_statement(names: tuple[str, ...], count: int) -> str:
+    row = f"({', '.join('?' * len(names))})"
+    return f"INSERT INTO log ({', '.join(names)}) VALUES {', '.join([row] * count)}"
+
+
+def append(
+    connection: Connection, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]], count: int
+) -> None:
+    """Append so many entries, given as rows of these columns."""
+    rest = iter(rows)
+    even = count - count % APPENDED
+    if even:
+        # The same iterator stands for each place of a statement: in turn they take their values from it.
+        values = chain.from_iterable(islice(rest, even))
+        places = repeat(values, len(names) * APPENDED)
+        connection.executemany(append_statement(names, APPENDED), zip(*places, strict=False))
+    if even < count:
+        connection.executemany(append_statement(names, 1), rest)
+
+
+def heads_of_inserts(keys: Sequence[bytes]) -> str:
+    """The statement that makes heads of all entries from a seq on, given their keys.
+
+    In key order: a head that is appended at the end of its tree costs half as much as one in the middle.
+    """
+    is_sorted = all(map(le, keys, islice(keys, 1, None)))
+    # Where they are in the log in this order already, nothing needs to be sorted.
+    return ADD_HEADS + ("seq" if is_sorted else "key")
