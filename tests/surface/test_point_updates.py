@@ -1,4 +1,4 @@
-"""Updates of one document by its shortest way, and scans by pages: they give what the long way gives."""
+"""Updates by key, and scans that take several pages."""
 
 from __future__ import annotations
 
