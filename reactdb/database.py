@@ -23,7 +23,7 @@ from reactdb.errors import (
     shown,
 )
 from reactdb.query import ALL_TABLES, Query
-from reactdb.session import PastSession, Session, check_durability, live_table
+from reactdb.session import PastSession, Session, checked_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
@@ -77,7 +77,7 @@ def connect(
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
     """
     check_flag("read_only", read_only)
-    check_durability(durability)
+    checked_durability(durability)
     if (
         isinstance(busy_timeout, bool)
         or not isinstance(busy_timeout, (int, float))

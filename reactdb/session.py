@@ -158,17 +158,18 @@ class Session:
 
     def known(self, table: str) -> TableInfo | None:
         """What this process knows of a table, without a look into the file; None where it has not heard of one."""
-        self.check_open()
+        if self._is_closed:
+            raise DatabaseClosed(self.engine.path)
         transaction = self.engine.current_transaction()
         return (self.engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
 
     def find(self, table: str) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""
-        known = self.known(table)
-        if known is not None:
-            return known
-        with self.read() as snapshot:
-            return snapshot.table(table)
+        found = self.known(table)
+        if found is None:
+            with self.read() as snapshot:
+                found = snapshot.table(table)
+        return found
 
     def info(self, table: str) -> TableInfo:
         """What is known of a table: its number, its primary key, its indexes.
@@ -176,7 +177,7 @@ class Session:
         Raises:
             TableNotFound.
         """
-        found = self.find(table)
+        found = self.known(table) or self.find(table)
         if found is None:
             raise TableNotFound(table)
         return found
@@ -212,9 +213,12 @@ class Session:
         """
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
-            write = Write(transaction, live_table(transaction, table), policy, return_changes)
+            info = transaction.catalogue.live.get(table)
+            if info is None:
+                raise TableNotFound(table)
+            write = Write(transaction, info, policy, return_changes)
             work(write)
-            return write.tally.result()
+            return write.result()
 
         return self.transact(one, durability=durability, is_shareable=is_shareable, operation=operation)
 
@@ -227,10 +231,12 @@ class Session:
         operation: str = "write",
     ) -> T:
         """Carry out a change of any kind as `write` does, and give what `work` returns."""
-        self.check_open()
-        return self.engine.writable().write(
+        if self._is_closed:
+            raise DatabaseClosed(self.engine.path)
+        writer = self.engine.writer or self.engine.writable()
+        return writer.write(
             work,
-            durability=self._chosen(durability),
+            durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=self._origin,
             # A shared commit has one origin.
@@ -244,16 +250,10 @@ class Session:
         """Several writes of this thread as one commit. Inside another transaction: a part of it, which can fail alone."""
         self.check_open()
         return self.engine.writable().transaction(
-            durability=self._chosen(durability),
+            durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
         )
-
-    def _chosen(self, durability: str | None) -> Durability:
-        if durability is None:
-            return self.durability
-        check_durability(durability)
-        return cast("Durability", durability)
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep."""
@@ -371,12 +371,13 @@ class PastSession(Session):
         return self.watch(query, options)
 
 
-def check_durability(durability: object) -> None:
+def checked_durability(durability: object) -> Durability:
     """Raises: InvalidOption."""
     if not is_one_of(durability, ("hard", "soft")):
         raise InvalidOption(
             f'Durability option `{word(durability)}` unrecognized (options are "hard" and "soft").'
         )
+    return cast("Durability", durability)
 
 
 def live_table(transaction: WriteTransaction, name: str) -> TableInfo:

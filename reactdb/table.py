@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.access import access, find_table
@@ -110,6 +109,11 @@ class Selection:
     def __repr__(self) -> str:
         steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
         return f"<{type(self).__name__} {self._query.table!r}{steps}>"
+
+    @property
+    def _selected(self) -> Query | bytes:
+        """What a write changes: as `writing` takes it."""
+        return self._query
 
     def _then(self, step: Step) -> Selection:
         return Selection(self._session, self._query.then(step))
@@ -442,13 +446,15 @@ class Selection:
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
         runs_user_code = is_user_code(patch)
-        work = partial(
-            update,
-            query=self._query,
-            patch=checked_patch(patch, is_for_one=self._query.is_point),
-            runs_user_code=runs_user_code,
+        selected = self._selected
+        given = checked_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
+        return self._write(
+            "update",
+            lambda write: update(write, selected, given, runs_user_code),
+            durability,
+            return_changes,
+            runs_user_code,
         )
-        return self._write("update", work, durability, return_changes, runs_user_code)
 
     def replace(
         self, document: Any, *, durability: str | None = None, return_changes: bool | str = False
@@ -457,12 +463,18 @@ class Selection:
 
         Args and errors as for `update`; `document` may be a dict, an expression or a callable.
         """
-        work = partial(replace, query=self._query, new=as_function(document))
-        return self._write("replace", work, durability, return_changes, is_user_code(document))
+        new = as_function(document)
+        return self._write(
+            "replace",
+            lambda write: replace(write, self._selected, new),
+            durability,
+            return_changes,
+            is_user_code(document),
+        )
 
     def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
         """Delete every selected document."""
-        return self._write("delete", partial(delete, query=self._query), durability, return_changes)
+        return self._write("delete", lambda write: delete(write, self._selected), durability, return_changes)
 
     def _write(
         self,
@@ -519,6 +531,29 @@ class PointSelection(Selection):
         """
         body = self._session.get(self._table, self._key_bytes)
         return None if body is None else codec.decode(body)
+
+    @property
+    def _selected(self) -> bytes:
+        return self._key_bytes
+
+    def _write(
+        self,
+        operation: str,
+        work: Callable[[Write], None],
+        durability: str | None,
+        return_changes: bool | str,
+        runs_user_code: bool = False,
+    ) -> dict[str, Any]:
+        if return_changes is not False:
+            check_return_changes(return_changes)
+        return self._session.write(
+            self._table,
+            work,
+            return_changes=return_changes,
+            durability=durability,
+            is_shareable=not runs_user_code,
+            operation=operation,
+        )
 
     def history(self) -> list[Change]:
         """Every log entry of this key that retention has left, oldest first; also of a key that is deleted now."""
@@ -603,7 +638,7 @@ class Table(Selection):
         prepared = prepare(given, self._session.info(name).primary_key)
         return self._session.write(
             name,
-            partial(insert, documents=prepared, conflict=conflict),
+            lambda write: insert(write, prepared, conflict),
             return_changes=return_changes,
             durability=durability,
             is_shareable=not callable(conflict),

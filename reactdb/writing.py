@@ -76,20 +76,58 @@ class Policy:
 RAISE: Final = Policy()
 
 
-class Tally:
-    """ReQL's counters of one write, and its changes where they are asked for."""
+class Write:
+    """One write statement while it is carried out: on one table, in one transaction, by one policy. It counts what it does.
 
-    __slots__ = ("changes", "counts", "first_error", "generated_keys", "keeps_all")
+    Attributes:
+        counts: ReQL's counters.
+        first_error: What the first mistake was, where mistakes are counted.
+        generated_keys: Of the documents that came without one.
+        changes: The documents before and after, where they are asked for.
+    """
 
-    def __init__(self, return_changes: bool | str = False) -> None:
+    __slots__ = (
+        "changes",
+        "counts",
+        "first_error",
+        "generated_keys",
+        "keeps_all",
+        "policy",
+        "table",
+        "transaction",
+    )
+
+    def __init__(
+        self,
+        transaction: WriteTransaction,
+        table: TableInfo,
+        policy: Policy = RAISE,
+        return_changes: bool | str = False,
+    ) -> None:
         """`return_changes`: as `check_return_changes` lets it pass."""
+        self.transaction = transaction
+        self.table = table
+        self.policy = policy
         self.counts = COUNTERS.copy()
         self.first_error: str | None = None
         self.generated_keys: list[str] = []
         self.changes: list[dict[str, Any]] | None = [] if return_changes else None
         self.keeps_all = return_changes == "always"
 
-    def add(self, counter: str, old: bytes | None, new: bytes | None, error: str | None = None) -> None:
+    def result(self) -> dict[str, Any]:
+        """ReQL's answer to a write."""
+        found: dict[str, Any] = self.counts
+        if self.first_error is not None:
+            found["first_error"] = self.first_error
+        if self.generated_keys:
+            found["generated_keys"] = self.generated_keys
+        if self.changes is not None:
+            found["changes"] = self.changes
+        return found
+
+    def count(
+        self, counter: str, old: bytes | None = None, new: bytes | None = None, error: str | None = None
+    ) -> None:
         """Count one document. `old` and `new`: its bytes before and after; `error`: why it could not be written."""
         self.counts[counter] += 1
         if error is not None and self.first_error is None:
@@ -103,34 +141,6 @@ class Tally:
                 change["error"] = error
             self.changes.append(change)
 
-    def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.counts
-        if self.first_error is not None:
-            found["first_error"] = self.first_error
-        if self.generated_keys:
-            found["generated_keys"] = self.generated_keys
-        if self.changes is not None:
-            found["changes"] = self.changes
-        return found
-
-
-class Write:
-    """One write statement while it is carried out: the table, the transaction, the policy and the counters."""
-
-    __slots__ = ("policy", "table", "tally", "transaction")
-
-    def __init__(
-        self,
-        transaction: WriteTransaction,
-        table: TableInfo,
-        policy: Policy = RAISE,
-        return_changes: bool | str = False,
-    ) -> None:
-        self.transaction = transaction
-        self.table = table
-        self.policy = policy
-        self.tally = Tally(return_changes)
-
     def head(self, key: bytes) -> Stored | None:
         """(seq, encoded document) of a key as this transaction sees it, or None."""
         return self.transaction.head(self.table, key)
@@ -143,18 +153,18 @@ class Write:
         old_body = None if old is None else old[1]
         if body is None:
             if old is None:
-                self.tally.add("skipped", None, None)
+                self.count("skipped")
                 return
             self.transaction.write(self.table, key, DELETE, old, None)
-            self.tally.add("deleted", old_body, None)
+            self.count("deleted", old_body, None)
         elif old_body is None:
             self.transaction.write(self.table, key, INSERT, None, body)
-            self.tally.add("inserted", None, body)
+            self.count("inserted", None, body)
         elif codec.same_bytes(old_body, body):
-            self.tally.add("unchanged", old_body, old_body)
+            self.count("unchanged", old_body, old_body)
         else:
             self.transaction.write(self.table, key, kind, old, body)
-            self.tally.add("replaced", old_body, body)
+            self.count("replaced", old_body, body)
 
     def put_document(self, key: bytes, old: Stored | None, document: Any, kind: int) -> None:
         """The same for a document that the policy has still to encode.
@@ -180,13 +190,13 @@ class Write:
         try:
             document = compute(None if old_body is None else codec.decode(old_body))
             if document is SKIPPED:
-                self.tally.add("skipped", None, None)
+                self.count("skipped")
                 return
             body = None if document is None else self.policy.encode(self.table, key, old_body, document)
         except ReactDBError as error:
             if not self.policy.counts_errors:
                 raise
-            self.tally.add("errors", old_body, old_body, self.policy.sentence(error))
+            self.count("errors", old_body, old_body, self.policy.sentence(error))
             return
         self.put(key, old, body, kind)
 
@@ -200,11 +210,11 @@ class Write:
             self.transaction.insert(self.table, keys[0], bodies[0])
         elif keys:
             self.transaction.insert_many(self.table, keys, bodies)
-        if self.tally.changes is None:
-            self.tally.counts["inserted"] += len(keys)
+        if self.changes is None:
+            self.counts["inserted"] += len(keys)
         else:
             for body in bodies:
-                self.tally.add("inserted", None, body)
+                self.count("inserted", None, body)
 
     def asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the caller's function gives.
@@ -351,9 +361,16 @@ def insert(write: Write, documents: Prepared, conflict: Conflict) -> None:
     """
     if documents.primary_key != write.table.primary_key:
         documents = prepare_again(documents, write.table.primary_key)
-    write.tally.generated_keys = documents.generated
+    write.generated_keys = documents.generated
     if conflict == "error":
-        insert_new(write, documents)
+        transaction = write.transaction
+        first = transaction.first + transaction.count
+        try:
+            write.insert_free(documents.keys, documents.bodies)
+        except KeyTaken:
+            raise first_duplicate(write, documents, first) from None
+        if transaction.changes is not None and transaction.count == 1 and documents.document is not None:
+            transaction.documents = documents.bodies[0], None, documents.document
         return
     for key, body in documents:
         old = write.head(key)
@@ -369,63 +386,52 @@ def insert(write: Write, documents: Prepared, conflict: Conflict) -> None:
             write.put_document(key, old, found, REPLACE)
 
 
-def insert_new(write: Write, documents: Prepared) -> None:
-    """Insert, taking it for granted that every key is free; where that was wrong, find out which is not.
-
-    Raises:
-        DuplicateKey: Of the first that is taken, or comes twice.
-    """
-    transaction = write.transaction
-    first = transaction.first + transaction.count
-    try:
-        write.insert_free(documents.keys, documents.bodies)
-    except KeyTaken:
-        seen: dict[bytes, bytes] = {}
-        for key, body in documents:
-            stored = seen.get(key)
-            if stored is None:
-                # What this insert itself has put there does not count: what it took twice is found in `seen`.
-                head = write.head(key)
-                stored = None if head is None or head[0] >= first else head[1]
-            if stored is not None:
-                raise DuplicateKey(
-                    write.table.primary_key,
-                    codec.pretty(codec.decode(stored)),
-                    codec.pretty(codec.decode(body)),
-                ) from None
-            seen[key] = body
-        raise
-    if transaction.changes is not None and transaction.count == 1 and documents.document is not None:
-        transaction.documents = documents.bodies[0], None, documents.document
+def first_duplicate(write: Write, documents: Prepared, first: int) -> DuplicateKey:
+    """The error of the first document whose key is taken, or comes twice. `first`: the seq at which this insert began."""
+    seen: dict[bytes, bytes] = {}
+    for key, body in documents:
+        stored = seen.get(key)
+        if stored is None:
+            # What this insert itself has put there does not count: what it took twice is found in `seen`.
+            head = write.head(key)
+            stored = None if head is None or head[0] >= first else head[1]
+        if stored is not None:
+            name = write.table.primary_key
+            return DuplicateKey(name, codec.pretty(codec.decode(stored)), codec.pretty(codec.decode(body)))
+        seen[key] = body
+    raise AssertionError("no key is taken")
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # update, replace, delete
 
 
-def matching(write: Write, query: Query) -> list[tuple[bytes, dict[str, Any] | None]]:
-    """(key, document) of what a query selects; (key, None) for `get` of a key that is not there."""
-    if query.is_point:
-        get = query.steps[0]
+def matching(write: Write, selected: Query | bytes) -> list[tuple[bytes, dict[str, Any] | None]]:
+    """(key, document) of what is selected; (key, None) for `get` of a key that is not there.
+
+    Of one key alone the document is not read: the caller reads the head next.
+    """
+    if isinstance(selected, bytes):
+        return [(selected, {})]
+    found = write.asked(run, selected, write.transaction.snapshot())
+    if selected.is_point:
+        get = selected.steps[0]
         assert isinstance(get, Get)
-        if len(query.steps) == 1:
-            # The caller reads the head next: no need to read it here as well.
-            return [(get.key_bytes, {})]
-        return [(get.key_bytes, write.asked(run, query, write.transaction.snapshot()))]
-    found = write.asked(run, query, write.transaction.snapshot())
+        return [(get.key_bytes, found)]
     return [(collation.primary_key_bytes(document[write.table.primary_key]), document) for document in found]
 
 
-def update(write: Write, query: Query, patch: Patch, runs_user_code: bool) -> None:
+def update(write: Write, selected: Query | bytes, patch: Patch, runs_user_code: bool) -> None:
     """Merge a patch into every selected document. A missing one (`get`) is skipped.
 
     Args:
+        selected: A query, or the key of one document.
         runs_user_code: What `patch` does is not known: it may write, and it may change what it is given.
     """
-    for key, document in matching(write, query):
-        old = None if document is None else write.head(key)
+    for key, document in matching(write, selected):
+        old = None if document is None else write.transaction.head(write.table, key)
         if old is None:
-            write.tally.add("skipped", None, None)
+            write.count("skipped")
         else:
             merge_into(write, key, old, patch, runs_user_code)
 
@@ -443,7 +449,14 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
     else:
         given = patch(document)
     if codec.is_flat(given) and write.table.primary_key not in given:
-        put_fields(write, key, old, document, given)
+        # Plain fields are the commonest patch, and nothing of what was there before has to be checked.
+        transaction = write.transaction
+        before = None if transaction.changes is None or transaction.count else document.copy()
+        document.update(given)
+        body = codec.encode_again(document)
+        write.put(key, old, body, UPDATE)
+        if before is not None and transaction.count:
+            transaction.documents = body, before, document
         return
     if not isinstance(given, Mapping):
         raise QueryError(not_an_object(given))
@@ -455,28 +468,14 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
     write.put_document(key, old, merged, UPDATE)
 
 
-def put_fields(
-    write: Write, key: bytes, old: Stored, document: dict[str, Any], given: dict[str, Any]
-) -> None:
-    """Set plain fields of a document: the commonest patch, which needs no check of what was there before."""
-    transaction = write.transaction
-    before = None if transaction.changes is None or transaction.count else document.copy()
-    document.update(given)
-    body = codec.encode_again(document)
-    count = transaction.count
-    write.put(key, old, body, UPDATE)
-    if before is not None and transaction.count > count:
-        transaction.documents = body, before, document
-
-
-def replace(write: Write, query: Query, new: Callable[[Any], Any]) -> None:
+def replace(write: Write, selected: Query | bytes, new: Callable[[Any], Any]) -> None:
     """Put `new(document)` in the place of every selected document; None deletes. A missing one (`get`) is inserted."""
-    for key, _ in matching(write, query):
+    for key, _ in matching(write, selected):
         write.change(key, lambda document: write.asked(new, document), REPLACE)
 
 
-def delete(write: Write, query: Query) -> None:
-    for key, _ in matching(write, query):
+def delete(write: Write, selected: Query | bytes) -> None:
+    for key, _ in matching(write, selected):
         write.put(key, write.head(key), None, DELETE)
 
 

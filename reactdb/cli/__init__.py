@@ -3,7 +3,7 @@
 A command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
 
 Exit codes: 0 done (also a `tail` or `top` that was ended by Ctrl-C), 1 an error or a finding, 2 a mistake in the command line,
-130 interrupted. Errors are one line on standard error, `reactdb: what is wrong`; nobody sees a traceback.
+130 interrupted. Errors are one line on standard error, `reactdb: what is wrong`; there is never a traceback.
 
 Rule of this package: it uses what any user of the library could use, and the store's doctor. It speaks no SQL.
 """

@@ -19,7 +19,7 @@ from reactdb.values.codec import same
 
 COLORS: Final = {"insert": "green", "update": "yellow", "replace": "magenta", "delete": "red"}
 ABSENT: Final = object()
-# Columns for one value; whoever wants all of it asks for JSON.
+# Columns for one value; `--json` prints it whole.
 LONGEST_VALUE: Final = 60
 _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 

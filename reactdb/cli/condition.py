@@ -10,11 +10,11 @@
     value       = a word | "in quotes, as JSON" | 'in quotes, as it is'
 
 A word is the number, `true`, `false` or `null` that JSON would read it as, and any other word is a string: so `007` and
-`2013-01-01` are strings, as they are in CSV. What is compared is compared as the same expression does it in Python, in the
-one order of all values.
+`2013-01-01` are strings, as they are in CSV. A comparison means what the same expression means in Python: it
+follows the one order of all values.
 
 A comparison with a field that is not there does not hold, also in the middle of an `or`: ReQL would give up the whole
-condition there, which is of no use to somebody who is searching.
+condition there, which does not help a search.
 
 Rule of this file: it knows words and expressions, and neither files nor options. Every error names its position, from 1.
 """

@@ -71,7 +71,7 @@ def demo(
     if speed is None:
         speed = TERMINAL_SPEED if with_board else 0.0
     if file is not None and file.exists():
-        # Replaying needs an empty table, and somebody's file is not emptied for a demo.
+        # Replaying needs an empty table, and a demo must not empty a file of the user's.
         raise click.UsageError(f"{file} exists; the demo writes to a new file only")
     try:
         steps = flights.day_steps(flights.parse_day(day), data)

@@ -1,7 +1,7 @@
 """`reactdb spark`: from the log to Parquet, with Spark.
 
-What can be wrong with the words of a command is found out before Spark is started, which takes some seconds. Spark's own log goes
-to a file, or nowhere; what it has to say that matters comes as one line. Whatever happens, the session is stopped.
+Mistakes in a command line are reported before Spark is started, because starting it takes some seconds. Spark's own log goes to a
+file, or nowhere; an error of Spark's becomes one line. The session is stopped in every case.
 
 Rule of this file: options, progress and words. What the commands do is in `reactdb.spark.pipelines`.
 """

@@ -1,9 +1,9 @@
 """Running Spark for a command: started quietly, watched while it works, stopped on the way out, its errors one sentence.
 
 The JVM inherits standard error, to which its launcher, its logging and its Python workers write many lines. So it is started with
-a file in that place. What of it is worth a sentence comes as an exception anyway.
+a file in that place. Everything that matters is raised as an exception anyway.
 
-Rule of this file: no options, and nothing of what is run.
+Rule of this file: it knows neither the options nor the work of a command.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
 
 @contextmanager
 def open_log(path: str | None) -> Iterator[IO[bytes]]:
-    """The file for Spark's log; one without a name where nobody wants it."""
+    """The file for Spark's log; a temporary one where none is wanted."""
     with tempfile.TemporaryFile() if path is None else open(path, "wb") as file:
         yield file
 

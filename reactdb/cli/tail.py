@@ -1,8 +1,8 @@
-"""`reactdb tail`: the change log on a terminal or in a pipe, to its end or for as long as somebody watches.
+"""`reactdb tail`: the change log on a terminal or in a pipe, to its end or until Ctrl-C.
 
-The log is what is printed; a feed is only the bell that says that there is more. So nothing is lost where the printing
-lags: what the feed drops is in the log all the same. With a condition or an order it is the feed of that selection that is
-printed, which is in `watching`.
+The changes that are printed come from the log; a feed only says that there are more. So nothing is lost where printing is slow:
+what the feed drops is still in the log. With a condition or an order, the events of that selection's feed are printed instead
+(see `watching`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a person sees: one-line errors, safe text, sizes, columns and progress.
+"""Output for people: one-line errors, safe text, sizes, columns and progress.
 
-Text out of documents is never sent to a terminal as it is: an escape sequence in it could repaint the screen.
+Text from documents is escaped before it is printed: an escape sequence in it could repaint the screen.
 
-How wide text is on a screen, bars and pictures that are drawn in place are rich's (extra `cli`). Without it no bar is drawn.
+rich (extra `cli`) measures the width of text and draws bars. Without rich no bar is drawn.
 
 Rule of this file: it knows text, widths and streams, and nothing of databases.
 """
@@ -96,7 +96,7 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Seque
 class Progress:
     """A bar on standard error that says how far something is: only on a terminal, drawn by rich, and gone at the end.
 
-    `total` is what `position` ends at, in whatever unit; None where nobody knows it.
+    `total` is the last `position`, in any unit; None where it is not known.
     """
 
     def __init__(self, word: str, total: int | None = None) -> None:

@@ -1,7 +1,7 @@
-"""`reactdb top`: a database file at work: how much is in it, and how much is being written, refreshed each second.
+"""`reactdb top`: the size of a database file and the rate of its changes, refreshed each second.
 
-What is counted is counted in SQLite's indexes; only the changes of the last second are read. The file is opened to read
-only, so a writer is never in the way of it, nor it of a writer.
+Documents are counted in SQLite's indexes; only the changes of the last second are read. The file is opened for reading only, so
+it never blocks a writer, and no writer blocks it.
 
 Rule of this file: looking (`Observer`) knows no screen, drawing knows no database.
 """

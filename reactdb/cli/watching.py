@@ -1,6 +1,6 @@
-"""What happens to a part of a table: the events of a selection's feed, and each as a line.
+"""The events of a selection's feed, one line each.
 
-The feed reads on from the log where the printing lags, so nothing is lost here either.
+Where printing is slow, the feed reads on from the log, so nothing is lost here either.
 
 Rule of this file: a selection in, events and text out.
 """
@@ -51,7 +51,7 @@ def events(
     """What its feed tells past `since`, for ever where `is_following`, else up to now. Without states.
 
     Where `since` is None: all that the log holds; if following, from now on, and the present list first if it is ordered,
-    because offsets say nothing to somebody who has not the list.
+    because offsets mean nothing without the list.
 
     Raises:
         HistoryLost: Compaction has removed what would have to be told. FeedAborted: The table was dropped.

@@ -1,4 +1,4 @@
-"""The figures of a replay in words, for its end and for whoever has no screen. The board itself is in `screen`.
+"""The summary of a replay, as text. The board itself is in `screen`.
 
 Rule of this file: text and nothing else; in English whatever the locale.
 """

@@ -1,8 +1,7 @@
 """Replay: the steps of a day go through a database, minute by minute, while boards and counters listen.
 
-All that happens in one minute is one transaction, hence one commit, and the feeds have told everything before
-the commit call returns. The figures measure just that: from the start of the commit call to the moment at
-which a subscriber holds the event.
+All steps of one minute are one transaction, and the feeds deliver its events before the commit call returns. The figures
+measure that: the time from the start of the commit call until a subscriber has the event.
 
 Once every simulated hour, and at the end, all flights are read afresh and every board and counter is compared
 with them. The comparisons are not part of the times.
@@ -48,7 +47,7 @@ class Result:
         Flights by state, as the counting feed has it. checks: How often boards and counters were compared
         with a fresh read. mistakes: What was found wrong; empty after every good run. was_stopped: `wait`
         asked to stop before the last step. until: Simulated time of the last step written, None if there was
-        none. file_bytes: Size of the file afterwards; known to whoever closed it.
+        none. file_bytes: Size of the file after it was closed; set by the caller.
     """
 
     changes_planned: int

@@ -1,6 +1,6 @@
 """The departures board on a terminal: drawn by rich, each picture over the one before.
 
-Rule of this file: it looks at a scene and changes nothing. It needs rich, and is imported by whoever has it.
+Rule of this file: it looks at a scene and changes nothing. It needs rich, so it is imported only where rich is installed.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def status(flight: Document, now: datetime) -> tuple[str, str]:
     if flight["state"] == "cancelled":
         return "cancelled", "red"
     if flight["state"] == "scheduled":
-        # Nobody knows of a delay until the plane leaves; what the board does know is that it has not.
+        # A delay is known when the plane leaves; until then the board knows only that the plane has not left.
         late_min = int((now - flight["scheduled"]).total_seconds() // 60)
         return (f"late {late_min}", "yellow") if late_min > 0 else ("on time", "")
     delay_min = flight["delay_min"]

@@ -1,10 +1,10 @@
-"""Feeds as Observables of reactivex, without importing reactivex before somebody uses it.
+"""Feeds as Observables of reactivex, without importing reactivex before it is used.
 
 Importing reactivex takes as long as everything else that a program pays before its first live result (asyncio is in it), and
 a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is registered as
 one (`abc.ABCMeta.register`), and Observable's methods that it does not have itself are bound to it when they are asked for.
 
-    isinstance(feed, reactivex.Observable)      true: whoever asks has imported reactivex
+    isinstance(feed, reactivex.Observable)      true: the program that asks has imported reactivex
     feed.pipe(ops.map(...)), await feed         reactivex is imported here, if it was not before
 
 Rule of this file: it is the only one that imports reactivex, and does so inside functions.

@@ -1,7 +1,7 @@
 """Changes: the log as rows of Arrow batches, on the executors.
 
-`ChangeRows` turns a slice of the log into batches: page by page, each read in a short transaction, verified, and made into
-columns as the schema asks, with nothing decoded that it does not ask for.
+`ChangeRows` turns a slice of the log into batches. It reads each page in a short transaction, verifies it, and decodes only the
+columns of the schema.
 
 Rule of this file: rows leave in log order within a slice, and every change of the slice leaves exactly once, or an error does.
 """

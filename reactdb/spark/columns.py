@@ -1,8 +1,8 @@
 """Columns: Python values of documents as Arrow arrays of Spark's types, strictly.
 
-Arrow itself makes 1 of 1.5, 1.0 of True and text of bytes without a word. So what a type takes is said here, by the exact Python
-types, and anything else is a `Misfit`, which names the place. Asking is cheap, because it is asked of a whole column at once:
-`set(map(type, values))` costs 20 ns a value.
+Arrow itself turns 1.5 into 1, True into 1.0 and bytes into text without a warning. So this file lists the exact Python types that
+each Spark type takes, and anything else is a `Misfit`, which names the place. The check is cheap, because it is made for a whole
+column at once: `set(map(type, values))` costs 20 ns a value.
 
     Spark type          takes
     ------------------  ----------------------------------------------------------------------------------------------
@@ -22,8 +22,8 @@ types, and anything else is a `Misfit`, which names the place. Asking is cheap, 
     ARRAY               list
     VARIANT             everything, see `variant`
 
-Rule of this file: one column at a time, in chunks of some thousand values. What happens to a row that does not fit is
-`documents`' business.
+Rule of this file: one column at a time, in chunks of some thousand values. `documents` decides what happens to a row that
+does not fit.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Documents: columns of encoded documents as Arrow arrays, and what happens to those that do not fit.
 
-A page of documents is decoded in one call, and made into arrays as a whole. Where that fails, the page is cut into parts, which
-are tried again, and those that fail are cut again, until a few documents are left that are looked at one by one. So a document
-that does not fit costs about what reading its page once more costs, and not what reading all others one by one would. Then the
-mode decides, as it does in Spark's own sources:
+A page of documents is decoded in one call and converted to arrays as a whole. If that fails, the page is cut into smaller and
+smaller parts, until a few documents are left that are converted one by one. So a document that does not fit costs about as much
+as reading its page once more. Then the mode decides, as it does in Spark's own sources:
 
     PERMISSIVE      what does not fit is null, and the column for it (`_corrupt`) says what was there, and why
     DROPMALFORMED   the row is left out
     FAILFAST        SchemaMismatch, which names the document and the place
 
-Rule of this file: it knows bytes and columns. Where they come from is `changes`' and `snapshot`'s business.
+Rule of this file: it knows bytes and columns. `changes` and `snapshot` read them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The environment: what Spark needs beside reactdb, said in one sentence where it is not there.
+"""The environment: what Spark needs beside reactdb, and the sentence that says what is missing.
 
-Rule of this file: nothing of pyspark is imported until somebody asks for a session.
+Rule of this file: pyspark is imported when a session is made, and not before.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def java_version(java: str) -> int | None:
 
 
 def set_interpreter() -> None:
-    """Let Python workers run this interpreter, where nobody has said another."""
+    """Let Python workers run this interpreter, unless another one was chosen."""
     for name in INTERPRETERS:
         os.environ.setdefault(name, sys.executable)
 

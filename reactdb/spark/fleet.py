@@ -1,8 +1,8 @@
 """A fleet: the files that a path means, each pinned to one state when the plan is made.
 
 A path is a file, a folder, a glob, or a list of those. It becomes absolute here, on the driver, because executors have folders
-of their own. Which files of a folder are databases is told by their names (`pathGlobFilter`): to look into one with `open` would
-drop the locks of a connection that this process has on it (https://sqlite.org/howtocorrupt.html, section 2.2).
+of their own. The files of a folder that are databases are recognised by their names (`pathGlobFilter`): opening one with `open`
+would drop the locks of a connection that this process has on it (https://sqlite.org/howtocorrupt.html, section 2.2).
 
 Rule of this file: it runs on the driver and keeps nothing open.
 """
@@ -115,7 +115,7 @@ def seen(path: str, options: Options) -> Iterator[Snapshot]:
 
 
 def is_one_file(paths: Sequence[str]) -> bool:
-    """Whether the path names one file, so that nobody needs to be told which one a row came from."""
+    """Whether the path names one file: then rows need no column that says which file they are from."""
     return (
         len(paths) == 1
         and not os.path.isdir(plain_path(paths[0]))

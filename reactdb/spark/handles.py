@@ -1,7 +1,7 @@
-"""Handles: a database that one commit leaves open for the next.
+"""Handles: a commit leaves the database open for the next commit.
 
-Every process, and every opening, that writes begins an epoch of the file: a row that stays. A stream commits once a second and
-for months, in a worker process that Spark uses again, so the handle stays open for a while instead; which also saves opening it.
+Every opening that writes adds an epoch, a row that stays in the file. A stream may commit once a second for months, in worker
+processes that Spark reuses, so a handle stays open for a while after its use. That also saves the time of opening.
 
 Rule of this file: a handle is used by one commit at a time, and none that has failed is used again.
 """
@@ -16,8 +16,8 @@ from typing import Any
 import reactdb
 from reactdb.database import Database
 
-# Batches of a stream that has something to do follow each other within a second or two. Longer, and whoever wants to remove or
-# replace the file would be told for longer that it is open.
+# Batches of a stream that has something to do follow each other within a second or two. A longer
+# time would also keep the file open for longer when it is to be removed or replaced.
 LINGERS_S = 5.0
 
 _lock = threading.Lock()
@@ -53,7 +53,7 @@ def lingering(path: str, **options: Any) -> Iterator[Database]:
 
 
 def close(name: tuple[Any, ...]) -> None:
-    """Close a handle that nobody has asked for since."""
+    """Close a handle that was not used again."""
     with _lock:
         kept = _idle.pop(name, None)
     if kept is not None:

@@ -1,6 +1,6 @@
 """Inference: the Spark type that holds every value of a sample.
 
-What was seen of a field is collected, and a type made of it at the end, so the order of the documents does not matter:
+The types of each field are collected first and decided on at the end, so the order of the documents does not matter:
 
     seen                              type
     --------------------------------  -----------------------------------------------------------------------------------
@@ -15,7 +15,7 @@ What was seen of a field is collected, and a type made of it at the end, so the 
     nothing but null, {} or []        STRING, which takes anything, as text; of [], an array of it
     anything else, together           a conflict: VARIANT, or STRING where option conflicts=string
 
-Rule of this file: it looks at values and says types. That a conflict is told to the user is the caller's.
+Rule of this file: values in, types out. The caller tells the user of conflicts.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Seen:
             bits = value.bit_length()
             if bits > self.bits:
                 self.bits = bits
-                # 2^b has 0.301 b digits, and one more. Of one with thousands, nobody wants the text.
+                # 2^b has 0.301 b digits, and one more. The text of a number with thousands of digits would be slow.
                 self.digits = max(self.digits, bits * 30103 // 100000 + 1)
         elif kind is Decimal:
             _, digits, exponent = value.as_tuple()

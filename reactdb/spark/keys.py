@@ -1,11 +1,9 @@
-"""Keys: collation bytes of primary keys as values, many at once.
+"""Keys: primary keys, many at once, from their collation bytes.
 
-Most tables have keys of one kind, whole numbers or strings, and those of a chunk are read together: a fifth of the time of one
-by one.
+Most tables have keys of one kind, whole numbers or strings. Such keys are decoded together, in a fifth of the time that decoding
+them one by one takes. A column of strings is made without a Python object for each key, in a quarter of that time.
 
-A column of strings over keys that are all strings is made without a Python object for each: a quarter of the time again.
-
-Rule of this file: what it does not know how to read quickly, `collation.key_value` reads.
+Rule of this file: `collation.key_value` decodes all other keys.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The options of a read or a write, from Spark's strings to one frozen value.
 
-Spark hands options over as strings under names of any case, and a name that nobody knows would be ignored without a word. So
-names are compared without their case, an unknown one is refused with the list of those that are known, and so is a value that
-makes no sense. Spark's and Delta's own spellings are taken as well; what they mean in our words is in the table `SPELLINGS`.
+Spark hands options over as strings under names of any case, and Spark ignores unknown names without
+a warning. So names are compared without their case, and an unknown name or a wrong value is refused with a sentence that lists
+the known ones. The spellings of Spark and Delta are accepted too; the table `SPELLINGS` translates them.
 
-Rule of this file: it reads words. What a position, a path or a table comes to in a file is found out where the file is open.
+Rule of this file: it parses. Whether a position, a path or a table exists is checked where the file is opened.
 """
 
 from __future__ import annotations
@@ -106,8 +106,7 @@ class Options:
         start, end: The first and the last change to read, the same way. `Version` counts whole commits.
         document: One of FORMS.
         sampling_size: Documents that inference looks at, in each file.
-        is_strict: A field that a given schema does not have is one that does not fit; otherwise it is left out, as one that
-            nobody wants.
+        is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
         mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
         max_changes: Changes that a batch of a stream has at most; None: no limit.
         starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.

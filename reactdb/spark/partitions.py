@@ -3,7 +3,7 @@
 A slice is a range of one file: of seqs where changes are read, of keys where documents are. A large file is cut into slices of
 about `partitionBytes`; small ones share a partition, because a task costs more than a small file.
 
-Rule of this file: plain values that pickle small. They are made on the driver, and all that an executor is told.
+Rule of this file: plain values that pickle small. The driver makes them, and an executor gets nothing else.
 """
 
 from __future__ import annotations

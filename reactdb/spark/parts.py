@@ -4,15 +4,15 @@ A part is written beside the others under a name that no reader looks at, `_stag
 is in it and up to where each database has been read, `_reactdb.json`. Then everything is flushed and the folder gets its name:
 
     changes/
-      _lock                       held while somebody writes; the system lets go of it when that process ends
-      _staging-5f0c.../           unfinished or left behind by a crash; removed by the next who writes
+      _lock                       locked by the process that writes; the system releases it when that process ends
+      _staging-5f0c.../           unfinished or left behind by a crash; removed by the next writer
       increment=000001/           a part: Parquet files, and
         part-00000-....parquet
         _reactdb.json             its manifest
 
 That rename is the only step that counts. Before it nothing has happened, after it the part and the new positions are there
 together: there is no moment at which one of the two is. Numbers are given in order, and a rename never takes a name that a
-part has already, so two who write at once (where no lock reaches both) do not both succeed.
+part has already, so of two writers at the same time (where no lock reaches both) only one succeeds.
 
 Rule of this file: files and folders only. No Spark, no database; the file system must rename folders atomically, as local disks
 and network mounts do and object stores do not.
@@ -41,7 +41,7 @@ MANIFEST: Final = "_reactdb.json"
 STAGING: Final = "_staging-"
 LOCK: Final = "_lock"
 FORMAT: Final = 1
-# Appended parts are a partition column to readers; replaced ones are hidden from whoever reads the folder as a whole.
+# Appended parts are a partition column to readers; replaced ones are hidden from readers of the whole folder.
 INCREMENT: Final = "increment="
 GENERATION: Final = "_generation-"
 LATEST: Final = "latest"
@@ -168,7 +168,7 @@ class PartFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one who writes to the folder, and clear away what a crash has left.
+        """Be the only writer of the folder, and remove what a crash has left.
 
         Raises:
             DatabaseBusy: Another process is writing to it.
@@ -183,7 +183,7 @@ class PartFolder:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     raise DatabaseBusy(f"another run is writing to {self.path}") from None
-                # Only under the lock: what is staged now is nobody's.
+                # Safe under the lock only: no other run can be staging now.
                 for name in os.listdir(self.path):
                     if name.startswith(STAGING):
                         shutil.rmtree(os.path.join(self.path, name))

@@ -13,8 +13,7 @@ atomically, and that the driver and all executors see under the same path.
 
 A run that is killed at any moment has happened or has not; the next one goes on from there. See `parts`.
 
-Rule of this file: a pipeline is what it asks and where it goes. Rows are made in `rows`, positions in `reach`, folders in
-`parts`.
+Rule of this file: a pipeline is a query and a target. Rows are made in `rows`, positions in `reach`, folders in `parts`.
 """
 
 from __future__ import annotations

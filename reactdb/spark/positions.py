@@ -6,7 +6,7 @@ Spark asks for a batch again after a crash, and the first one then with a beginn
 
     {"version": 1, "files": {"/data/a.db": {"database": "...", "epoch": "...", "from": 120, "seq": 250}}}
 
-Rule of this file: values, and what a file says to them. Which files there are, and how much a batch may hold, is `stream`'s.
+Rule of this file: positions, and how a file is checked against one. `stream` decides on files and on the size of a batch.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ def check(
 
 
 def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many changes of each file a batch takes: together at most `limit`, and all files alike as far as they have some.
+    """How many changes of each file a batch takes: together at most `limit`, and shared evenly among the files that have some.
 
-    Those that were given first are served first; whoever calls changes the order, so that nobody starves.
+    Files are served in the given order; the caller rotates it, so that no file starves.
     """
     taken = dict.fromkeys(available, 0)
     waiting = [path for path, count in available.items() if count > 0]

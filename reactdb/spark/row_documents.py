@@ -3,8 +3,8 @@
 Spark cannot tell a field that is missing from one that is null. A document can, so one of the two is chosen: by default a
 null field of a row or of a struct is left out. In an array a null keeps its place, in a map it keeps its key.
 
-Rule of this file: no value changes on the way. What a document cannot hold is refused when the plan is made, by its type; the
-few values that only show in a row (a year past 9999) are refused there.
+Rule of this file: no value changes on the way. A type that a document cannot hold is refused when the plan is made; the few
+values of other types that do not fit (a year past 9999) are refused in their row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Change rows for the pipelines: those of the data source, made so that they mean the same in every run and of every file.
+"""Change rows for the pipelines: the rows of the data source, with columns that make them comparable between runs and files.
 
 Three columns more than a plain read has: `database`, the id of the database, which stays when its file moves; `key_bytes`, which
 tells the key 1 from the key "1"; and rows with the `op` `read` where a log was compacted: the documents as they were where it
-begins, without which the current state could not be told from its changes.
+begins, because the current state cannot be computed from later changes alone.
 
 Rows can also come from a folder that `append_changes` wrote; they are the same.
 
@@ -190,7 +190,7 @@ def reader(spark_: SparkSession, source: Source, documents: Documents | None) ->
 
 
 def type_of(spark_: SparkSession, source: Source, documents: Documents) -> spark.DataType:
-    """The type of a document in this form; inferred from a sample where nobody has said it."""
+    """The type of a document in this form; inferred from a sample where no schema was given."""
     if documents.form != "struct":
         return TYPES[documents.form]
     if documents.schema is not None:

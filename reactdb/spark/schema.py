@@ -47,7 +47,7 @@ ORDER = {
     "reactdb": ("seq", "table", "key", "op", "ts", "commit", "old", "new", "origin"),
     "debezium": ("seq", "table", "key", "op", "ts_ms", "before", "after"),
 }
-# Columns that only this shape has: whoever names one wants it.
+# Columns that only this shape has: naming one of them in a schema chooses the shape.
 OWN_NAMES = {"delta": frozenset(CHANGE_COLUMNS["delta"]), "debezium": frozenset({"ts_ms", "before", "after"})}
 FORMS: dict[str, spark.DataType] = {
     "json": spark.StringType(),

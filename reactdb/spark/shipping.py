@@ -1,7 +1,7 @@
 """The package for executors: reactdb, with what it needs and may travel, as one zip that Spark sends to every worker.
 
-Executors import the module of a Python data source by name, on machines where nobody has installed it. A zip on their path is
-enough for all of it but what is compiled: `pyarrow` and `msgpack`, and `pyspark` itself, must be installed where they run, for
+Executors import the module of a Python data source by name, on machines where it may not be installed. A zip on their path is
+enough for everything that is not compiled: `pyarrow` and `msgpack`, and `pyspark` itself, must be installed where they run, for
 the same Python version as the driver's.
 
 Rule of this file: the zip of one installation is always the same bytes, so that sending it again sends nothing new.

@@ -1,7 +1,7 @@
 """Snapshots: the documents of a table as of one seq, as rows of Arrow batches.
 
-The seq is pinned when the plan is made, for each file its own, so all partitions agree, whatever a writer does meanwhile: what
-has changed since is taken back in SQLite, key by key, within the short transaction that reads a page.
+When the plan is made, it pins a seq for each file, so all partitions agree whatever a writer does meanwhile: the short
+transaction that reads a page undoes later changes in SQLite, key by key.
 
 Rule of this file: rows leave in order of their keys within a slice; the slices of a file cover every key once.
 """

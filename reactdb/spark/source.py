@@ -3,10 +3,10 @@
     spark.read.format("reactdb").option("table", "games").load("arena.db")
 
 Spark makes one of these in a Python process of its own for each `load()`, keeps it pickled, and makes readers from copies of it
-whenever it likes. So whatever readers have to agree about is in what
-is pickled: the options, and the state that each file had then. Everything else is made when it is asked for.
+whenever it likes. So everything that readers must agree about is pickled: the options, and the state that each file had
+then. The rest is made when it is used.
 
-Rule of this file: it decides who answers. `changes` and `snapshot` read, `stream` follows, `write` writes.
+Rule of this file: it only dispatches. `changes` and `snapshot` read, `stream` follows, `write` writes.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Staging: what the tasks of a write have made ready, kept until the commit takes it in.
+"""Staging: the output of a write's tasks, kept until the commit stores it.
 
 Tasks run side by side, on several machines perhaps, and may be retried: none of them may write to the database. Each puts its
 documents, encoded already, into a part: inside the message that Spark carries to the commit while they are few, otherwise in a
-file in a folder that all machines see. The commit reads the parts in their order, and removes the folder. A part that is not
-what the task has written (cut off, exchanged) is refused as a whole.
+file in a folder that all machines see. The commit reads the parts in their order, and removes the folder. A part that differs
+from what the task wrote (cut off, exchanged) is refused as a whole.
 
     part  = page*                          page = length (4 bytes) crc (4 bytes) msgpack of [[key, ...], [document, ...]]
 
-Rule of this file: bytes in, bytes out. What a document is, and where it goes, others know.
+Rule of this file: bytes in, bytes out. It knows nothing of documents and tables.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _opened(part: Part) -> BinaryIO:
 def staging_folder(path: str, parent: str | None = None) -> Path:
     """Where writes to the database `path` stage: a folder of their own beside the file, or in the folder `parent`.
 
-    Hidden, so that whoever looks for databases in the folder does not look there.
+    Hidden, so that a search for databases in the folder skips it.
     """
     return Path(parent or Path(path).parent) / f".{Path(path).name}-staging"
 

@@ -5,8 +5,8 @@ the trigger has a limit. `partitions` turns the two ends into slices of the log,
 Everything that a restart needs is in the offsets. So a batch that Spark asks for again has the same changes again, and a sink
 that knows the batch, or takes it in whole, has each change exactly once.
 
-Rule of this file: nothing is kept between two calls but what can be read again. `commit` says nothing that could be relied on: it
-comes one batch late, and never for the last batch of AvailableNow.
+Rule of this file: nothing is kept between two calls that cannot be read again. `commit` is not relied on: Spark calls it one
+batch late, and never for the last batch of AvailableNow.
 """
 
 from __future__ import annotations

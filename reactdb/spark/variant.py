@@ -1,8 +1,8 @@
 """VARIANT: a value as the two byte strings that Spark's VARIANT is, with the type of everything in it.
 
-Straight from Python's values: through JSON text, Decimals, dates and bytes would lose their types, and it costs three times as
-much. What VARIANT has no type for is a string: UUIDs, times of day, durations (in seconds). What it cannot hold is refused:
-numbers of more than 38 digits, and values of 16 MiB and more.
+It is made from Python's values directly: JSON text on the way would lose the types of Decimals, dates and bytes, and take three
+times as long. UUIDs, times of day and durations (in seconds), for which VARIANT has no type, become strings. Numbers of more than
+38 digits and values of 16 MiB and more are refused.
 
 Source: Parquet's Variant Binary Encoding, version 1; pyspark's `variant_utils` for what Spark reads of it.
 """

@@ -8,7 +8,7 @@ is null.
 Bytes are read and written again, so that nothing is stored that was not checked; those of a document that reactdb has written
 come out as they were.
 
-Rule of this file: a document, or an error that names the column. Nobody else's spelling is guessed at.
+Rule of this file: the result is a document, or an error that names the column. No other spelling is guessed at.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WholeDocumentMaker:
 
     Args:
         form: One of FORMS.
-        delete_field: A boolean column beside, put into each document as a field for whoever takes it out again.
+        delete_field: A boolean column beside, put into each document as a field, which the caller removes again.
         uuid_fields: Fields of the documents that are text and are stored as UUIDs.
 
     Raises:

@@ -1,9 +1,9 @@
 """Writing: `df.write.format("reactdb")` and `df.writeStream.format("reactdb")`.
 
 The tasks make documents of their rows and stage them, side by side. One commit, on the driver, puts all of them into the
-database in one transaction: a batch is there whole or not at all, and is told to feeds as one change of the whole. A batch of a
-stream leaves a receipt in the file, in the same transaction; Spark hands the same batch over again where it does not know how
-the commit ended, and a batch whose receipt is there is left alone.
+database in one transaction: a batch is stored whole or not at all, and feeds are told of one commit. A batch of a stream leaves a
+receipt in the file, in the same transaction. Where Spark does not know how a commit ended, it sends the batch again; a batch
+that has a receipt is skipped.
 
 Rule of this file: tasks never open the database, and abort never takes back what was committed.
 """
@@ -87,8 +87,8 @@ class BatchWriter(DataSourceArrowWriter):
             )
         self._maker()
         above = staging.staging_folder(self.options.path, self.options.staging_path)
-        # Of a stream, one batch at a time is on its way: the folder is that of the query, so that whoever aborts a batch
-        # finds it without having heard of a single task.
+        # A stream has one batch at a time, so the folder belongs to the query: an abort finds it even where no task has
+        # reported.
         self.job_folder = above / (
             staging.folder_name(self.options.checkpoint)
             if self.is_stream and self.options.checkpoint
@@ -231,8 +231,8 @@ def write_parts(
     """Write all parts, in their order, in one transaction.
 
     Args:
-        sender: Who sends, as far as that is told; a delivery that the file has a receipt for, or that came before one, is not
-            carried out again.
+        sender: The name of the sender, where one was given; a delivery that has a receipt in the file, or is older than one, is
+            skipped.
         stays_open: The next one comes soon, and finds the database open.
 
     Returns:
@@ -288,7 +288,7 @@ def _carry_out(
     else:
         for page in found:
             _insert(write, page, options)
-    return write.tally.counts
+    return write.counts
 
 
 def _insert(write: Write, page: Page, options: WriteOptions) -> None:

@@ -1,6 +1,6 @@
 """The options of a write: `df.write.format("reactdb").option(...)`, from Spark's strings to one frozen value.
 
-Rule of this file: it reads words, as `options` does for reads. The database is opened elsewhere.
+Rule of this file: it parses, as `options` does for reads. It opens no database.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
             self.start = start
             self.stop = stop
 
-Nobody changes a value once it is made, because others hold it too; `changed` gives another one.
+A value is not changed once it is made, because several objects share it; `changed` makes another one.
 
 Dataclasses and NamedTuples say the same in fewer lines, but Python makes each of them by running text: those that a program
 needs before its first document cost it a tenth of its start.

@@ -4,10 +4,10 @@
     BINARY    {"$reql_type$": "BINARY", "data": base64}                                bytes
     GEOMETRY  stays the object that it is: it can be stored and read
 
-Native values that RethinkDB does not know are shown as what comes nearest: a Decimal or a timedelta as a number (of seconds),
-a UUID, a date and a time of day as their text, numbers that JSON cannot write as null.
+Native values that RethinkDB does not have are written as the nearest thing: a Decimal or a timedelta (in seconds) as a number, a
+UUID, a date and a time of day as text, and numbers that JSON cannot write as null.
 
-Rule of this file: both directions, and nothing else.
+Rule of this file: it reads and writes values, and does nothing else.
 """
 
 from __future__ import annotations

@@ -229,9 +229,9 @@ def insert(call: Call) -> Any:
     bodies = encoded_bodies(rows) if conflict == "error" and len(rows) > 1 else None
 
     def work(write: Write, hook: Hook | None) -> None:
-        write.tally.generated_keys = generated
+        write.generated_keys = generated
         # What cannot be is found before anything is written, so it is the first of the errors.
-        write.tally.first_error = next((row for key, row in rows if key is None), None)
+        write.first_error = next((row for key, row in rows if key is None), None)
         if bodies is not None and hook is None and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
             keys = [key for key, _ in rows if key is not None]
             if not any(write.head(key) is not None for key in keys):
@@ -239,7 +239,7 @@ def insert(call: Call) -> Any:
                 return
         for key, row in rows:
             if key is None:
-                write.tally.add("errors", None, None, row)
+                write.count("errors", None, None, row)
             else:
                 change(write, hook, key, partial(resolved, name, conflict, row), REPLACE)
 
