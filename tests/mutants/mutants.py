@@ -713,13 +713,6 @@ MUTANTS = [
         SCHEDULES,
     ),
     Mutant(
-        "the dispatcher looks at its line for the last time before it gives the turn back",
-        "feeds/dispatch.py",
-        "        while line:\n            if turn._is_owned()",
-        "        if line:\n            if turn._is_owned()",
-        SCHEDULES,
-    ),
-    Mutant(
         "a feed that is behind goes live though another thread has ended it",
         "feeds/subscription.py",
         "            if to not in MOVES[self.state]:",
