@@ -24,7 +24,13 @@ def test_a_copy_does_not_differ_from_itself():
     assert compare(ROOT, ROOT, scripts=6, steps=60, seed=1) is None
 
 
-@pytest.mark.parametrize("name", DIFFERENCES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "an error's sentence" else pytest.param(name, marks=pytest.mark.slow)
+        for name in DIFFERENCES
+    ],
+)
 def test_a_difference_is_found_and_the_script_is_shortened(name, tmp_path):
     file, text, other = DIFFERENCES[name]
     shutil.copytree(
