@@ -242,7 +242,7 @@ class LiveViews:
                 if deltas and not node.publish(deltas, seq):
                     self._spill(node)
                 self._current = None
-            if documents is not None and self.dispatcher.line:
+            if documents is not None and change.new is None and self.dispatcher.line:
                 # It is delivered in a moment. What has to wait, waits as bytes.
                 change.show(*documents)
         if commit.dropped_tables or commit.dropped_indexes:

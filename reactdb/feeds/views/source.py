@@ -265,6 +265,7 @@ class KeySource:
 
     index = None
     needs_document = False
+    is_everything = False
 
     def __init__(self, table: TableInfo, key: bytes) -> None:
         self.table = table
