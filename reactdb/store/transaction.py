@@ -360,7 +360,6 @@ class WriteTransaction:
         """
         time, origin, seq = self.time, self.origin, self.first + step
         newest_blocks = self.memory.blocks
-        many = self.connection.executemany
         is_labelled = origin is not None
         rows: list[tuple[Any, ...]] = []
         heads: dict[tuple[int, bytes], Head] = {}
@@ -383,17 +382,7 @@ class WriteTransaction:
             seq += 1
             step += 1
         # The heads first: where a key is taken, this is the statement that fails, and nothing has been written.
-        moved_heads: dict[str, list[tuple[Any, ...]]] = {}
-        for name, (seq, is_deleted, was_there, had_tombstone) in heads.items():
-            if is_deleted:
-                moved_heads.setdefault(DROP_HEAD, []).append(name)
-                moved_heads.setdefault(SET_TOMBSTONE, []).append((seq, *name))
-                continue
-            moved_heads.setdefault(MOVE_HEAD if was_there else add_head, []).append((seq, *name))
-            if had_tombstone:
-                moved_heads.setdefault(DROP_TOMBSTONE, []).append(name)
-        for statement, rows_of_it in moved_heads.items():
-            many(statement, rows_of_it)
+        self._move_heads(heads, add_head)
         if is_labelled:
             labelled = [(*row, origin, entry[5]) for row, entry in zip(rows, entries, strict=True)]
             append(self.connection, LABELLED, labelled, len(rows))
@@ -403,6 +392,19 @@ class WriteTransaction:
             self._move_index_entries(moves)
         if blocks:
             self._add_blocks(set(blocks))
+
+    def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
+        changed: dict[str, list[tuple[Any, ...]]] = {}
+        for name, (seq, is_deleted, was_there, had_tombstone) in heads.items():
+            if is_deleted:
+                changed.setdefault(DROP_HEAD, []).append(name)
+                changed.setdefault(SET_TOMBSTONE, []).append((seq, *name))
+                continue
+            changed.setdefault(MOVE_HEAD if was_there else add_head, []).append((seq, *name))
+            if had_tombstone:
+                changed.setdefault(DROP_TOMBSTONE, []).append(name)
+        for statement, rows in changed.items():
+            self.connection.executemany(statement, rows)
 
     def _move_index_entries(self, moves: Sequence[Moves]) -> None:
         added: dict[IndexEntry, None] = {}
