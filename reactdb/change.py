@@ -1,7 +1,7 @@
 """The values that travel: a Change is one document's step at one seq, a Commit the changes of one transaction.
 
-Both are made by the store, after COMMIT, and read by everything above it. Documents stay encoded until somebody looks:
-most changes pass most feeds without being decoded, and those that are, are decoded once and shared.
+The store makes both, from a transaction or from the log, and everything above it reads them. Documents stay encoded until
+somebody asks for them: most changes pass most feeds without being decoded. A document that is decoded is decoded once and shared.
 
 Rule of this file: values only. Nothing here reads a file, a clock or a lock.
 """
@@ -25,7 +25,7 @@ InHand = tuple[bytes, dict[str, Any] | None, dict[str, Any]]
 """(bytes of the document after a change, the document before, the one after), of a writer who changes them no more."""
 
 
-class OldDocuments(Protocol):
+class DocumentsBefore(Protocol):
     """Where the documents before changes are looked up."""
 
     def before(self, change: Change) -> bytes | None:
@@ -46,13 +46,12 @@ class Change:
         commit: The seq of the first change of the same transaction.
         time: Wall-clock time of the commit, in milliseconds since 1970. Never goes back along the log.
         prev: Seq of the entry that this one supersedes, None for a key that was never there (or whose history is gone).
-        old_bytes, new_bytes: The documents before and after, encoded; None where there is none. Of `db.log()`, the one before is
-            looked up when it, or `old_val`, is asked for; if another process has compacted the log since, that is `HistoryLost`.
-        old, new: The same decoded, to be shared; None also where nobody has asked for them yet, by `old_val` and `new_val`.
+        new_bytes: The document after, encoded; None where there is none.
+        old, new: The documents before and after, decoded and shared; also None before `old_val` and `new_val` were asked for.
         origin: What the writer called itself, or None.
         meta: A dialect's own small metadata, or None.
-        places: For indexes of the table, by their number: the values under which the document is in it before or after. The
-            writer works them out anyway; None, or no such number, where it did not: ask the documents.
+        places: By the number of an index: the values under which the index has the document before or after. The writer
+            computes them anyway. Where it did not, there is None, or no such number: compute them from the documents.
     """
 
     __slots__ = (
@@ -81,7 +80,7 @@ class Change:
         key_bytes: bytes,
         kind_code: int,
         prev: int | None,
-        old_bytes: bytes | OldDocuments | None,
+        old_bytes: bytes | DocumentsBefore | None,
         new_bytes: bytes | None,
         commit: int,
         time: int,
@@ -119,7 +118,12 @@ class Change:
 
     @property
     def old_bytes(self) -> bytes | None:
-        """The document before, encoded, or None."""
+        """The document before, encoded, or None.
+
+        Raises:
+            HistoryLost: The change is from `db.log()`, which looks this document up when it is asked for, and another process
+                has compacted the log since.
+        """
         found = self._old_bytes
         if found is None or isinstance(found, bytes):
             return found
@@ -162,7 +166,7 @@ class Change:
 
 
 class Commit:
-    """The changes of one transaction, in log order; never empty unless it only changed the catalogue.
+    """The changes of one transaction, in log order; empty only where the transaction changed nothing but the catalogue.
 
     Attributes:
         changes: With consecutive seqs.

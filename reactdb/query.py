@@ -12,7 +12,7 @@ refused everywhere until it is there too.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from reactdb.errors import QueryError
 from reactdb.expression import Expression, OrderKey, Predicate
@@ -228,11 +228,14 @@ class Aggregate(Step):
         self.index = index
 
 
-class Query(NamedTuple):
+class Query(Value):
     """A table and the steps after it."""
 
-    table: str
-    steps: tuple[Step, ...] = ()
+    __slots__ = ("steps", "table")
+
+    def __init__(self, table: str, steps: tuple[Step, ...] = ()) -> None:
+        self.table = table
+        self.steps = steps
 
     def then(self, step: Step) -> Query:
         """This query with one more step.

@@ -175,7 +175,7 @@ def order(left: Any, right: Any) -> int:
         raise QueryError(str(error)) from None
 
 
-def place(value: Any) -> bytes:
+def sort_key(value: Any) -> bytes:
     """Bytes by which the value sorts, and which equal values share."""
     try:
         return key_bytes(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.errors import MissingValue, QueryError
-from reactdb.expression.checks import array, checked_array, integer, kind, place, sequence
+from reactdb.expression.checks import array, checked_array, integer, kind, sequence, sort_key
 from reactdb.expression.registry import operation
 
 
@@ -143,7 +143,7 @@ def distinct_by_key(values: list[Any]) -> dict[bytes, Any]:
     """The first of the equal elements each, by its place in the order."""
     found: dict[bytes, Any] = {}
     for value in values:
-        found.setdefault(place(value), value)
+        found.setdefault(sort_key(value), value)
     return found
 
 
@@ -174,4 +174,4 @@ def difference(values: Any, others: Any) -> list[Any]:
     """The elements that are not among the others; what is there twice stays twice."""
     elements = sequence(values)
     unwanted = distinct_by_key(sequence(others)) if elements else {}
-    return [value for value in elements if place(value) not in unwanted]
+    return [value for value in elements if sort_key(value) not in unwanted]

@@ -26,8 +26,8 @@ from reactdb.expression.checks import (
     integer,
     number,
     order,
-    place,
     sequence,
+    sort_key,
     truth,
 )
 from reactdb.expression.markers import Grouped
@@ -306,7 +306,7 @@ def ordered(values: list[Any], keys: Sequence[tuple[Callable[[Any], Any], bool]]
 
     def place_by(key: Callable[[Any], Any], element: Any) -> bytes:
         try:
-            return place(key(element))
+            return sort_key(key(element))
         except MissingValue:
             return b""
 
@@ -337,7 +337,7 @@ def group(values: Any, *by: Any, multi: Any = False) -> Grouped:
         columns = [part if truth(multi) and isinstance(part, list) else [part] for part in parts]
         for choice in product(*columns):
             key = choice[0] if len(choice) == 1 else list(choice)
-            groups.setdefault(place(key), (key, []))[1].append(element)
+            groups.setdefault(sort_key(key), (key, []))[1].append(element)
         if len(groups) > array_limit.get():
             raise ResourceLimit(f"Too many groups (> {array_limit.get()}).")
     return Grouped([groups[key] for key in sorted(groups)])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.errors import MissingValue, QueryError
-from reactdb.expression.checks import place
+from reactdb.expression.checks import sort_key
 
 if TYPE_CHECKING:
     from reactdb.expression.build import Expression
@@ -37,14 +37,14 @@ class OrderKey:
         """Bytes that are equal for equal keys."""
         return self.direction.encode() + b" " + self.expression.key
 
-    def place(self, document: Any) -> bytes:
+    def sort_key(self, document: Any) -> bytes:
         """Bytes by which the document sorts, upwards; empty if it lacks the key.
 
         Raises:
             QueryError: The key cannot be computed for this document.
         """
         try:
-            return place(self.expression(document))
+            return sort_key(self.expression(document))
         except MissingValue:
             return b""
 
@@ -72,5 +72,5 @@ def sort_documents(documents: Iterable[Document], keys: Sequence[OrderKey]) -> l
     results = list(documents)
     # Sorting is stable, so the least important key goes first.
     for key in reversed(keys):
-        results.sort(key=key.place, reverse=key.descending)
+        results.sort(key=key.sort_key, reverse=key.descending)
     return results

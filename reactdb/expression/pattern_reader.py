@@ -60,7 +60,7 @@ class TooLarge(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Ways:
-    """At most factor * n**power ways for a node to match from one position in a text of n characters."""
+    """At most factor * n**power ways for a subpattern to match from one position in a text of n characters."""
 
     factor: float
     power: int
@@ -78,8 +78,8 @@ ONE_WAY: Final = Ways(1, 0)
 
 
 @dataclass(slots=True)
-class Node:
-    """A node of the syntax tree of a pattern.
+class Subpattern:
+    """A part of a pattern, as its syntax cuts it.
 
     Attributes:
         source: Its text, translated for `re`.
@@ -89,7 +89,7 @@ class Node:
         is_one: It always matches exactly one character.
         is_flexible: Its matches differ in length.
         repeats: The greatest number of repetitions within it, among those with a bound.
-        pieces: The nodes of a sequence.
+        pieces: The subpatterns of a sequence.
     """
 
     source: str
@@ -100,7 +100,7 @@ class Node:
     is_flexible: bool = False
     may_be_empty: bool = False
     repeats: int = 1
-    pieces: list[Node] = field(default_factory=list)
+    pieces: list[Subpattern] = field(default_factory=list)
 
 
 def read(text: str) -> tuple[str, Ways | None]:
@@ -123,7 +123,7 @@ class _Reader:
         self._depth = 0
         self._flags = frozenset[str]()
 
-    def whole(self) -> Node:
+    def whole(self) -> Subpattern:
         part = self._alternatives()
         if self._at < len(self._text):
             raise PatternError(f"unexpected ): {self._text}")
@@ -132,7 +132,7 @@ class _Reader:
     # -----------------------------------------------------------------------------------------------------------
     # Structure
 
-    def _alternatives(self) -> Node:
+    def _alternatives(self) -> Subpattern:
         """Sequences, up to the end of the pattern or of the group. Flags that are set in it end with it."""
         flags = self._flags
         self._depth += 1
@@ -146,8 +146,8 @@ class _Reader:
         self._flags = flags
         return sequences[0] if len(sequences) == 1 else either(sequences)
 
-    def _sequence(self) -> Node:
-        parts: list[Node] = []
+    def _sequence(self) -> Subpattern:
+        parts: list[Subpattern] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             start = self._at
             part = self._atom()
@@ -158,7 +158,7 @@ class _Reader:
                 parts[-1] = self._repeated(parts[-1], start)
         return sequence(parts)
 
-    def _repeated(self, part: Node, start: int) -> Node:
+    def _repeated(self, part: Subpattern, start: int) -> Subpattern:
         found = self._repetition()
         if found is None:
             return part
@@ -188,7 +188,7 @@ class _Reader:
         self._at = found.end()
         return low, high, found[0]
 
-    def _atom(self) -> Node | None:
+    def _atom(self) -> Subpattern | None:
         """One character, set, anchor or group; None where only flags are set."""
         character = self._text[self._at]
         start = self._at
@@ -204,12 +204,12 @@ class _Reader:
         if character == ".":
             return one_of(_EVERYTHING if "s" in self._flags else outside(((10, 10),)), self._flags)
         if character == "^":
-            return Node("(?m:^)" if "m" in self._flags else r"\A", may_be_empty=True)
+            return Subpattern("(?m:^)" if "m" in self._flags else r"\A", may_be_empty=True)
         if character == "$":
-            return Node("(?m:$)" if "m" in self._flags else r"\Z", may_be_empty=True)
+            return Subpattern("(?m:$)" if "m" in self._flags else r"\Z", may_be_empty=True)
         return one_of(((ord(character), ord(character)),), self._flags)
 
-    def _group(self, start: int) -> Node | None:
+    def _group(self, start: int) -> Subpattern | None:
         before = self._flags
         opening = "("
         if self._next_is("?"):
@@ -239,13 +239,13 @@ class _Reader:
     # -----------------------------------------------------------------------------------------------------------
     # Characters
 
-    def _escape(self, start: int) -> Node:
+    def _escape(self, start: int) -> Subpattern:
         character = self._next(start)
         if character in "bB":
             # `re` has Unicode's words here unless it is told otherwise.
-            return Node(f"(?a:\\{character})", may_be_empty=True)
+            return Subpattern(f"(?a:\\{character})", may_be_empty=True)
         if character in "Az":
-            return Node(r"\A" if character == "A" else r"\Z", may_be_empty=True)
+            return Subpattern(r"\A" if character == "A" else r"\Z", may_be_empty=True)
         if character == "Q":
             end = self._text.find("\\E", self._at)
             literal = self._text[self._at : end if end >= 0 else len(self._text)]
@@ -283,7 +283,7 @@ class _Reader:
             return ord(character)
         raise PatternError(f"invalid escape sequence: {self._text[start : self._at]}")
 
-    def _set(self, start: int) -> Node:
+    def _set(self, start: int) -> Subpattern:
         is_negated = self._next_is("^")
         self._at += is_negated
         ranges: list[tuple[int, int]] = []
@@ -318,7 +318,7 @@ class _Reader:
         merged = _merged(ranges)
         if is_negated and "i" in self._flags:
             # What is left out is left out in both cases: so the case is looked at before the set is turned round.
-            return Node(f"(?i:[^{_spelled(merged)}])", characters=None, is_one=True)
+            return Subpattern(f"(?i:[^{_spelled(merged)}])", characters=None, is_one=True)
         return one_of(outside(merged) if is_negated else merged, self._flags)
 
     def _member(self) -> int | Ranges:
@@ -348,16 +348,16 @@ class _Reader:
 # Parts out of parts
 
 
-def one_of(ranges: Ranges, flags: frozenset[str]) -> Node:
+def one_of(ranges: Ranges, flags: frozenset[str]) -> Subpattern:
     """One character out of these."""
     source = f"[{_spelled(ranges)}]" if ranges else "(?!)"
     if "i" in flags and any(chr(low).lower() != chr(high).upper() for low, high in ranges):
         # Which characters are the same in another case is Unicode's to know: nothing is said of them.
-        return Node(f"(?i:{source})", characters=None, is_one=True)
-    return Node(source, firsts=ranges, characters=ranges, is_one=True)
+        return Subpattern(f"(?i:{source})", characters=None, is_one=True)
+    return Subpattern(source, firsts=ranges, characters=ranges, is_one=True)
 
 
-def sequence(parts: list[Node]) -> Node:
+def sequence(parts: list[Subpattern]) -> Subpattern:
     """One part after the other."""
     if len(parts) == 1:
         return parts[0]
@@ -370,7 +370,7 @@ def sequence(parts: list[Node]) -> Node:
         )
     if ways is not None and ways.power > MAX_POWER:
         ways = None
-    return Node(
+    return Subpattern(
         "".join(part.source for part in parts),
         ways,
         firsts=parts[0].firsts if parts else None,
@@ -382,7 +382,7 @@ def sequence(parts: list[Node]) -> Node:
     )
 
 
-def either(parts: list[Node]) -> Node:
+def either(parts: list[Subpattern]) -> Subpattern:
     """One of the alternatives."""
     ways: Ways | None = parts[0].ways
     largest = ways
@@ -403,7 +403,7 @@ def either(parts: list[Node]) -> Node:
         characters = (
             None if characters is None or part.characters is None else (*characters, *part.characters)
         )
-    return Node(
+    return Subpattern(
         "|".join(part.source for part in parts),
         # Where no two alternatives begin alike, at most one of them gets beyond its first character.
         ways if firsts is None else largest,
@@ -415,13 +415,13 @@ def either(parts: list[Node]) -> Node:
     )
 
 
-def repeated(part: Node, low: int, high: int | None, spelled: str) -> Node:
+def repeated(part: Subpattern, low: int, high: int | None, spelled: str) -> Subpattern:
     """A part several times; at most `high` times, if that is not None."""
     repeats = part.repeats * max(high or low, 1)
     if repeats > MAX_REPEATS:
         raise TooLarge(f"bad repetition operator: {spelled}")
     source = part.source if _is_closed(part) else f"(?:{part.source})"
-    return Node(
+    return Subpattern(
         source + spelled,
         _ways_of_repeated(part, low, high),
         firsts=part.firsts if low else None,
@@ -432,11 +432,11 @@ def repeated(part: Node, low: int, high: int | None, spelled: str) -> Node:
     )
 
 
-def _is_closed(part: Node) -> bool:
+def _is_closed(part: Subpattern) -> bool:
     return part.is_one or (part.source.startswith("(") and part.source.endswith(")") and not part.pieces)
 
 
-def _ways_of_repeated(part: Node, low: int, high: int | None) -> Ways | None:
+def _ways_of_repeated(part: Subpattern, low: int, high: int | None) -> Ways | None:
     if part.ways is None:
         return None
     if high == 1:
@@ -451,7 +451,7 @@ def _ways_of_repeated(part: Node, low: int, high: int | None) -> Ways | None:
     return None
 
 
-def _is_separated(part: Node) -> bool:
+def _is_separated(part: Subpattern) -> bool:
     """Whether each turn begins or ends with a character that it holds nowhere else, and goes in one way between two of them."""
     for separator, rest in ((part.pieces[:1], part.pieces[1:]), (part.pieces[-1:], part.pieces[:-1])):
         if not separator or not separator[0].is_one or not separator[0].characters:
@@ -467,7 +467,7 @@ def _is_separated(part: Node) -> bool:
     return False
 
 
-def _is_run(part: Node) -> bool:
+def _is_run(part: Subpattern) -> bool:
     """Whether it matches a given stretch of text in one way at most: a repetition of one character."""
     return part.ways is not None and part.ways.power <= 1 and not part.pieces and "|" not in part.source
 

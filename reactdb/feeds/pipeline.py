@@ -205,7 +205,7 @@ def _ordering(keys: Sequence[OrderKey]) -> Work:
 
 
 def _key_bytes(key: OrderKey, value: Any) -> bytes:
-    found = key.place(value) or MISSING
+    found = key.sort_key(value) or MISSING
     return inverted(found) if key.descending else found
 
 

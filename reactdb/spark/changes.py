@@ -274,7 +274,7 @@ def _fixed(field: spark.StructField, shape: str) -> Fill:
 
 
 def seqs_of(page: Page) -> Any:
-    """The seqs, whole numbers all of them: their seals have said so."""
+    """The seqs, whole numbers all of them: their checksums were compared."""
     seqs = page.columns.seqs
     if isinstance(seqs, range) and _arange is not None:
         return _arange(seqs.start, seqs.stop)

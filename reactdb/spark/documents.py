@@ -40,7 +40,7 @@ Value = TypeVar("Value")
 
 
 def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
-    """The documents of these bytes, which a seal has vouched for: two thirds of the time of one by one, a third with msgspec.
+    """The documents of these bytes, whose checksums were compared: two thirds of the time of one by one, a third with msgspec.
 
     Raises:
         CorruptDatabase: Some are no document's bytes.

@@ -14,7 +14,7 @@ The way of a write, from top to bottom:
     writer          queue, BEGIN, work, COMMIT, publish: the whole way; the other files are its steps
     write_queue     which thread is next, and whose writes share a commit
     transaction     the write buffer: log entries, heads and index entries, and savepoints
-    bulk            many entries in one statement
+    log             entries of the log, written and read
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
     retention       removes history
@@ -24,9 +24,8 @@ The way of a read:
     engine          one open file: `get`, `snapshot` and `past`, each on a reader's connection
     readers         the connections that read
     snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one
-    log_pages, logged_changes, lean_pages    entries of the log, read page by page
     walk            a long read that does not keep the write-ahead log from being emptied
-    exports, document_pages    the log and the documents in bulk
+    exports         the log and the documents in bulk, as columns of bytes
     receipts        which delivery of a sender the file has taken in last
 
 Around them:

@@ -210,7 +210,7 @@ class Checkpoints:
             while True:
                 reason = self._copy_log()
                 if pause_s:
-                    # Whoever begins to read now reads all of it from the file, and is not in the way.
+                    # A read that begins now finds all of it in the file, and is not in the way.
                     time.sleep(pause_s)
                 reason = reason or self._begin_log_anew(keep_bytes)
                 if not reason:
@@ -248,7 +248,7 @@ class Checkpoints:
         finally:
             copier.close()
         self._frames = pages
-        # The next commit, whoever's that is, may begin the log anew.
+        # The next commit, of any process, may begin the log anew.
         writer.log_named = None
         if busy:
             return "another program is copying the write-ahead log"
@@ -281,7 +281,7 @@ class Checkpoints:
         connection = self._writer.connection
         connection.execute("BEGIN IMMEDIATE")
         try:
-            # Not an UPDATE: of a row that stays as it is, SQLite writes nothing.
+            # Not an UPDATE: SQLite writes nothing for a row that stays as it is.
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             connection.execute(f"PRAGMA user_version={version}")
             schema.name_log(connection)
@@ -291,7 +291,7 @@ class Checkpoints:
             raise
 
     def _reader(self) -> str:
-        """Who is in the way: a read of this process only if it was there before the checkpoint began. Others come and go."""
+        """Which reader is in the way: one of this process only if it began before the checkpoint did. Later ones come and go."""
         age = self._writer.engine.oldest_read_s()
         if age >= time.monotonic() - self._began_at:
             return f"a read of this process that began {age:.1f} s ago"

@@ -1,16 +1,16 @@
-"""Seals: the checksum that each log entry carries, so that a byte that changed on the disk is noticed where it is read.
+"""Checksums: what each log entry carries so that a byte which changed on the disk is noticed by the read that meets it.
 
 SQLite checks the structure of a file and not the values in it: a flipped byte in a document comes back as if it had been
-written. A seal is one integer of two parts:
+written. The checksum of an entry (the column `seal`) is one integer of two parts:
 
     low 32 bits     Adler-32 of the table's number, the key and the document (nothing, for a deletion): what a read of
-                    documents checks. It is asked with the key that was looked for, so that a head which points to
-                    another document's entry is noticed too.
+                    documents checks. The read computes it with the key that it looked for, so that a head which points
+                    to another document's entry is noticed too.
     above them      the entry's other columns, as a sum weighted by small primes, modulo 2^31 - 1: what a read of the
                     log checks besides. The modulus is a prime, so that no change of a single byte of one column
                     leaves the sum as it was.
 
-The lists of tables and indexes and the facts have one CRC-32 together, in msgpack, kept as the fact `seal`.
+The tables, the indexes and the facts together have one CRC-32 of their rows in msgpack, which is the fact `seal`.
 
 Adler-32 and not CRC-32: of 190 bytes it takes 80 ns where zlib's CRC-32 takes 190, and every read of a document pays it.
 It notices every change of one or two bytes, and of others all but one in 10^6 (a few bytes long) to 10^9.
@@ -49,7 +49,7 @@ def entry_checksum(
     origin: str | None,
     meta: bytes | None,
 ) -> int:
-    """The seal of an entry."""
+    """The checksum of an entry."""
     rest = seq * SEQ + step * STEP + kind * KIND + time
     if prev is not None:
         rest += prev * PREV
@@ -67,7 +67,7 @@ def insert_checksums(
     bodies: Sequence[bytes],
     origin: str | None,
 ) -> Iterable[int]:
-    """The seals of inserts that follow each other in one commit, the first with the given seq and step; none had a `prev`."""
+    """The checksums of inserts that follow each other in one commit, the first with the given seq and step; none has a `prev`."""
     assert INSERT == 0
     low = map(adler32, bodies, map(adler32, keys, repeat(table_id)))
     rest = (first * SEQ + step * STEP + time + _labels(origin, None)) % MODULUS
@@ -77,66 +77,68 @@ def insert_checksums(
     return map(add, low, (sum_ % MODULUS * ONE_HIGH for sum_ in range(rest, end, SEQ + STEP)))
 
 
-def is_whole(table_id: int, key: bytes, body: Any, seal: Any) -> bool:
-    """Whether a document is what was stored under this key. Of damaged rows the types can be anything."""
+def is_whole(table_id: int, key: bytes, body: Any, checksum: Any) -> bool:
+    """Whether a document is what was stored under this key. In damaged rows values can have any type."""
     try:
-        return bool(adler32(body, adler32(key, table_id)) == seal & LOW)
+        return bool(adler32(body, adler32(key, table_id)) == checksum & LOW)
     except TypeError:
         return False
 
 
-def are_whole(table_id: int, keys: Sequence[bytes], bodies: Sequence[Any], seals: Sequence[Any]) -> bool:
-    """The same of many at once, by their sums: three times as quick as one by one."""
+def are_whole(table_id: int, keys: Sequence[bytes], bodies: Sequence[Any], checksums: Sequence[Any]) -> bool:
+    """The same of many at once, by comparing sums: three times as quick as one by one."""
     try:
         found = sum(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
-        return bool((sum(seals) - found) % ONE_HIGH == 0)
+        return bool((sum(checksums) - found) % ONE_HIGH == 0)
     except TypeError:
         return False
 
 
 def is_entry_whole(entry: Sequence[Any]) -> bool:
-    """Whether a log entry is what was written: its columns in the order of `entry_checksum`, and its seal."""
-    *columns, seal = entry
+    """Whether a log entry is what was written: its columns in the order of `entry_checksum`, and its checksum."""
+    *columns, checksum = entry
     try:
-        return bool(entry_checksum(*columns) == seal)
+        return bool(entry_checksum(*columns) == checksum)
     except (TypeError, AttributeError, ValueError):
         # A column of another type, or text that no encoding carries.
         return False
 
 
 def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
-    """The same of many at once, given by their columns; with the documents before and their seals as two more, or without; by
-    the sums.
+    """The same of many at once, by comparing sums.
 
-    An entry without a document before is one that has `None` there; whether that is right is not asked here.
+    Args:
+        columns: Of the entries; and perhaps two more, the documents before and their checksums. Whether an entry may be without
+            a document before is for the caller to check.
     """
-    seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, seals, *before = columns
+    seqs, table_ids, kinds, steps, prevs, times, keys, bodies, origins, metas, checksums, *before = columns
     try:
         seeds = list(map(adler32, keys, table_ids))
         if None in bodies:
             bodies = [b"" if body is None else body for body in bodies]
         low = sum(map(adler32, bodies, seeds))
         rest = _rests(seqs, kinds, steps, prevs, times, origins, metas)
-        high, remainder = divmod(sum(seals) - low, ONE_HIGH)
+        high, remainder = divmod(sum(checksums) - low, ONE_HIGH)
         if remainder or (high - rest) % MODULUS:
             return False
         if not before:
             return True
-        olds, old_seals = before
+        olds, old_checksums = before
         old_low = sum(map(adler32, filter(None, olds), compress(seeds, olds)))
-        return bool((sum(compress(old_seals, olds)) - old_low) % ONE_HIGH == 0)
+        return bool((sum(compress(old_checksums, olds)) - old_low) % ONE_HIGH == 0)
     except (TypeError, AttributeError, ValueError):
         return False
 
 
 def are_steps_whole(columns: Sequence[Sequence[Any]]) -> bool:
-    """The upper part of it alone, of entries whose documents were not read: their place in the log, and what led to them.
+    """The same of entries whose documents were not read, by the upper part of the checksums. Tables and keys are not in it.
 
-    The columns are `seqs, kinds, steps, prevs, times, origins, metas, seals`. Tables and keys have no share in this part.
+    Args:
+        columns: `seqs, kinds, steps, prevs, times, origins, metas, checksums`.
     """
-    *others, seals = columns
+    *others, checksums = columns
     try:
-        return bool((sum(seal >> 32 for seal in seals) - _rests(*others)) % MODULUS == 0)
+        return bool((sum(checksum >> 32 for checksum in checksums) - _rests(*others)) % MODULUS == 0)
     except (TypeError, AttributeError, ValueError):
         return False
 
@@ -150,11 +152,9 @@ def _rests(
     origins: Sequence[str | None],
     metas: Sequence[bytes | None],
 ) -> int:
-    """The sum of what the upper parts of the seals stand for."""
-    # The sum of a range without walking it.
-    seq_sum = (seqs.start + seqs.stop - 1) * len(seqs) // 2 if type(seqs) is range else sum(seqs)
+    """The sum of what the upper parts of the checksums stand for."""
     rest = (
-        seq_sum * SEQ + sum(steps) * STEP + sum(kinds) * KIND + sum(filter(None, prevs)) * PREV + sum(times)
+        sum(seqs) * SEQ + sum(steps) * STEP + sum(kinds) * KIND + sum(filter(None, prevs)) * PREV + sum(times)
     )
     count = len(seqs)
     if origins.count(None) < count or metas.count(None) < count:
@@ -162,15 +162,15 @@ def _rests(
     return rest
 
 
-def seal_or_none(*columns: Any) -> int | None:
-    """`entry_checksum` for SQL; None of a row that cannot be an entry, so that it is found when it is read."""
+def checksum_or_none(*columns: Any) -> int | None:
+    """`entry_checksum` for SQL; None for a row that cannot be an entry: reading it finds that."""
     try:
         return entry_checksum(*columns)
     except (TypeError, AttributeError, ValueError):
         return None
 
 
-def seal_of_catalogue(*rows: Sequence[Any]) -> int:
+def rows_checksum(*rows: Sequence[Any]) -> int:
     """The checksum of what is small and seldom written: the rows of `facts` (without this one), `tables` and `indexes`."""
     return crc32(packb(rows))
 

@@ -35,11 +35,15 @@ def damaged_document(connection: Connection, table: TableInfo, key: Any, body: A
 
 
 def first_damaged(
-    connection: Connection, table: TableInfo, keys: Sequence[Any], bodies: Sequence[Any], seals: Sequence[Any]
+    connection: Connection,
+    table: TableInfo,
+    keys: Sequence[Any],
+    bodies: Sequence[Any],
+    checksums: Sequence[Any],
 ) -> CorruptDatabase:
     """Of documents that are not all whole, the first that is not."""
-    for key, body, seal in zip(keys, bodies, seals, strict=True):
-        if not is_whole(table.id, key, body, seal):
+    for key, body, checksum in zip(keys, bodies, checksums, strict=True):
+        if not is_whole(table.id, key, body, checksum):
             return damaged_document(connection, table, key, body)
     return CorruptDatabase(
         f"table `{table.name}`: documents do not match their checksums. {ADVICE}", table=table.name

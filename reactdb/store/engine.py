@@ -410,10 +410,11 @@ class Engine:
         return None if writer is None or writer.inside is None else writer.current
 
     def writable(self) -> Writer:
-        """Who writes.
+        """The writer.
 
         Raises:
-            ReadOnlyDatabase: Nobody does; DatabaseClosed and its like.
+            ReadOnlyDatabase: The file is only read.
+            DatabaseClosed and its like.
         """
         self.check_usable()
         if self._writer is None:
@@ -482,7 +483,7 @@ class Engine:
         """Whether anybody may have committed since this was last asked: 5 µs, a quarter of what `catch_up` costs.
 
         `data_version` of a connection tells whether other connections have committed since it was last asked. Which reader is
-        asked does not matter, because each remembers what it saw: all that was committed by then, the poll after that has told.
+        asked does not matter, because each remembers what it saw: the poll after that has published all commits until then.
         """
         reader = self._take_reader()
         try:

@@ -210,7 +210,7 @@ def changes(
 # Documents as of a seq
 
 
-class Documents(NamedTuple):
+class DocumentPage(NamedTuple):
     """Documents in order of their keys, and where the next page begins; None after the last."""
 
     keys: Sequence[bytes]
@@ -220,7 +220,7 @@ class Documents(NamedTuple):
 
 def documents(
     snapshot: Snapshot, table: TableInfo, seq: int, start: bytes, stop: bytes, *, limit: int = PAGE_ROWS
-) -> Documents:
+) -> DocumentPage:
     """A page of the documents as of `seq` with start <= key < stop, in order of their keys.
 
     Raises:
@@ -251,7 +251,7 @@ def documents(
             end = stopped
         keys = sorted(then if end is None else [key for key in then if key <= end])
         bodies = [then[key] for key in keys]
-    return Documents(keys, bodies, None if end is None else end + b"\0")
+    return DocumentPage(keys, bodies, None if end is None else end + b"\0")
 
 
 def _taken_back(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, partial
+from functools import partial
 from itertools import chain, count, islice, repeat
 from operator import le, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -227,12 +227,12 @@ def _verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_compl
             ):
                 raise damaged_entry(name_of(row[1], catalogue), row[KEY], row[0])
     if len(columns) == ENTRY_COLUMNS:
-        return Entries._make((*columns[:-1], ()))
+        return Entries(*(*columns[:-1], ()))
     kinds, olds = columns[2], columns[ENTRY_COLUMNS]
     if is_complete and kinds.count(INSERT) != olds.count(None):
         for row in rows:
             _check_old(name_of(row[1], catalogue), row[KEY], row[0], row[2], row[4], row[ENTRY_COLUMNS])
-    return Entries._make((*columns[: ENTRY_COLUMNS - 1], olds))
+    return Entries(*(*columns[: ENTRY_COLUMNS - 1], olds))
 
 
 def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
@@ -428,34 +428,46 @@ class PagesInUse:
 
 # Entries to a statement: with 32 each costs a fifth less than alone; more gain nothing.
 APPENDED = 32
-# The columns that are bound, in the order of the rows: only those that are not empty in all rows, because each one costs.
-OF_INSERTS = ("seq", "table_id", "kind", "step", "time", "key", "body", "seal")
-PLAIN = ("seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal")
-LABELLED = (*PLAIN, "origin", "meta")
 ADD_HEADS = (
     "INSERT INTO heads (table_id, key, seq) SELECT table_id, key, seq FROM log WHERE seq >= ? ORDER BY "
 )
 
 
-@cache
-def append_statement(names: tuple[str, ...], count: int) -> str:
+class Appending(NamedTuple):
+    """The statements that append one entry, and `APPENDED` entries, of so many columns."""
+
+    one: str
+    many: str
+    columns: int
+
+
+def appending(*names: str) -> Appending:
+    """For rows of these columns."""
     row = f"({', '.join('?' * len(names))})"
-    return f"INSERT INTO log ({', '.join(names)}) VALUES {', '.join([row] * count)}"
+    start = f"INSERT INTO log ({', '.join(names)}) VALUES "
+    return Appending(start + row, start + ", ".join([row] * APPENDED), len(names))
 
 
-def append(
-    connection: Connection, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]], count: int
-) -> None:
-    """Append so many entries, given as rows of these columns."""
+# Only what is not empty in all rows, because each value that is bound costs.
+INSERTS = appending("seq", "table_id", "kind", "step", "time", "key", "body", "seal")
+LABELLED_INSERTS = appending("seq", "table_id", "kind", "step", "time", "key", "body", "seal", "origin")
+PLAIN = appending("seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal")
+LABELLED = appending(
+    "seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal", "origin", "meta"
+)
+
+
+def append(connection: Connection, how: Appending, rows: Iterable[tuple[Any, ...]], count: int) -> None:
+    """Append so many entries, given as rows of the columns of `how`."""
     rest = iter(rows)
     even = count - count % APPENDED
     if even:
         # The same iterator stands for each place of a statement: in turn they take their values from it.
         values = chain.from_iterable(islice(rest, even))
-        places = repeat(values, len(names) * APPENDED)
-        connection.executemany(append_statement(names, APPENDED), zip(*places, strict=False))
+        places = repeat(values, how.columns * APPENDED)
+        connection.executemany(how.many, zip(*places, strict=False))
     if even < count:
-        connection.executemany(append_statement(names, 1), rest)
+        connection.executemany(how.one, rest)
 
 
 def heads_of_inserts(keys: Sequence[bytes]) -> str:

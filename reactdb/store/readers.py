@@ -1,9 +1,9 @@
-"""Readers: the connections of one engine that read, lent to whoever reads, one reader at a time.
+"""Readers: the connections of one engine that read. Each is lent to one thread at a time.
 
-They are kept open between reads. More are made when more threads read at once, and closed again.
+They are kept open between reads. More are opened when more threads read at once, and closed again.
 
 Thread safety: everything here may be called from any thread. `idle` is a deque, from which a reader is taken, and to which it is
-given back, without a lock. A fork (see `file.fork`) sets `is_resting`: then whoever wants a reader waits at the gate.
+given back, without a lock. A fork (see `file.fork`) sets `is_resting`: then a thread that wants a reader waits at the gate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Readers:
     """See the head of this file.
 
     Attributes:
-        idle: Those that nobody uses just now.
+        idle: Those that no thread uses.
         reading: Those that are inside of a read, and since when (monotonic).
         pages: Pages of the log that may have to read in it again.
         walks: What reads for as long as somebody takes.
@@ -84,7 +84,7 @@ class Readers:
             self._open.discard(place)
 
     def lend(self, reader: Reader) -> None:
-        """Take another one, for whoever reads first."""
+        """Add one that is open, for the next thread that reads."""
         self._open.add(reader)
         self.idle.append(reader)
 
@@ -101,7 +101,7 @@ class Readers:
             walk.settle()
 
     def close_idle(self) -> None:
-        """Those that nobody uses just now. The others are closed when they are given back."""
+        """Close those that no thread uses. The others are closed when they are given back."""
         while True:
             try:
                 reader = self.idle.pop()
@@ -139,8 +139,8 @@ def connect_reader(engine: Engine) -> Reader:
     """A new reader, for `Readers.take`."""
     connection = engine.connect(engine.read_mode)
     try:
-        # The last that was given back is lent again: who reads alone always has the first, which holds more pages. (This one is
-        # counted already.)
+        # The one that was given back last is lent next: a single thread always has the first, which holds more pages. (This one
+        # is counted already.)
         sqlite.configure(
             connection, reader=True, cache_kib=0 if len(engine.readers) > 1 else sqlite.CACHE_KIB
         )

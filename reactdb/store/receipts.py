@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.schema import fact, seal_catalogue, set_fact
+from reactdb.store.schema import fact, set_fact, write_catalogue_checksum
 from reactdb.store.transaction import WriteTransaction
 
 PREFIX = "receipt "
@@ -34,6 +34,6 @@ def give_receipt(transaction: WriteTransaction, sender: str, number: int) -> Non
     """Note that the delivery is taken in by this transaction, also where it changes no document."""
     transaction.secure()
     set_fact(transaction.connection, PREFIX + sender, number)
-    seal_catalogue(transaction.connection)
+    write_catalogue_checksum(transaction.connection)
     # The lists of tables are what they were, but there is something to commit. Their version stays: nobody needs to look.
     transaction.is_catalogue_changed = True

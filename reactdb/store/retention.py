@@ -23,7 +23,7 @@ from reactdb.logs import logger
 from reactdb.store.catalogue import load
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.schema import BLOCK_BITS, fact, seal_catalogue, set_fact
+from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.transaction import remove_dropped
 from reactdb.values.value import Value
@@ -277,5 +277,5 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.tables = len(dropped)
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
     if goal > low or dropped:
-        seal_catalogue(connection)
+        write_catalogue_checksum(connection)
     return goal < target, removed

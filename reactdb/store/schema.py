@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
-from reactdb.store.checksums import seal_of_catalogue, seal_or_none
+from reactdb.store.checksums import checksum_or_none, rows_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
 
 # "rDB" and a format family. `file(1)` and foreign programs can tell whose file it is.
@@ -28,8 +28,8 @@ FORMAT_VERSION = 2
 BLOCK_BITS = 5
 
 LOG_1 = "seq, table_id, kind, step, prev, time, key, body, origin, meta"
-SEALED_COLUMNS = 10
-SEAL = f"reactdb_seal({LOG_1})"
+CHECKSUM_COLUMNS = 10
+CHECKSUM = f"reactdb_seal({LOG_1})"
 
 
 def log_heads_indexes(connection: Connection) -> None:
@@ -83,19 +83,19 @@ def log_heads_indexes(connection: Connection) -> None:
     connection.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, 0, 1)", [os.urandom(6).hex()])
 
 
-def seals(connection: Connection) -> None:
+def add_checksums(connection: Connection) -> None:
     """Format 2: each log entry has a checksum. What is there gets its own, as it is: a mistake that format 1 let in stays."""
-    connection.create_function("reactdb_seal", SEALED_COLUMNS, seal_or_none, deterministic=True)
+    connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, checksum_or_none, deterministic=True)
     connection.execute("ALTER TABLE log ADD COLUMN seal INTEGER")
-    connection.execute(f"UPDATE log SET seal = {SEAL}")
-    connection.create_function("reactdb_seal", SEALED_COLUMNS, None)
-    seal_catalogue(connection)
+    connection.execute(f"UPDATE log SET seal = {CHECKSUM}")
+    connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, None)
+    write_catalogue_checksum(connection)
 
 
 # Format -> what it is called in the list of migrations, and what makes it from the one before.
 STEPS: dict[int, tuple[str, Callable[[Connection], None]]] = {
     1: ("m001_log_heads_indexes", log_heads_indexes),
-    2: ("m002_seals", seals),
+    2: ("m002_seals", add_checksums),
 }
 # The list that sqlite-utils keeps of the migrations that were made, in its words.
 MIGRATIONS_LIST = (
@@ -186,15 +186,15 @@ def show_as_today(connection: Connection, version: int) -> None:
     The log of format 1 gets its checksums as they are asked for, so that no reader needs to know. They say nothing then.
     """
     if version == 1:
-        connection.create_function("reactdb_seal", SEALED_COLUMNS, seal_or_none, deterministic=True)
+        connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, checksum_or_none, deterministic=True)
         connection.execute("PRAGMA query_only=OFF")
-        connection.execute(f"CREATE TEMP VIEW log AS SELECT {LOG_1}, {SEAL} AS seal FROM main.log")
+        connection.execute(f"CREATE TEMP VIEW log AS SELECT {LOG_1}, {CHECKSUM} AS seal FROM main.log")
         connection.execute("PRAGMA query_only=ON")
 
 
-def catalogue_seal(connection: Connection) -> int:
+def catalogue_checksum(connection: Connection) -> int:
     """The checksum of the facts, tables and indexes as they are. Inside a transaction."""
-    return seal_of_catalogue(
+    return rows_checksum(
         *(
             connection.execute(statement).fetchall()
             for statement in (
@@ -206,16 +206,16 @@ def catalogue_seal(connection: Connection) -> int:
     )
 
 
-def seal_catalogue(connection: Connection) -> None:
+def write_catalogue_checksum(connection: Connection) -> None:
     """Whoever changes a fact, a table or an index does this afterwards, in the same transaction."""
-    set_fact(connection, "seal", catalogue_seal(connection))
+    set_fact(connection, "seal", catalogue_checksum(connection))
 
 
 def check_catalogue(connection: Connection) -> None:
     """Raises: CorruptDatabase, if the facts, tables and indexes are not what was written. Inside a transaction."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] >= 2 and catalogue_seal(connection) != fact(
-        connection, "seal"
-    ):
+    if connection.execute("PRAGMA user_version").fetchone()[0] >= 2 and catalogue_checksum(
+        connection
+    ) != fact(connection, "seal"):
         raise CorruptDatabase(f"the lists of tables, indexes and facts do not match their checksum. {ADVICE}")
 
 

@@ -214,9 +214,10 @@ class Snapshot:
         rows = cursor.fetchall()
         if not rows:
             return []
-        values, keys, tags, bodies, seals = zip(*rows, strict=True)
-        if not are_whole(index.table_id, keys, bodies, seals):
-            raise first_damaged(self.connection, self.catalogue.by_id[index.table_id], keys, bodies, seals)
+        values, keys, tags, bodies, checksums = zip(*rows, strict=True)
+        if not are_whole(index.table_id, keys, bodies, checksums):
+            table = self.catalogue.by_id[index.table_id]
+            raise first_damaged(self.connection, table, keys, bodies, checksums)
         return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
@@ -296,12 +297,12 @@ class Snapshot:
     def whole(
         self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The keys and documents of rows with seals, all of them as they were written."""
+        """The keys and documents of rows (key, document, checksum), after a look at their checksums."""
         if not rows:
             return (), ()
-        keys, bodies, seals = zip(*rows, strict=True)
-        if not are_whole(table.id, keys, bodies, seals):
-            raise first_damaged(self.connection, table, keys, bodies, seals)
+        keys, bodies, checksums = zip(*rows, strict=True)
+        if not are_whole(table.id, keys, bodies, checksums):
+            raise first_damaged(self.connection, table, keys, bodies, checksums)
         return keys, bodies
 
 

@@ -26,8 +26,8 @@ from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
-from reactdb.store.log import LABELLED, OF_INSERTS, PLAIN, append, heads_of_inserts
-from reactdb.store.schema import BLOCK_BITS, seal_catalogue, set_fact
+from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts
+from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.values import codec
 
@@ -452,11 +452,9 @@ class WriteTransaction:
         steps = range(step, step + count)
         common = (seqs, repeat(table_id), repeat(INSERT), steps, repeat(time), keys, bodies, checksums)
         if origin is None:
-            append(self.connection, OF_INSERTS, zip(*common, strict=False), count)
+            append(self.connection, INSERTS, zip(*common, strict=False), count)
         else:
-            append(
-                self.connection, (*OF_INSERTS, "origin"), zip(*common, repeat(origin), strict=False), count
-            )
+            append(self.connection, LABELLED_INSERTS, zip(*common, repeat(origin), strict=False), count)
         try:
             self.execute(heads_of_inserts(keys), (seqs[0],))
         except IntegrityError:
@@ -547,7 +545,7 @@ class WriteTransaction:
 
     def _catalogue_changed(self) -> None:
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
-        seal_catalogue(self.connection)
+        write_catalogue_checksum(self.connection)
         self.catalogue = load(self.connection)
         self.is_catalogue_changed = True
 

@@ -83,7 +83,7 @@ def _pages(
             places: Sequence[Place] | None = None
             if index is not None:
                 places = [row[:3] for row in rows]
-                rows = [(key, body, seal) for _, key, _, body, seal in rows]
+                rows = [(key, body, checksum) for _, key, _, body, checksum in rows]
             keys, bodies = snapshot.whole(table, rows)
             yield Page(keys if places is None else places, bodies)
             size = PAGE

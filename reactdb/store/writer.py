@@ -64,7 +64,7 @@ class Writer:
         queue: Which thread is next.
         inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
         last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
-        last_time: Of the newest change, in milliseconds.
+        last_time: The time of the newest change, in milliseconds.
         catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
         memory: What transactions remember of those before.
         has_own_epoch: This process has begun an epoch.
@@ -279,8 +279,8 @@ class Writer:
         )
 
     def _reload(self, operation: str) -> None:
-        """Read what the writer knows of the file again, because another process has written since, or nobody knows. Called inside
-        a transaction that has written nothing yet.
+        """Read again what the writer knows of the file, because another process has written, or may have. Called inside a
+        transaction that has written nothing yet.
 
         Raises:
             StorageMoved: It is the log of another history.
@@ -370,7 +370,7 @@ class Writer:
         return wal_bytes
 
     def _commit_failed(self, error: Exception, operation: str) -> ReactDBError:
-        """COMMIT raised this: take the transaction back. What the caller is told."""
+        """COMMIT raised this error: take the transaction back. Returns: the error for the caller."""
         self.roll_back()
         translated = self.engine.translated(error, f"{operation}, at commit")
         if self.flushes.notice(error):
@@ -544,7 +544,7 @@ class Writer:
         """Something failed inside a transaction. SQLite's error as one of ours; others as they are."""
         if isinstance(error, SQLiteError):
             translated = self.engine.translated(error, operation)
-            # What it is worth depends on who says so.
+            # SQLite's word for damage may be about a disk that does not answer for a moment (see `DamageLatch`).
             translated.__cause__ = error
             error = translated
         self.damage.note(error)
@@ -565,7 +565,7 @@ class Writer:
             self.close_unused()
             return
         if self.current is not None:
-            # By the thread that is inside of a transaction: the transaction is taken back, and says so when it ends.
+            # This thread is inside of a transaction, which is taken back, and says so when it ends.
             self.connection.close()
             return
         self._is_closing = True
@@ -620,7 +620,7 @@ class DamageLatch:
         return error
 
     def note(self, error: BaseException) -> None:
-        """A write has failed. The first damage that one meets is what all later ones are told."""
+        """A write has failed. The first damage that one meets is the error of all later ones."""
         if isinstance(error, CorruptDatabase) and self.found is None:
             if not isinstance(error.__cause__, SQLiteError):
                 self._end_feeds(error)

@@ -17,15 +17,13 @@ Rule of this file: it knows no other.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
-
-T = TypeVar("T", bound="Value")
+from typing import Any, ClassVar, Self
 
 
 class Value:
     __slots__: ClassVar[tuple[str, ...]] = ()
 
-    def changed(self: T, **fields: Any) -> T:
+    def changed(self, **fields: Any) -> Self:
         """The same with some other fields."""
         return type(self)(**{name: getattr(self, name) for name in self.__slots__} | fields)
 

@@ -238,9 +238,9 @@ def test_types_are_ordered_by_name_and_what_lacks_the_key_comes_first() -> None:
     documents: list[dict[str, Any]] = [{}, *({"a": value} for value in values)]
 
     assert documents == sort_documents(reversed(documents), [key])
-    assert b"" == key.place({})
+    assert b"" == key.sort_key({})
 
 
 def test_a_key_that_cannot_be_computed_is_an_error() -> None:
     with pytest.raises(QueryError, match="Expected type NUMBER"):
-        OrderKey(row["a"] + 1).place({"a": True})
+        OrderKey(row["a"] + 1).sort_key({"a": True})

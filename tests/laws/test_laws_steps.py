@@ -142,3 +142,26 @@ def test_steps_mean_the_same_wherever_they_are_carried_out(database, documents, 
     except reactdb.UnsupportedFeed:
         return
     assert read == Outcome(lambda: [event["new_val"] for event in told(watched)])
+
+
+def first_two_or_fail(sequence: Any) -> Any:
+    return sequence.concat_map(lambda element: (1, 2, 3)).map(lambda number: 6 // (3 - number)).limit(2)
+
+
+def test_what_comes_after_the_last_element_of_a_limit_is_not_computed(database):
+    """The third number would fail."""
+    table, _ = database
+    table.delete()
+    table.insert({"id": 1})
+
+    assert [3, 6] == first_two_or_fail(table).run()
+    assert [3, 6] == told(first_two_or_fail(table.changes(include_initial=True)))
+
+
+def test_a_function_that_runs_out_of_something_does_not_end_the_answer(database):
+    """Python's StopIteration of the function is not the end of the documents."""
+    table, _ = database
+    table.insert({"id": 1}, conflict="replace")
+
+    with pytest.raises(RuntimeError):
+        table.map(lambda document: next(iter([]))).run()

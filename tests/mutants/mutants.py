@@ -318,7 +318,7 @@ MUTANTS = [
     Mutant(
         "documents are read with no look at their checksums",
         "store/snapshot.py",
-        "        if not are_whole(table.id, keys, bodies, seals):",
+        "        if not are_whole(table.id, keys, bodies, checksums):",
         "        if False:",
         ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
     ),

@@ -10,7 +10,7 @@ import pytest
 import reactdb
 from reactdb.errors import CorruptDatabase
 from reactdb.store.receipts import give_receipt, last_receipt
-from reactdb.store.schema import seal_catalogue, set_fact
+from reactdb.store.schema import set_fact, write_catalogue_checksum
 from reactdb.store.tools import doctor
 from tests.support.kept_files import kept, unpack
 
@@ -93,7 +93,7 @@ def test_a_receipt_that_is_no_number_is_damage(db: Any):
     def spoil(transaction: Any) -> None:
         give_receipt(transaction, "sender", 1)
         set_fact(transaction.connection, "receipt sender", "x")
-        seal_catalogue(transaction.connection)
+        write_catalogue_checksum(transaction.connection)
 
     db.session.transact(spoil)
 

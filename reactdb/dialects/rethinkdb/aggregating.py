@@ -20,8 +20,7 @@ from reactdb.dialects.rethinkdb.selecting import single
 from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Sequence, Single, expected
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
 from reactdb.expression import OPERATIONS
-from reactdb.expression.checks import check_array_size, equal
-from reactdb.expression.checks import place as place_of
+from reactdb.expression.checks import check_array_size, equal, sort_key
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_array import distinct_by_key
 from reactdb.expression.operations_number import add
@@ -163,7 +162,7 @@ def distinct(call: Call) -> Any:
     limit = call.evaluator.options.array_limit
     found: dict[bytes, Any] = {}
     for element in call.elements(0):
-        found.setdefault(place_of(element), element)
+        found.setdefault(sort_key(element), element)
         if len(found) > limit:
             check_array_size(len(found))
     return [found[key] for key in sorted(found)]
@@ -213,7 +212,7 @@ def group(call: Call) -> Any:
         columns = [part if is_multi and isinstance(part, list) else [part] for part in parts]
         for choice in product(*columns):
             key = choice[0] if len(choice) == 1 else list(choice)
-            groups.setdefault(place_of(key), (key, []))[1].append(element)
+            groups.setdefault(sort_key(key), (key, []))[1].append(element)
         if len(groups) > limit:
             raise ResourceLimit(f"Too many groups (> {limit}).")
     return Grouped([groups[key] for key in sorted(groups)])

@@ -4,10 +4,10 @@ RethinkDB's feeds are pulled: a change waits in the server until the driver asks
 happens to it meanwhile. So reactdb's subscriptions are polled here, not pushed; `squash=n` makes every batch but the first wait
 n seconds from the moment it was asked for, or until the queue is half full.
 
-When it is to be polled: after `wake`, and at the moment `due_at`, whether or not something is queued by then. That moment is
-chosen when a batch is asked for, and forgotten when `items` has looked; nothing that happens in between moves it.
+It is to be polled after `wake`, and at the moment `due_at`, whether or not something is queued by then. That moment is
+chosen when a batch is asked for, and forgotten when `items` has polled; nothing that happens in between moves it.
 
-Thread safety: `wake` from any thread; everything else by whoever has the session.
+Thread safety: `wake` from any thread; everything else from the thread that has the session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EARLY_S: Final = 0.0005
 
 
 class Member:
-    """One feed of the union, or something that ends."""
+    """One feed of the union, or a sequence that ends."""
 
     def __init__(self, member: FeedMember, reader: FeedReader, database: Database) -> None:
         self.squash_s = member.squash_s
@@ -75,7 +75,7 @@ class Member:
 
     def is_due(self, now: float) -> bool:
         if now + EARLY_S >= self.due_at:
-            # The wait is over, also where nothing has come meanwhile: the next change is told when it comes.
+            # The wait is over even if nothing has come meanwhile: the next change is sent when it comes.
             self.due_at = 0.0
             return True
         subscription = self.subscription
@@ -147,7 +147,7 @@ class FeedReader:
                 member.due_at = now + member.squash_s
 
     def items(self) -> Iterator[Any]:
-        """What there is now, one by one.
+        """The elements that are there now, one by one.
 
         Raises:
             The error that ends the feed.
@@ -156,7 +156,7 @@ class FeedReader:
         for member in list(self._members):
             if not member.is_due(now):
                 if member.subscription is not None:
-                    # To be woken again when more comes: the queue may become half full.
+                    # It wants to be woken when more comes, because the queue may become half full.
                     member.subscription.is_woken = False
                 continue
             yield from self._items_of(member)
@@ -193,11 +193,11 @@ class FeedReader:
 
     @property
     def due_at(self) -> float | None:
-        """The moment at which a member has waited long enough, by the clock that was given; None where none waits."""
+        """The moment by the given clock at which the first member has waited long enough; None if none waits."""
         return min((member.due_at for member in self._members if member.due_at), default=None)
 
     def close(self) -> None:
-        """Subscribe to nothing any more."""
+        """End all subscriptions."""
         for member in self._members:
             member.close()
         self._members = []

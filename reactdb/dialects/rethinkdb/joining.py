@@ -13,13 +13,12 @@ from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Call, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.keys import checked_index, index_key, primary_key
-from reactdb.dialects.rethinkdb.transforming import AFTER_CONCAT_MAP, flattened
+from reactdb.dialects.rethinkdb.transforming import AFTER_CONCAT_MAP, expanded
 from reactdb.dialects.rethinkdb.values import EAGER, TABLE, Sequence, expected
 from reactdb.errors import MissingValue, ReactDBError
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import checked_array, truth
 from reactdb.query import GetAll
-from reactdb.steps import Expand
 
 
 @handles("inner_join")
@@ -45,9 +44,7 @@ def joined(call: Call, *, is_outer: bool) -> Any:
             yield {"left": one}
 
     if isinstance(left, Sequence):
-        if left.feed is not None:
-            return left.through(lambda: Expand(pairs), lambda: iter(()))
-        return replace(flattened(call, left, pairs), refusal=left.refusal or (AFTER_CONCAT_MAP, None))
+        return expanded(call, left, pairs, left.refusal or (AFTER_CONCAT_MAP, None))
     return checked_array([pair for one in call.elements(0) for pair in pairs(one)])
 
 
@@ -77,8 +74,6 @@ def eq_join(call: Call) -> Any:
             yield {"left": one, "right": other}
 
     if isinstance(left, Sequence):
-        if left.feed is not None:
-            return left.through(lambda: Expand(pairs), lambda: iter(()))
-        found = flattened(call, left, pairs)
-        return replace(found, refusal=(EAGER, call.path), path=call.path)
+        found = expanded(call, left, pairs, (EAGER, call.path))
+        return found if left.feed is not None else replace(found, path=call.path)
     return checked_array([pair for one in call.elements(0) for pair in pairs(one)])

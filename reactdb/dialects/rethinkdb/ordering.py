@@ -158,7 +158,7 @@ def sorted_by_keys(call: Call, source: Any, keys: list[OrderKey]) -> Any:
         return replace(found, refusal=(EAGER, call.path))
     values = call.array(0)
     for key in reversed(keys):
-        values.sort(key=key.place, reverse=key.descending)
+        values.sort(key=key.sort_key, reverse=key.descending)
     return values
 
 

@@ -201,7 +201,7 @@ def between(call: Call) -> Any:
         stop,
     )
     # The order comes after the range in a native query, wherever it stood.
-    query = sequence.query._replace(steps=(step, *steps))
+    query = sequence.query.changed(steps=(step, *steps))
     return replace(sequence, query=query, kind=TABLE_SLICE, path=call.path)
 
 

@@ -1,4 +1,4 @@
-"""Streams: feeds as a query describes them, and the operators that are ReQL's alone.
+"""Streams: feeds as a query describes them, and the operators that only ReQL has.
 
 The operators of `reactdb.steps` and these serve a table that is read and a feed that never ends. A term that needs all elements
 at once is no operator, and is refused on a feed.
@@ -21,12 +21,12 @@ SEQUENCE_FEED, ATOM_FEED, ORDER_BY_LIMIT_FEED, UNIONED_FEED, INCLUDES_STATES = 1
 
 @dataclass(frozen=True, slots=True)
 class FeedMember:
-    """One feed, or the elements of something that ends; and what happens to them before they join the others.
+    """One feed, or a sequence that ends, as a member of a union; with the operators for its elements.
 
     Attributes:
-        query, options: Of a feed: the query to watch, and options of `Selection.changes` by name.
-        elements: Otherwise: gives the elements.
-        squash_s: Seconds that the server waits with each batch but the first.
+        query, options: For a feed: the query to watch, and options of `Selection.changes` by name.
+        elements: For a sequence that ends: gives its elements.
+        squash_s: Seconds that the server waits before each batch but the first.
     """
 
     query: Query | None = None
@@ -38,7 +38,7 @@ class FeedMember:
 
 @dataclass(frozen=True, slots=True)
 class FeedPlan:
-    """What a feed is made of, and what the driver is told about its kind."""
+    """The members of a feed, and the notes by which the driver learns its kind."""
 
     members: tuple[FeedMember, ...]
     kind: int
@@ -50,7 +50,7 @@ class FeedPlan:
 
 
 def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) -> FeedPlan:
-    """The union of feeds and of sequences that end. States are not merged: each feed tells its own."""
+    """The union of feeds and of sequences that end. States are not merged: each feed sends its own."""
     members: list[FeedMember] = []
     kinds: set[int] = set()
     has_states = False

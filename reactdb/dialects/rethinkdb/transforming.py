@@ -1,7 +1,7 @@
-"""Terms: sequences into sequences: map and its kin, what is done to the fields of each object, unions and joins.
+"""Terms that make sequences of sequences: `map` and its kin, terms on the fields of each object, and unions.
 
-Rule of this file: handlers only. What looks at one element at a time goes on as a native step or as an operator; what needs all
-of them reads them.
+Rule of this file: handlers only. A term that looks at one element at a time becomes a native step or an operator; a term that
+needs all elements reads them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from reactdb.dialects.rethinkdb.functions import (
 from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
 from reactdb.dialects.rethinkdb.streams import Fold, OffsetsOf, united
+from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
     STREAM,
@@ -66,7 +67,7 @@ def map_(call: Call) -> Any:
 
 
 def map_several(call: Call, function: Function) -> Any:
-    """Elements side by side; as many as the shortest sequence has."""
+    """`map` of several sequences: the function gets their elements side by side, until the shortest sequence ends."""
     sources = call.values[:-1]
     feeds = [
         place
@@ -90,7 +91,7 @@ def map_several(call: Call, function: Function) -> Any:
 
 
 class SideBySide:
-    """A feed beside sequences that can be read ahead of it; it ends with the first of those that ends."""
+    """A feed beside sequences that are read in step with it. It ends with the first of them that ends."""
 
     def __init__(self, call: Call, function: Function, place: int) -> None:
         self._function = function
@@ -111,7 +112,7 @@ class SideBySide:
 
 
 def endless_elements(call: Call, place: int) -> Iterator[Any]:
-    """The elements of an argument, which may have no end."""
+    """The elements of an argument, which may be endless."""
     value = call.values[place]
     if isinstance(value, Sequence) and value.is_endless:
         return call.evaluator.read(value)
@@ -124,7 +125,7 @@ def elements_of(call: Call, function: Function) -> Callable[[Any], Iterable[Any]
     def elements(*values: Any) -> Iterator[Any]:
         found = function.value(*values)
         try:
-            # One by one: there may be more of them than anybody will ask for.
+            # One by one, because there may be more of them than will be asked for.
             yield from call.evaluator.elements(found, function.body.path)
         except ReactDBError as error:
             if getattr(error, "reql_path", None) is None:
@@ -139,16 +140,19 @@ def concat_map(call: Call) -> Any:
     source, function = call.values[0], call.function(1)
     elements = elements_of(call, function)
     if isinstance(source, Sequence):
-        if source.feed is not None:
-            return source.through(lambda: Expand(elements), lambda: iter(()))
-        found = flattened(call, source, elements)
-        return replace(found, refusal=source.refusal or (AFTER_CONCAT_MAP, None))
+        return expanded(call, source, elements, source.refusal or (AFTER_CONCAT_MAP, None))
     return checked_array([inner for element in call.elements(0) for inner in elements(element)])
 
 
-def flattened(call: Call, source: Sequence, elements: Callable[[Any], Iterable[Any]]) -> Sequence:
-    reader = replace(source, refusal=None)
-    return reader.through(lambda: Expand(elements), lambda: call.evaluator.read(source))
+def expanded(
+    call: Call,
+    source: Sequence,
+    elements: Callable[[Any], Iterable[Any]],
+    refusal: tuple[str, Path | None],
+) -> Sequence:
+    """The elements that a function gives for each element, one after the other. `refusal`: why `changes` cannot follow."""
+    found = source.through(lambda: Expand(elements), lambda: call.evaluator.read(source))
+    return found if source.feed is not None else replace(found, refusal=refusal)
 
 
 @handles("offsets_of")
@@ -162,7 +166,7 @@ def offsets_of(call: Call) -> Any:
         )
 
     if isinstance(source, Sequence):
-        # To blame for what `changes` cannot do is, as on a real server, the term whose elements are counted.
+        # If `changes` is refused, the term whose elements are counted is to blame, as on a real server.
         return source.through(lambda: OffsetsOf(test), lambda: call.evaluator.read(source))
     return [place for place, element in enumerate(call.elements(0)) if test(element)]
 
@@ -207,7 +211,7 @@ def emitting(function: Function) -> Callable[..., list[Any]]:
 
 
 def whole_numbers() -> Iterator[int]:
-    """0, 1, 2, ... as long as anybody could want them. A filter that none of them passes must not hold a thread for ever."""
+    """0, 1, 2, ... with an end far away: a filter that none of them passes must not hold a thread for ever."""
     yield from paced(range(MAX_OF_ENDLESS))
     raise ResourceLimit(f"Nobody has stopped asking an endless `range` after {MAX_OF_ENDLESS} elements.")
 
@@ -238,7 +242,7 @@ def on_each_object(name: str) -> Callable[[Call], Any]:
         ]
         if not isinstance(source, Sequence):
             return of_value(call, operation.function, *rest)
-        # Mistakes in the arguments are told before anything is read.
+        # Mistakes in the arguments are raised before anything is read.
         operation.function({}, *rest) if name in ("pluck", "without") else None
 
         def walk(element: Any) -> Any:
@@ -258,7 +262,7 @@ def on_each_object(name: str) -> Callable[[Call], Any]:
 
 
 def object_expression(call: Call, name: str, walk: Callable[[Any], Any]) -> Expression | None:
-    """The term on one element as an expression; None where there is none."""
+    """The term on one element as an expression; None if it cannot be one."""
     try:
         rest = tuple(to_node(term, call.scope, {}, call.evaluator) for term in call.term.arguments[1:])
         if any(term.name == "args" for term in call.term.arguments):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
-from itertools import islice
+from itertools import islice, zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -36,7 +36,7 @@ SPARE_WITHOUT_INDEX = 512
 MAX_SPARE = 1 << 20
 
 
-class Item:
+class WindowItem:
     """One element of the order. Its document is decoded when its value is first asked for.
 
     Attributes:
@@ -60,7 +60,7 @@ class Item:
 
 
 # A sort key and the element that has it.
-Ranking = tuple[bytes, Item]
+Ranking = tuple[bytes, WindowItem]
 
 
 class WindowView(SourceView):
@@ -89,7 +89,7 @@ class WindowView(SourceView):
         self.is_sorted_here = any(isinstance(step, (OrderBy, Ranked)) for step in pipeline.steps)
         self._has_copies = source.keys is not None or (source.index is not None and source.index.multi)
         self.sort_keys: list[bytes] = []
-        self.held: list[Item] = []
+        self.held: list[WindowItem] = []
         self.bound: bytes | None = None
         self._spare = self._least_spare
         self._refilled_in = -1
@@ -141,7 +141,7 @@ class WindowView(SourceView):
         held = len(self.held) if self.stop is None else min(len(self.held), self.stop)
         return max(0, held - self.start)
 
-    def _window(self) -> list[Item]:
+    def _window(self) -> list[WindowItem]:
         return self.held[self.start : self.stop]
 
     @property
@@ -201,7 +201,7 @@ class WindowView(SourceView):
             if self._has_copies:
                 copy = copies.get(key, 0)
                 copies[key] = copy + 1
-            yield sort_key, Item((key, copy), value, shown)
+            yield sort_key, WindowItem((key, copy), value, shown)
 
     # -----------------------------------------------------------------------------------------------------------
     # Advancing
@@ -209,28 +209,27 @@ class WindowView(SourceView):
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         if change.table_id != self.source.table.id or self.stop == self.start:
             return ()
-        bound = self.bound
+        old: Sequence[bytes]
+        new: Sequence[Ranking]
         known = self.source.known_sort_keys(change) if self.pipeline.is_identity else None
-        if known is not None:
+        if known is None:
+            old = [sort_key for sort_key, _ in self._rankings(change, is_new=False)]
+            new = self._rankings(change, is_new=True)
+        else:
             old_key, new_key = known
-            if bound is not None and (old_key is None or old_key > bound):
-                if new_key is None or new_key > bound:
-                    return ()
-            elif old_key is None and new_key is None:
-                return ()
-            item = Item((change.key_bytes, 0), None, change.new_bytes)
-            delta = self._move(change, old_key, new_key, item, reader)
-            return () if delta is None else (delta,)
-        old = self._rankings(change, is_new=False)
-        new = self._rankings(change, is_new=True)
-        if bound is not None:
-            if all(sort_key > bound for sort_key, _ in old) and all(sort_key > bound for sort_key, _ in new):
-                return ()
-        elif not old and not new:
+            old = () if old_key is None else (old_key,)
+            item = WindowItem((change.key_bytes, 0), None, change.new_bytes)
+            new = () if new_key is None else ((new_key, item),)
+        bound = self.bound
+        if bound is None:
+            is_outside = not old and not new
+        else:
+            is_outside = all(key > bound for key in old) and all(key > bound for key, _ in new)
+        if is_outside:
             return ()
         if len(old) > 1 or len(new) > 1:
             return self._advance_copies(change, old, new, reader)
-        delta = self._move_one(change, old[0] if old else None, new[0] if new else None, reader)
+        delta = self._move(change, old[0] if old else None, new[0] if new else None, reader)
         return () if delta is None else (delta,)
 
     def _rankings(self, change: Change, *, is_new: bool) -> list[Ranking]:
@@ -241,44 +240,36 @@ class WindowView(SourceView):
         key = change.key_bytes
         if self.pipeline.is_identity and not self.source.needs_document:
             sort_keys = self.source.sort_keys(key, None)
-            return [(sort_key, Item((key, copy), None, body)) for copy, sort_key in enumerate(sort_keys)]
+            return [
+                (sort_key, WindowItem((key, copy), None, body)) for copy, sort_key in enumerate(sort_keys)
+            ]
         # What was made of the document may be null, and then that is what shows, and not the document.
         shown = body if self.pipeline.only_values else None
         results = self.results(change, is_new=is_new)
-        return [(sort_key, Item((key, copy), value, shown)) for copy, (value, sort_key) in enumerate(results)]
-
-    def _move_one(
-        self, change: Change, old: Ranking | None, new: Ranking | None, reader: StateReader
-    ) -> Delta | None:
-        new_key, item = (None, None) if new is None else new
-        return self._move(change, None if old is None else old[0], new_key, item, reader)
+        return [
+            (sort_key, WindowItem((key, copy), value, shown))
+            for copy, (value, sort_key) in enumerate(results)
+        ]
 
     def _move(
-        self,
-        change: Change,
-        old_key: bytes | None,
-        new_key: bytes | None,
-        item: Item | None,
-        reader: StateReader,
+        self, change: Change, old_key: bytes | None, new: Ranking | None, reader: StateReader
     ) -> Delta | None:
-        """Move an element from one sort key to another, and report what the window shows of it. A key of None: it was not there
-        before, or is gone now."""
+        """Remove one element and insert another, or only one of both, and report what the window shows of it."""
         old_rank = None if old_key is None else self._rank(old_key)
         old_offset = self._clamped(old_rank)
         leaving = self._at(old_offset)
         if old_rank is not None:
             self._remove(old_rank)
-        if new_key is not None:
-            assert item is not None
-            self._insert(new_key, item)
+        if new is not None:
+            self._insert(new)
         self._keep_enough(change, reader)
-        new_offset = self._clamped(None if new_key is None else self._rank(new_key))
+        new_offset = self._clamped(None if new is None else self._rank(new[0]))
         entering = self._at(new_offset)
         if leaving is entering and old_offset == new_offset:
             return None
-        if entering is item and item is not None and item.shown is None and item.body is not None:
+        if new is not None and entering is new[1] and entering.shown is None and entering.body is not None:
             # The change decodes its document once for all views.
-            item.shown = change.new_val
+            entering.shown = change.new_val
         return self._delta(change, old_offset, new_offset, leaving, entering)
 
     def _rank(self, sort_key: bytes) -> int | None:
@@ -293,13 +284,14 @@ class WindowView(SourceView):
         last = self.stop - 1
         return last if rank is None or rank > last else rank if rank > self.start else self.start
 
-    def _at(self, rank: int | None) -> Item | None:
+    def _at(self, rank: int | None) -> WindowItem | None:
         return self.held[rank] if rank is not None and rank < len(self.held) else None
 
     def _remove(self, rank: int) -> None:
         del self.sort_keys[rank], self.held[rank]
 
-    def _insert(self, sort_key: bytes, item: Item) -> None:
+    def _insert(self, new: Ranking) -> None:
+        sort_key, item = new
         if self.bound is not None and sort_key > self.bound:
             return
         rank = bisect_left(self.sort_keys, sort_key)
@@ -336,8 +328,8 @@ class WindowView(SourceView):
         change: Change,
         old_rank: int | None,
         new_rank: int | None,
-        leaving: Item | None,
-        entering: Item | None,
+        leaving: WindowItem | None,
+        entering: WindowItem | None,
     ) -> Delta | None:
         old_offset = None if leaving is None or old_rank is None else old_rank - self.start
         new_offset = None if entering is None or new_rank is None else new_rank - self.start
@@ -362,23 +354,19 @@ class WindowView(SourceView):
     # Documents with several sort keys
 
     def _advance_copies(
-        self,
-        change: Change,
-        old: list[Ranking],
-        new: list[Ranking],
-        reader: StateReader,
+        self, change: Change, old: Sequence[bytes], new: Sequence[Ranking], reader: StateReader
     ) -> list[Delta]:
         if self.stop is None:
             return self._advance_in_turn(change, old, new, reader)
         # All at once, because a refill in between would read documents whose sort keys have all moved already. And the deltas
         # must not depend on whether there was a refill: a feed that resumes may hold fewer documents.
         before = self._window()
-        for sort_key, _ in old:
+        for sort_key in old:
             rank = self._rank(sort_key)
             if rank is not None:
                 self._remove(rank)
-        for sort_key, item in new:
-            self._insert(sort_key, item)
+        for ranking in new:
+            self._insert(ranking)
         self._keep_enough(change, reader)
         found = []
         for edit in edits(before, self._window(), same_value):
@@ -390,20 +378,13 @@ class WindowView(SourceView):
         return found
 
     def _advance_in_turn(
-        self,
-        change: Change,
-        old: list[Ranking],
-        new: list[Ranking],
-        reader: StateReader,
+        self, change: Change, old: Sequence[bytes], new: Sequence[Ranking], reader: StateReader
     ) -> list[Delta]:
         """Pair by pair: a sort key whose item is only exchanged, then the others in order."""
-        before, after = dict(old), dict(new)
-        kept = [sort_key for sort_key in after if sort_key in before]
-        gone = [entry for entry in old if entry[0] not in after]
-        come = [entry for entry in new if entry[0] not in before]
-        deltas = [self._move(change, sort_key, sort_key, after[sort_key], reader) for sort_key in kept]
-        for number in range(max(len(gone), len(come))):
-            leaving = gone[number] if number < len(gone) else None
-            entering = come[number] if number < len(come) else None
-            deltas.append(self._move_one(change, leaving, entering, reader))
+        after = {sort_key for sort_key, _ in new}
+        kept = [ranking for ranking in new if ranking[0] in old]
+        gone = [sort_key for sort_key in old if sort_key not in after]
+        come = [ranking for ranking in new if ranking[0] not in old]
+        pairs = [(ranking[0], ranking) for ranking in kept] + list(zip_longest(gone, come))
+        deltas = [self._move(change, old_key, ranking, reader) for old_key, ranking in pairs]
         return [delta for delta in deltas if delta is not None]
