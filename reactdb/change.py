@@ -173,9 +173,10 @@ class Commit:
         seq: Of the last change (for a commit without changes: the log's head at that time).
         dropped_tables: Ids of tables that this commit dropped.
         dropped_indexes: Pairs of (table id, index name) that this commit dropped.
+        documents: What the writer had in hand of its only change; None where it has several, or kept nothing.
     """
 
-    __slots__ = ("changes", "dropped_indexes", "dropped_tables", "seq")
+    __slots__ = ("changes", "documents", "dropped_indexes", "dropped_tables", "seq")
 
     def __init__(
         self,
@@ -183,8 +184,10 @@ class Commit:
         seq: int,
         dropped_tables: Sequence[int] = (),
         dropped_indexes: Sequence[tuple[int, str]] = (),
+        documents: InHand | None = None,
     ) -> None:
         self.changes = changes
+        self.documents = documents
         self.seq = seq
         self.dropped_tables = dropped_tables
         self.dropped_indexes = dropped_indexes

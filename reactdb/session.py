@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
     from reactdb.feeds.feed import Feed
-    from reactdb.feeds.hearing import Consumer
     from reactdb.feeds.request import Request
-    from reactdb.feeds.subscription import Subscription
+    from reactdb.feeds.subscription import Consumer, Subscription
 
 T = TypeVar("T")
 

@@ -1,24 +1,33 @@
-"""Feeds: query results that are kept up to date, and told.
+"""Feeds: query results that are kept up to date, and delivered.
 
-Read them in this order; imports go down the list and never up, but for the views, which know nothing below them:
+Read them in this order.
 
-    view            what a view is: seed, advance, report
+What a feed is:
+
+    views/          what keeps a result up to date: seed, advance, report. `views.base` has the protocol
     pipeline        the steps of a query that look at one document
-    source          where a view's documents come from
-    point, select, window, aggregate, distinct, union    the views
     options         what `changes()` may be asked for
     compiler        a query as a view, or the reason why not
-    intervals, router    which views a change concerns
-    edits, queue, ordered_queue  what one subscriber has not been told yet
+    events          deltas as the dicts that are delivered
+    position        how far a subscription was told, and tokens
     log_reader      reading on from the log
-    events          what is told
-    position        tokens
     request         what all subscriptions of one feed share
-    seeding         views made ready beside the writers
-    direct, subscription    one query as one subscriber hears it
+    initial         the initial snapshot: what a feed begins with
+    bootstrap       views made ready beside the writers
+
+The way of an event:
+
+    dispatch        commit -> views -> the queues of subscriptions -> who is ready to deliver. Begin here
+    router          which views a change concerns; `intervals` finds the ranges that hold a value
+    broadcast       one queue for subscribers that are told alike, and the call of those that are called
+    queues          the queue of one subscription alone; `edits` is the way from one list to another
+    subscription    one query as one subscriber hears it: the table of its states, and `poll`
+    hub             the feeds of one database: who joins, who leaves, who catches up
     terms           what may stand after `changes()`
-    node, routing, hub    the feeds of one database
-    timers, consumer, cursors    who is told, where and when
+    consumers       who polls, when and where: observers, cursors, coroutines; `timers` and `schedulers` wake them
+
+What programs hold:
+
     inspect         what a feed is, for people
     rx              what makes a feed an Observable; the one module that imports reactivex, and only when it is used
     feed            what `changes()` returns

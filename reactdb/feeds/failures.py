@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from reactdb.errors import shown
 from reactdb.expression import Expression, Predicate, place_of
-from reactdb.feeds.teller import Told
+from reactdb.feeds.broadcast import Runnable
 from reactdb.logs import logger
 from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
 from reactdb.values import collation
 
-Say = Callable[[Told], None]
+Say = Callable[[Runnable], None]
 
 
 class Failing(Protocol):

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, shown
 from reactdb.feeds import terms
-from reactdb.feeds.consumer import BaseConsumer, Flow, PushConsumer
-from reactdb.feeds.cursors import AsyncConsumer, PullConsumer
+from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsumer, PushConsumer
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, in_words, stats
 from reactdb.feeds.options import check_timeout

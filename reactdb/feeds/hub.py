@@ -1,12 +1,10 @@
-"""FeedHub: the feeds of one database. It hears of every commit, advances the views that a change concerns, and passes what they
-report to whoever is subscribed.
+"""FeedHub: the feeds of one database: who joins and who leaves, who catches up, and what the store tells of commits.
 
-    Node         one view, and its subscribers: equal queries have one node, however many subscribe
-    route        under the publish lock, within a commit: advance, append to queues; see `routing`
-    drain        after it, without any lock: tell, by one thread at a time
+    attach, rejoin    join a node: from this moment's state on, or back from the log
+    forget            leave. It never waits for the lock: who cannot have it leaves a note, and whoever has it reads the notes
+    route, drain      the store has committed: see `dispatch`
 
-Thread safety: nodes, router and registrations belong to whoever holds the publish lock.
-Letting go never waits for the lock: who cannot have it leaves a note, and whoever has it reads the notes.
+Thread safety: nodes and registrations belong to whoever holds the publish lock.
 
 Rule of this file: no user code under the lock but predicates and mappings, and nothing that they raise gets out.
 """
@@ -14,22 +12,22 @@ Rule of this file: no user code under the lock but predicates and mappings, and 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reactdb.errors import UsageError
-from reactdb.feeds.beginning import Later, initial_events, provide_rest, provide_result
-from reactdb.feeds.bookmark import Inside
+from reactdb.change import Commit
+from reactdb.errors import ReactDBError, UsageError
+from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, why_gone
+from reactdb.feeds.broadcast import Runnable
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.hearing import COMPLETED
+from reactdb.feeds.dispatch import LiveViews, Node
+from reactdb.feeds.initial import Later, initial_events, provide_rest, provide_result
 from reactdb.feeds.log_reader import LogReader, StateAt
-from reactdb.feeds.node import Node
+from reactdb.feeds.position import Inside
 from reactdb.feeds.request import check_order
-from reactdb.feeds.routing import Routing
-from reactdb.feeds.seeding import Seeded, Seeding, why_gone
-from reactdb.feeds.subscription import Subscription
-from reactdb.feeds.teller import Told
+from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.views.base import AnyDelta, View, present_order
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
@@ -52,20 +50,68 @@ def hub_of(engine: Engine) -> FeedHub:
         return hub
 
 
-class FeedHub(Routing):
-    """See the head of this file. It is the engine's CommitListener."""
+class FeedHub:
+    """See the head of this file. It is the engine's CommitListener.
+
+    Attributes:
+        live: The nodes, and who reads on from the log.
+        ready: Puts something into the dispatcher's line.
+    """
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(StateAt(engine), self.say)
         self.engine = engine
         self._lock = engine.publish_lock
-        # Anybody listens: commits are not put together for nobody.
-        self.is_active = False
+        self.live = LiveViews(StateAt(engine), self.say)
+        self.ready = self.live.dispatcher.ready
+        self._forgotten: deque[Subscription] = deque()
+        # Whoever holds the lock is in the middle of something that must not be swept under its feet.
+        self._is_busy = False
         self._tail_lock = threading.Lock()
         self._is_tailing: bool | None = False
-        self._seeding = Seeding(engine)
+        self._bootstrap = Bootstrap(engine)
         # Where the feed begins that began earliest; None before the first.
         self._earliest: int | None = None
+
+    # -----------------------------------------------------------------------------------------------------------
+    # What the store tells
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anybody listens: commits are not put together for nobody."""
+        return bool(self.live.nodes)
+
+    def route(self, commit: Commit) -> None:
+        """Take in the next commit. Under the publish lock."""
+        self._is_busy = True
+        try:
+            self.live.dispatch(commit)
+        finally:
+            self._is_busy = False
+            if self._forgotten:
+                self._sweep()
+
+    def drain(self, *, is_outside: bool = False) -> None:
+        """Deliver all that is ready. Inside a transaction nothing is: what subscribers write would become a part of it.
+
+        Args:
+            is_outside: Of any transaction of this thread: it need not be asked.
+        """
+        dispatcher = self.live.dispatcher
+        if dispatcher.line:
+            if not is_outside and self.engine.current_transaction() is not None:
+                return
+            dispatcher.run()
+        if self._forgotten:
+            self._sweep_if_free()
+            self._mind_the_tail()
+
+    def abort(self, error: ReactDBError) -> None:
+        """The next commits cannot be told any more: end every feed that is told of them. Under the publish lock."""
+        self.live.abort(error)
+
+    def end_all(self, end: Any) -> None:
+        """End every feed, also those that read on from the log. Under the publish lock."""
+        self.live.end_all(end)
 
     def close(self) -> None:
         """Every feed completes, when it has told what it has."""
@@ -76,16 +122,9 @@ class FeedHub(Routing):
                     self.token(self._earliest)
                 except Exception:
                     logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
-            self.end_all(COMPLETED)
+            self.live.end_all(COMPLETED)
         self._mind_the_tail()
         self.drain()
-
-    def end_all(self, end: Any) -> None:
-        for node in list(self._nodes.values()):
-            self._end(node, end)
-        for subscription in list(self._behind):
-            self._finish(subscription, end)
-        self._behind.clear()
 
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when somebody asks them for more; nobody is told."""
@@ -93,7 +132,25 @@ class FeedHub(Routing):
         self._tail_lock = threading.Lock()
         self._is_busy = False
         self._is_tailing = False
-        self.teller.abandon()
+        self.live.dispatcher.abandon()
+
+    def lowest_needed(self, oldest: int) -> int | None:
+        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
+        with self._lock:
+            # What is published later may not fit into a queue. What another process has written is read before it is told.
+            needed = [self.engine.published] if self.live.nodes else []
+            for subscription in self.live.behind:
+                position = subscription.reads_from
+                if position is not None:
+                    needed.append(position)
+        return min((position for position in needed if position >= oldest), default=None)
+
+    def say(self, message: Runnable) -> None:
+        """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            self.ready(message)
+        else:
+            message.run()
 
     # -----------------------------------------------------------------------------------------------------------
     # Joining and leaving
@@ -106,7 +163,7 @@ class FeedHub(Routing):
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
-        if self.engine.publisher.is_routing or self._seeding.is_on:
+        if self.engine.publisher.is_routing or self._bootstrap.is_on:
             raise UsageError(NOT_HERE)
         if self.is_active and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
@@ -114,17 +171,17 @@ class FeedHub(Routing):
         request = subscription.request
         since = request.options.since
         if since is not None:
-            reader = self._seeding.at(request, since)
+            reader = self._bootstrap.at(request, since)
             inside = check_order(reader.plan.view, since)
             if inside is None:
                 self._attach_at(subscription, reader)
             else:
                 self._attach_inside(subscription, reader, inside)
         else:
-            seeded: Seeded | None = None
+            seeded: Bootstrapped | None = None
             for left in range(SEEDINGS if request.is_stateful else 0, -1, -1):
                 # Not found in time to join without keeping writers waiting: then they do wait, once.
-                seeded = self._seeding.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
+                seeded = self._bootstrap.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
                 if self._attach_now(subscription, seeded):
                     break
         if self._earliest is None or subscription.since < self._earliest:
@@ -137,13 +194,13 @@ class FeedHub(Routing):
             self.engine.publisher.end_feeds()
 
     def _has_node(self, key: Hashable) -> bool:
-        return key in self._nodes
+        return key in self.live.nodes
 
     def _attach_at(self, subscription: Subscription, reader: LogReader) -> None:
         """From the reader's position on."""
         with self._alone(), self.engine.fresh_snapshot() as snapshot:
             if reader.position < snapshot.seq or why_gone(reader.plan.view, snapshot) is not None:
-                self._behind[subscription] = None
+                self.live.behind[subscription] = None
                 subscription.begin_behind(reader, is_prepared=True)
             else:
                 self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
@@ -153,11 +210,11 @@ class FeedHub(Routing):
         with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
-                self._behind[subscription] = None
+                self.live.behind[subscription] = None
                 subscription.begin_behind(reader, is_prepared=False)
             provide_rest(subscription, reader.plan.view, snapshot, later, inside)
 
-    def _attach_now(self, subscription: Subscription, seeded: Seeded | None) -> bool:
+    def _attach_now(self, subscription: Subscription, seeded: Bootstrapped | None) -> bool:
         """From now on. False: the seeded view is too far from that."""
         with Later() as later:
             with self._alone():
@@ -166,7 +223,7 @@ class FeedHub(Routing):
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
                     reader = seeded.reader
-                    if reader.plan.key not in self._nodes:
+                    if reader.plan.key not in self.live.nodes:
                         if not seeded.can_join(snapshot, LAST_CHANGES):
                             return False
                         reader.read_last(snapshot, LAST_CHANGES + 1)
@@ -200,22 +257,16 @@ class FeedHub(Routing):
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
         """The node of a plan. A new one has `view`, which is as of the snapshot, or is seeded."""
-        node = self._nodes.get(plan.key)
+        node = self.live.nodes.get(plan.key)
         if node is not None:
             return node
         if view is None:
             view = plan.view
             view.seed(snapshot)
         plan.failures.seeded = plan.failures.count
-        node = Node(plan.key, view, snapshot.seq if view.is_stateful else 0, plan.failures)
-        if not self._nodes:
+        if not self.live.nodes:
             self.engine.begin_listening(snapshot.seq)
-        # First: Ctrl-C may strike, and to be told for nobody does no harm.
-        self.is_active = True
-        self._nodes[plan.key] = node
-        self._router.add(node, view.routes())
-        node.lanes = self._router.lanes(view.routes())
-        return node
+        return self.live.add(plan, snapshot.seq if view.is_stateful else 0)
 
     def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
         """`failed`: how many documents of those that the node could not compute it has heard of; None: all of them."""
@@ -223,27 +274,6 @@ class FeedHub(Routing):
         # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
         node.add(subscription, self.engine.published)
-
-    def _leave(self, subscription: Subscription) -> None:
-        """Out of the node; a node without subscribers goes. Called with the lock held."""
-        node = subscription.node
-        self._behind.pop(subscription, None)
-        subscription.count_failures_of(None)
-        if node is not None:
-            try:
-                node.remove(subscription)
-            finally:
-                self._remove_unused(node)
-        subscription.node = None
-
-    def _remove_unused(self, node: Node) -> None:
-        if node.is_empty and self._nodes.get(node.key) is node:
-            del self._nodes[node.key]
-            if not self._nodes:
-                # A dict keeps the room that it once had.
-                self._nodes.clear()
-                self.is_active = False
-            self._router.remove(node, node.view.routes())
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -302,7 +332,7 @@ class FeedHub(Routing):
                 subscription = self._forgotten.popleft()
             except IndexError:
                 return
-            self._leave(subscription)
+            self.live.leave(subscription)
             subscription.release()
 
     def _mind_the_tail(self) -> None:
@@ -312,7 +342,7 @@ class FeedHub(Routing):
         from reactdb.store import follow
 
         with self._tail_lock:
-            wanted = bool(self._nodes or self._behind)
+            wanted = bool(self.live.nodes or self.live.behind)
             if not self._is_tailing and not self.engine.is_usable:
                 # In a forked child, whatever is open here is the parent's. (But of a file that was moved, it is the tail that
                 # ends the feeds.)
@@ -332,7 +362,7 @@ class FeedHub(Routing):
 
     def reader_at(self, subscription: Subscription, position: int) -> LogReader:
         """A reader of the log for a subscription whose queue was full at `position`."""
-        return self._seeding.at(subscription.request, position)
+        return self._bootstrap.at(subscription.request, position)
 
     def read_page(self, reader: LogReader) -> tuple[list[AnyDelta], bool]:
         """The next page of the log."""
@@ -353,7 +383,7 @@ class FeedHub(Routing):
                     subscription.read_on(deltas, reader.position)
                     return False
                 gone = why_gone(reader.plan.view, snapshot)
-                self._behind.pop(subscription, None)
+                self.live.behind.pop(subscription, None)
                 if gone is None:
                     self._join(subscription, self._node(reader.plan, snapshot, reader.plan.view))
                 subscription.joined(deltas, snapshot.seq)
@@ -361,42 +391,6 @@ class FeedHub(Routing):
                     subscription.finish(gone)
         self._mind_the_tail()
         return True
-
-    def lowest_needed(self, oldest: int) -> int | None:
-        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
-        with self._lock:
-            # What is published later may not fit into a queue. What another process has written is read before it is told.
-            needed = [self.engine.published] if self._nodes else []
-            for subscription in self._behind:
-                position = subscription.reads_from
-                if position is not None:
-                    needed.append(position)
-        return min((position for position in needed if position >= oldest), default=None)
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Telling
-
-    def drain(self, *, is_outside: bool = False) -> None:
-        """Tell all that is ready. Inside a transaction nothing is told: what subscribers write would become a part of it.
-
-        Args:
-            is_outside: Of any transaction of this thread: it need not be asked.
-        """
-        teller = self.teller
-        if teller.ready:
-            if not is_outside and self.engine.current_transaction() is not None:
-                return
-            teller.drain()
-        if self._forgotten:
-            self._sweep_if_free()
-            self._mind_the_tail()
-
-    def say(self, told: Told) -> None:
-        """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
-        if self._lock._is_owned():  # type: ignore[attr-defined]
-            self.is_ready(told)
-        else:
-            told.run()
 
     # -----------------------------------------------------------------------------------------------------------
     # Figures
@@ -417,14 +411,16 @@ class FeedHub(Routing):
     def subscriptions(self) -> list[Subscription]:
         """Those that are open."""
         with self._lock:
-            return [one for node in self._nodes.values() for one in node.subscriptions] + list(self._behind)
+            return [one for node in self.live.nodes.values() for one in node.subscriptions] + list(
+                self.live.behind
+            )
 
     @property
     def node_count(self) -> int:
         """Different views that are kept up to date."""
-        return len(self._nodes)
+        return len(self.live.nodes)
 
     @property
     def is_clean(self) -> bool:
         """Nothing is registered, and nothing is left of what was."""
-        return not self._nodes and not self._behind and not self._forgotten and self._router.is_empty
+        return self.live.is_clean and not self._forgotten

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reactdb.errors import ReactDBError
-from reactdb.feeds.consumer import BaseConsumer
+from reactdb.feeds.consumers import BaseConsumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription

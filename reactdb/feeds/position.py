@@ -1,17 +1,120 @@
-"""Positions: where a feed is in the log, as a seq within one process and as a token beyond it.
+"""Positions: how far a subscription was told, as a seq within one process and as a token beyond it.
 
-A token is `database id.epoch.seq`. Its holder may come back to another file, or to one whose newest commits were lost and written
-over; both are found out, because a seq alone would silently mean something else.
+    Bookmark(seq)           everything up to this change; what is past it is in the log
+    Bookmark(seq, inside)   of the initial values as of this change, those up to this place; the rest is read again as of then
+    ANEW                    a part of what cannot be read again from its middle: an order with a limit, groups, a union, ...
 
-Rule of this file: a position is good or refused, never guessed.
+The second is possible where initial values are read in the order of keys, or of an index, and are told in it.
+
+As text a token is `database id.epoch.seq`, and inside of initial values `database id.epoch.seq.inside`, where `inside` is
+`order-key`, or for an index `order-value-key-tag`, in hexadecimal digits; without a place yet, `order` alone. Its holder may come
+back to another file, or to one whose newest commits were lost and written over; both are found out, because a seq alone would
+silently mean something else.
+
+Rule of this file: a bookmark is never ahead of what was told, and a position is good or refused, never guessed.
 """
 
 from __future__ import annotations
 
-from reactdb.errors import HistoryDiverged, HistoryLost, shown
-from reactdb.feeds.bookmark import no_token, taken_apart
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, low_water
+from reactdb.store.walk import Place
+
+# A key and a value of an index are far shorter.
+MOST_DIGITS = 20_000
+INSIDE = re.compile(r"[0-9a-f]{8}(-([0-9a-f]{2})+|-([0-9a-f]{2})+-([0-9a-f]{2})+-[0-9]{1,10})?")
+
+
+class Inside(NamedTuple):
+    """A place in the initial values.
+
+    Attributes:
+        order: Names what they are read in the order of. A place means something there and nowhere else.
+        place: That of the last one that was told; None before the first.
+    """
+
+    order: str
+    place: Place | None
+
+
+class Bookmark(NamedTuple):
+    """How far somebody was told: see the head of this file."""
+
+    seq: int
+    inside: Inside | None = None
+
+    @property
+    def suffix(self) -> str:
+        """What the token has after the seq."""
+        if self.inside is None:
+            return ""
+        order, place = self.inside
+        if place is None:
+            return f".{order}"
+        if isinstance(place, bytes):
+            return f".{order}-{place.hex()}"
+        value, key, tag = place
+        return f".{order}-{value.hex()}-{key.hex()}-{tag}"
+
+
+ANEW = Bookmark(-1)
+"""No token leads to the rest, so there is none, and who comes back begins anew."""
+
+
+def first_of(bookmarks: Iterable[Bookmark]) -> Bookmark:
+    """The one that is ahead of none of them."""
+    found = list(bookmarks)
+    if len(found) == 1:
+        return found[0]
+    if any(one.inside is not None or one == ANEW for one in found):
+        # One token for several, of which one is inside of its initial values, would have to name that one.
+        return ANEW
+    return Bookmark(min(one.seq for one in found))
+
+
+def taken_apart(since: int | str) -> tuple[int | str, Inside | None]:
+    """`since` as the position in the log, and the place in the initial values as of then; None for past them.
+
+    Raises:
+        InvalidOption: It is no token.
+    """
+    if isinstance(since, int) or since.count(".") != 3:
+        return since, None
+    token, _, text = since.rpartition(".")
+    if len(text) > MOST_DIGITS or INSIDE.fullmatch(text) is None:
+        raise no_token(since)
+    order, *parts = text.split("-")
+    if not parts:
+        return token, Inside(order, None)
+    if len(parts) == 1:
+        return token, Inside(order, bytes.fromhex(parts[0]))
+    value, key, tag = parts
+    return token, Inside(order, (bytes.fromhex(value), bytes.fromhex(key), int(tag)))
+
+
+def no_token(since: object) -> InvalidOption:
+    return InvalidOption(f"since is a seq or a token of feed.token or db.token, not {shown(since)}")
+
+
+def name_of_order(table_id: int, index_id: int | None, *, is_reversed: bool) -> str:
+    """The name of an order of documents, which no other has: an index that was made anew has another id."""
+    text = f"{table_id} {index_id} {is_reversed}"
+    # Imported here because it takes as long as opening a file, and only a token in the middle of initial values has a checksum.
+    from hashlib import blake2s
+
+    return blake2s(text.encode("ascii"), digest_size=4).hexdigest()
+
+
+def not_this_order() -> HistoryDiverged:
+    return HistoryDiverged(
+        "this token is inside the initial values of another query, or the index that they were read by was made anew: "
+        "begin again with include_initial=True"
+    )
 
 
 def read_position(since: int | str, engine: Engine, snapshot: Snapshot) -> int:

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reactdb.feeds.bookmark import ANEW, Bookmark, Inside, no_token, not_this_order, taken_apart
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.events import Render, renderer
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.options import FeedOptions, check_options
-from reactdb.feeds.position import read_position
+from reactdb.feeds.position import (
+    ANEW,
+    Bookmark,
+    Inside,
+    no_token,
+    not_this_order,
+    read_position,
+    taken_apart,
+)
 from reactdb.feeds.views.base import View
 from reactdb.feeds.views.select import SelectView
 from reactdb.query import ALL_TABLES, Query

@@ -38,7 +38,7 @@ from reactdb.feeds.views.base import (
 T = TypeVar("T", bound=Hashable)
 
 
-class Bag(Generic[T]):
+class Multimap(Generic[T]):
     """Items by key. One item alone needs no container: there may be 100,000 such keys."""
 
     __slots__ = ("held",)
@@ -72,7 +72,7 @@ class Bag(Generic[T]):
                 yield held  # type: ignore[misc]
 
 
-class Lane(Generic[T]):
+class AxisRoutes(Generic[T]):
     """One axis of one table: who waits for a value of it, or for a range of values."""
 
     __slots__ = ("failures", "ranges", "values")
@@ -80,7 +80,7 @@ class Lane(Generic[T]):
     def __init__(self) -> None:
         # Documents whose value could not be computed: nobody who waits here was asked about them. None as long as there are none.
         self.failures: Failures | None = None
-        self.values: Bag[T] = Bag()
+        self.values: Multimap[T] = Multimap()
         self.ranges: Intervals[T] = Intervals()
 
     @property
@@ -110,19 +110,19 @@ class TableRoutes(Generic[T]):
         looks_inside: To find whom a change concerns, documents have to be decoded, or had to.
     """
 
-    __slots__ = ("all", "lanes", "listed", "looks_inside")
+    __slots__ = ("all", "axes", "listed", "looks_inside")
 
     def __init__(self) -> None:
         self.all: dict[T, None] = {}
         # The same as a list, which nobody changes; None where it has to be made anew.
         self.listed: list[T] | None = None
         # None is the axis of the primary key.
-        self.lanes: dict[Axis | None, Lane[T]] = {}
+        self.axes: dict[Axis | None, AxisRoutes[T]] = {}
         self.looks_inside = False
 
     @property
     def is_empty(self) -> bool:
-        return not self.all and not self.lanes
+        return not self.all and not self.axes
 
     def add(self, item: T) -> None:
         """To those who hear of every change."""
@@ -141,13 +141,13 @@ class TableRoutes(Generic[T]):
             listed = self.listed = [*self.all]
         return listed
 
-    def lane(self, axis: Axis | None) -> Lane[T]:
-        """The lane of an axis, made when it is first asked for."""
-        lane = self.lanes.get(axis)
-        if lane is None:
-            lane = self.lanes[axis] = Lane()
+    def on_axis(self, axis: Axis | None) -> AxisRoutes[T]:
+        """The routes on an axis, made when they are first asked for."""
+        on_axis = self.axes.get(axis)
+        if on_axis is None:
+            on_axis = self.axes[axis] = AxisRoutes()
             self.looks_inside = self.looks_inside or (axis is not None and axis.looks_inside)
-        return lane
+        return on_axis
 
 
 class Router(Generic[T]):
@@ -174,21 +174,21 @@ class Router(Generic[T]):
         table = self.tables.get(change.table_id)
         if table is None:
             return [*self.everything]
-        lanes = table.lanes
-        if not lanes and not self.everything:
+        axes = table.axes
+        if not axes and not self.everything:
             return table.listed or table.everybody()
         found = [*table.all] if table.all else []
-        for axis, lane in lanes.items():
+        for axis, on_axis in axes.items():
             try:
                 values = (change.key_bytes,) if axis is None else axis.values(change)
             except Unroutable as unroutable:
                 values = unroutable.values
-                lane.note(unroutable.error, change, axis, self._say)
+                on_axis.note(unroutable.error, change, axis, self._say)
             except Exception:
                 # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
-                found += lane.everybody()
+                found += on_axis.everybody()
                 continue
-            held = lane.values.held
+            held = on_axis.values.held
             if held:
                 for value in values:
                     waiting = held.get(value)
@@ -197,7 +197,7 @@ class Router(Generic[T]):
                             found += waiting
                         else:
                             found.append(waiting)  # type: ignore[arg-type]
-            ranges = lane.ranges
+            ranges = on_axis.ranges
             sole = ranges.sole
             if sole is not None:
                 start, stop, item = sole
@@ -213,17 +213,6 @@ class Router(Generic[T]):
             found += self.everything
         return found
 
-    def find_whole(self, changes: Sequence[Change]) -> list[T] | None:
-        """Whom all of these concern, where they are of one table and nobody looks at what is in them; None elsewhere."""
-        table_id = changes[0].table_id
-        table = self.tables.get(table_id)
-        if table is None or table.lanes or self.everything:
-            return None
-        for change in changes:
-            if change.table_id != table_id:
-                return None
-        return table.everybody()
-
     def add(self, item: T, routes: Sequence[Route]) -> None:
         for route in routes:
             if isinstance(route, Everywhere):
@@ -233,14 +222,14 @@ class Router(Generic[T]):
             if isinstance(route, WholeTable):
                 table.add(item)
             elif isinstance(route, OneKey):
-                table.lane(None).values.add(route.key, item)
+                table.on_axis(None).values.add(route.key, item)
             elif isinstance(route, OneValue):
-                table.lane(route.axis).values.add(route.value, item)
+                table.on_axis(route.axis).values.add(route.value, item)
             else:
-                lane = table.lane(route.axis)
-                self._tokens[item, route] = lane.ranges.add(route.start, route.stop, item)
+                on_axis = table.on_axis(route.axis)
+                self._tokens[item, route] = on_axis.ranges.add(route.start, route.stop, item)
                 if isinstance(route, Horizon):
-                    route.on_move = partial(self._move, lane, item, route)
+                    route.on_move = partial(self._move, on_axis, item, route)
 
     def remove(self, item: T, routes: Sequence[Route]) -> None:
         """Undo `add` with the same routes."""
@@ -254,20 +243,25 @@ class Router(Generic[T]):
             if isinstance(route, WholeTable):
                 table.remove(item)
             else:
-                self._remove_from_lane(table, item, route)
+                self._remove_from_axis(table, item, route)
             if table.is_empty:
                 del self.tables[route.table_id]
 
-    def lanes(self, routes: Sequence[Route]) -> tuple[Lane[T], ...]:
-        """The lanes of these routes on which documents may have no value because of an error."""
-        found: dict[int, Lane[T]] = {}
+    def looks_inside(self, table_id: int) -> bool:
+        """Whether documents of the table have to be decoded to find whom a change of them concerns."""
+        table = self.tables.get(table_id)
+        return table is not None and table.looks_inside
+
+    def inside(self, routes: Sequence[Route]) -> tuple[AxisRoutes[T], ...]:
+        """The axes of these routes on which documents may have no value because of an error."""
+        found: dict[int, AxisRoutes[T]] = {}
         for route in routes:
             axis = getattr(route, "axis", None)
             if axis is not None and axis.looks_inside:
                 table = self.tables.get(route.table_id)  # type: ignore[union-attr]
-                lane = None if table is None else table.lanes.get(axis)
-                if lane is not None:
-                    found[id(lane)] = lane
+                on_axis = None if table is None else table.axes.get(axis)
+                if on_axis is not None:
+                    found[id(on_axis)] = on_axis
         return tuple(found.values())
 
     @property
@@ -275,26 +269,26 @@ class Router(Generic[T]):
         """Nothing is registered, and nothing is left of what was."""
         return not self.everything and not self.tables and not self._tokens
 
-    def _move(self, lane: Lane[T], item: T, route: Horizon) -> None:
-        lane.ranges.remove(self._tokens[item, route])
-        self._tokens[item, route] = lane.ranges.add(route.start, route.stop, item)
+    def _move(self, on_axis: AxisRoutes[T], item: T, route: Horizon) -> None:
+        on_axis.ranges.remove(self._tokens[item, route])
+        self._tokens[item, route] = on_axis.ranges.add(route.start, route.stop, item)
 
-    def _remove_from_lane(
+    def _remove_from_axis(
         self, table: TableRoutes[T], item: T, route: OneKey | OneValue | ValueRange | Horizon
     ) -> None:
         axis = None if isinstance(route, OneKey) else route.axis
-        lane = table.lanes.get(axis)
-        if lane is None:
+        on_axis = table.axes.get(axis)
+        if on_axis is None:
             return
         if isinstance(route, OneKey):
-            lane.values.remove(route.key, item)
+            on_axis.values.remove(route.key, item)
         elif isinstance(route, OneValue):
-            lane.values.remove(route.value, item)
+            on_axis.values.remove(route.value, item)
         else:
             if isinstance(route, Horizon):
                 route.on_move = None
             token = self._tokens.pop((item, route), None)
             if token is not None:
-                lane.ranges.remove(token)
-        if lane.is_empty:
-            del table.lanes[axis]
+                on_axis.ranges.remove(token)
+        if on_axis.is_empty:
+            del table.axes[axis]

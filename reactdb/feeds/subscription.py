@@ -1,97 +1,243 @@
-"""Subscription: one query as one subscriber hears it: first how it begins, then what is queued, then how it ends.
+"""Subscription: one query as one subscriber hears it: how it begins, then what is queued, then how it ends.
 
-    opening    states and initial values
-    live       the hub offers it what each change does; it queues that, or shares a queue: see `fan` and `chain`
-    behind     it reads on from the log: after `since`, or where its queue was full and nothing may be lost
+It is in one of five states, and `MOVES` has every way from one to another:
+
+    opening    it is in its node, which reports to it; first it is told how it begins: states, initial values
+    live       it is told what its node reports
+    behind     it is in no node and reads on from the log: after `since`, or where its queue was full and nothing may be lost
+    ended      nothing more will be queued; what is queued is still told, and then why it ended
+    closed     it is told nothing more
+
+In its node it has a queue of its own, or once it is live and has told everything in that, a place in a queue that is shared with
+others (see `broadcast`).
 
 Two threads meet here: one offers (under the publish lock), one polls (in the consumer's turn). They share the queue, which knows
-how; `end` and `reader`, which the one sets and the other reads; and nothing else.
+how, and the state, which is changed by `_move` only; any third thread may close.
 
 Rule of this file: it gives events to whoever asks. When to ask, and what becomes of them, is the consumer's business.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
-from reactdb.change import Change
 from reactdb.errors import FeedOverflow, ReactDBError
-from reactdb.feeds.beginning import InitialValues
-from reactdb.feeds.bookmark import ANEW, Bookmark
-from reactdb.feeds.chain import ChainQueue
+from reactdb.feeds.broadcast import CallPosition, OnEvent, ReadPosition, without_moves
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.direct import SPILLED, Direct
-from reactdb.feeds.events import Event, Render, overflow, state
-from reactdb.feeds.hearing import ENDED, NOTHING, Consumer
+from reactdb.feeds.events import Event, Render, overflow
+from reactdb.feeds.events import state as state_event
+from reactdb.feeds.failures import Failing
+from reactdb.feeds.initial import InitialValues
 from reactdb.feeds.log_reader import LogReader
-from reactdb.feeds.queue import FeedQueue, Queue
+from reactdb.feeds.position import ANEW, Bookmark
+from reactdb.feeds.queues import BatchQueue, FeedQueue, OwnQueue, Queue, squash_queue
 from reactdb.feeds.request import Request
-from reactdb.feeds.union_queue import squash_queue
-from reactdb.feeds.views.base import AnyDelta, Delta, Order, present_order
+from reactdb.feeds.views.base import AnyDelta, Order, present_order
 from reactdb.logs import logger
+from reactdb.store.file import fork
 
 if TYPE_CHECKING:
-    from reactdb.feeds.fan import Fan
-    from reactdb.feeds.node import Node
+    from reactdb.feeds.dispatch import Node
     from reactdb.steps import Run
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
 
 
-def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
-    """Those that are told to who did not ask for offsets."""
-    for delta in deltas:
-        if type(delta) is Delta and delta.is_move:
-            return [one for one in deltas if type(one) is not Delta or not one.is_move]
-    return deltas
+State = Literal["opening", "live", "behind", "ended", "closed"]
+MOVES: Final[dict[State, frozenset[State]]] = {
+    "opening": frozenset({"live", "behind", "ended", "closed"}),
+    "live": frozenset({"behind", "ended", "closed"}),
+    "behind": frozenset({"opening", "live", "ended", "closed"}),
+    "ended": frozenset({"closed"}),
+    "closed": frozenset(),
+}
+# Held while a state is changed, which is seldom. Re-entrant, because a finalizer may close a cursor anywhere.
+_moving = threading.RLock()
 
 
-class Subscription(Direct):
+class Sign:
+    """What `poll` gives where there is no event."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+NOTHING: Final = Sign("NOTHING")
+ENDED: Final = Sign("ENDED")
+COMPLETED: Final = Sign("COMPLETED")
+
+# How a consumer comes by events: it is called with each where the commit is delivered; it is woken; it looks before it waits.
+Way = Literal["called", "woken", "looking"]
+
+
+class Consumer(Protocol):
+    """Who polls."""
+
+    @property
+    def way(self) -> Way:
+        """Fixed before it subscribes."""
+
+    def wake(self, subscription: Subscription) -> None:
+        """There is something new. Called under the publish lock: it may set flags and release locks, no more."""
+
+    def now(self) -> float:
+        """Seconds, on the consumer's clock."""
+
+
+class Called(Consumer, Protocol):
+    """Whose way it is to be called."""
+
+    def on_event(self, subscription: Subscription) -> OnEvent:
+        """What is called with each event. What that raises is for `broken`."""
+
+    def broken(self, error: Exception) -> None:
+        """A call raised: its feed ends."""
+
+    def interrupted(self) -> None:
+        """Ctrl-C struck during a call: nobody knows what the subscriber has heard, so its feed ends."""
+
+
+NO_PACE = (0, 0.0)
+NO_FAILURES: tuple[Failing | None, int, int] = (None, 0, 0)
+# How it begins is not known yet: nothing is told before that.
+AWAITED: Final[Iterator[Event]] = iter(())
+
+
+def raised(error: Exception) -> Iterator[Event]:
+    """An iterator that raises."""
+    yield from ()
+    raise error
+
+
+class Subscription:
     """See the head of this file.
 
     Attributes:
-        node: The shared view that offers; None while it reads on from the log, and after its end.
+        request: What it asked for.
+        consumer: Who polls.
         path: What is applied to its events after `changes()`.
+        state: Which of the five it is.
+        node: The shared view that reports to it; None while it is behind, and after its end.
+        queue: What it is still to be told; None before it is attached, and after it was closed.
+        reader: Reads on from the log for it while it is behind; None before it has begun to.
+        end: COMPLETED, or the error, once it has ended.
+        since: Changes up to this seq are in what it began with.
+        is_woken: The consumer has been told that there is something.
     """
 
-    __slots__ = ("_initial", "node", "path")
+    __slots__ = (
+        "_base",
+        "_batch",
+        "_dropped_told",
+        "_failed",
+        "_final",
+        "_initial",
+        "_opening",
+        "_pace",
+        "_render",
+        "_taken",
+        "_told",
+        "consumer",
+        "end",
+        "is_woken",
+        "node",
+        "path",
+        "queue",
+        "reader",
+        "request",
+        "since",
+        "state",
+    )
+
+    _render: Render
 
     def __init__(self, request: Request, consumer: Consumer, path: tuple[Run, ...] = ()) -> None:
-        super().__init__(request, consumer)
+        self.request = request
+        self.consumer = consumer
         self.path = path
+        self.state: State = "opening"
         self.node: Node | None = None
-        # Its initial values, until the last of them was told.
+        self.queue: OwnQueue | ReadPosition | CallPosition | None = None
+        self.reader: LogReader | None = None
+        self.end: Any = None
+        self.since = 0
+        # Who looks before it waits need not be woken before that.
+        self.is_woken = consumer.way == "looking"
+        # What is told before anything that is queued, and where it comes from as long as these are initial values.
+        self._opening: Iterator[Event] | None = AWAITED
         self._initial: InitialValues | None = None
+        # What was taken from the queue to be told as one; empty while it is being taken.
+        self._batch: deque[AnyDelta] | None = None
+        self._told = 0
+        self._dropped_told = 0
+        # Everything up to here is told or in the queue; None while that is whatever was published.
+        self._base: int | None = None
+        # For net differences: everything up to here was told before the batch was begun, which is told whole or not at all; and
+        # when the next one is due, on the consumer's clock. One field, because most have no need of it.
+        self._pace = NO_PACE
+        # The newest change that was taken from the queue: while it is being published, it is told already.
+        self._taken = 0
+        self._final: int | None = None
+        # What counts documents that could not be computed, its count to begin from, and how many there were before.
+        self._failed = NO_FAILURES
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The state
+
+    def _move(self, to: State) -> bool:
+        """Change the state, where that is legal."""
+        with _moving:
+            if to not in MOVES[self.state]:
+                return False
+            self.state = to
+            return True
+
+    def _end(self, end: Any) -> None:
+        """Nothing more will be queued."""
+        self.end = end
+        self._move("ended")
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state == "closed"
+
+    @property
+    def is_behind(self) -> bool:
+        """It reads on from the log, or will when its queue is empty."""
+        return self.state == "behind"
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it ended; None where it completed or was closed."""
+        return self.end if isinstance(self.end, BaseException) else None
 
     # -----------------------------------------------------------------------------------------------------------
     # Beginning: called by the hub, under the publish lock
 
     def begin(self, plan: Plan, seq: int, ordered: Order, *, is_prepared: bool) -> None:
-        """Live from `seq` on. `ordered`: what offsets begin with. Without `is_prepared`, nothing is told before
-        `provide` says how it begins."""
+        """In its node from `seq` on. `ordered`: what offsets begin with. Without `is_prepared`, nothing is told before `provide`
+        says how it begins."""
         self.since = seq
         self._prepare(plan, ordered)
-        self._is_prepared = is_prepared
-        if is_prepared and self.request.options.include_states:
-            self._opening = self._begin_telling(None)
+        if is_prepared:
+            self._open(self._begin_telling(None))
 
     def provide(self, initial: InitialValues | None) -> None:
         """The initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
         self._initial = initial
-        if initial is not None or self.request.options.include_states:
-            self._opening = self._begin_telling(initial)
-        self._is_prepared = True
-        if self.is_closed:
+        self._open(self._begin_telling(initial))
+        if self.state == "closed":
             self._close_walk()
-
-    def _close_walk(self) -> None:
-        walk = None if self._initial is None else self._initial.walk
-        if walk is not None:
-            walk.close()
 
     def begin_behind(self, reader: LogReader, *, is_prepared: bool) -> None:
         """At the reader's position; the log tells what came since. Without `is_prepared`, as `begin`."""
@@ -99,9 +245,9 @@ class Subscription(Direct):
         self.reader = reader
         self.count_failures_of(reader, 0)
         self._prepare(reader.plan, present_order(reader.plan.view))
-        self._is_prepared = is_prepared
-        if is_prepared and self.request.options.include_states:
-            self._opening = iter([state("catching_up", self.request.options)])
+        self._move("behind")
+        if is_prepared:
+            self._open(self._state_events("catching_up"))
 
     def _prepare(self, plan: Plan, ordered: Order) -> None:
         options = self.request.options
@@ -113,122 +259,114 @@ class Subscription(Direct):
             self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _begin_telling(self, initial: InitialValues | None) -> Iterator[Event]:
+    def _begin_telling(self, initial: InitialValues | None) -> Iterator[Event] | None:
+        after = self._state_events("catching_up" if self.state == "behind" else "ready")
+        if initial is None or after is None:
+            return after if initial is None else iter(initial)
+        return chain((state_event("initializing", self.request.options),), initial, after)
+
+    def _state_events(self, name: str) -> Iterator[Event] | None:
         options = self.request.options
-        if not options.include_states:
-            return iter(initial or ())
-        after = (state("catching_up" if self.is_behind else "ready", options),)
-        return iter(after) if initial is None else chain((state("initializing", options),), initial, after)
+        return iter((state_event(name, options),)) if options.include_states else None
+
+    def _open(self, opening: Iterator[Event] | None) -> None:
+        """This is told first."""
+        self._opening = opening
+        if opening is None:
+            self._opened()
+
+    def _opened(self) -> None:
+        """How it begins was told."""
+        self._opening = self._initial = None
+        if self.state == "opening":
+            self._move("live")
+
+    def _close_walk(self) -> None:
+        walk = None if self._initial is None else self._initial.walk
+        if walk is not None:
+            walk.close()
 
     # -----------------------------------------------------------------------------------------------------------
-    # Offering: called by the hub, under the publish lock
+    # In a node: called under the publish lock
 
     def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
-        """Take in what the change `seq` does. False: there was no room, and it will read on from the log."""
-        if seq <= self.since:
+        """Take what the change `seq` does into its own queue. False: there was no room, and it will read on from the log."""
+        queue, options = cast(OwnQueue, self.queue), self.request.options
+        if seq <= self.since or self.state == "closed":
             return True
-        queue, options = self.queue, self.request.options
-        assert queue is not None
         if options.squash_s is None and not options.include_offsets:
-            if type(deltas[0]) is not Change:
-                # What will not be told must neither fill the queue nor be counted.
-                deltas = without_moves(deltas)
-                if not deltas:
-                    return True
-            if options.on_overflow == "drop" and self.end is None:
-                # Most feeds.
-                queue.add(deltas)
-                if not self.is_woken:
-                    self.is_woken = True
-                    self.consumer.wake(self)
+            # What will not be told must neither fill the queue nor be counted.
+            deltas = without_moves(deltas)
+            if not deltas:
                 return True
         if self.end is not None:
             if isinstance(self.end, FeedOverflow):
                 self.end = FeedOverflow(self.end.skipped + len(deltas))
             return True
-        on_overflow = options.on_overflow
-        if on_overflow != "drop" and not queue.has_room(deltas):
+        has_room = True
+        if options.on_overflow == "drop" or queue.has_room(deltas):
+            queue.add(deltas)
+        else:
             # What is queued is told first: it is all there up to here, and can be gone on from.
             self._base = seq - 1
-            if on_overflow == "spill":
-                self.reader = SPILLED
-                self.wake()
-                return False
-            self.end = FeedOverflow(len(deltas))
-        else:
-            queue.add(deltas)
+            if options.on_overflow == "spill":
+                has_room = not self._move("behind")
+            else:
+                self._end(FeedOverflow(len(deltas)))
         self.wake()
-        return True
-
-    def offer_all(self, changes: Sequence[Change]) -> bool:
-        """Take in what these changes of one commit do, each of which is its own delta. False: as `offer`."""
-        assert self.queue is not None
-        if changes[0].seq > self.since and self.queue.has_room(changes):
-            return self.offer(changes, changes[-1].seq)
-        # Where not all have room it matters which of them comes when. Who has left is not told of the rest.
-        return all(self.offer((change,), change.seq) for change in changes)
+        return has_room
 
     @property
-    def may_share(self) -> bool:
-        """Whether what it is told, and how, others may be told alike."""
-        is_simple = type(self.queue) is FeedQueue and self.request.options.on_overflow == "drop"
-        return is_simple and self.consumer.way != "alone"
+    def kind(self) -> tuple[int, Render]:
+        """Subscriptions of one node with the same kind are told alike: (queue size, what makes events)."""
+        return self.request.options.queue_size, self._render
 
-    def is_settled(self, seq: int) -> bool:
-        """Whether it has nothing but what is published after `seq` to tell: then it may share a queue."""
-        queue = self.queue
+    def can_share(self, seq: int) -> bool:
+        """Whether it is told every step, and has nothing but what is published after `seq` to be told any more."""
+        options, queue = self.request.options, self.queue
         return (
-            self.since <= seq
-            and self._is_prepared
-            and self._opening is None
-            and self.end is None
-            and not self.is_behind
-            and (queue is None or (not len(queue) and queue.dropped == self._dropped_told))
+            self.state == "live"
+            and self.since <= seq
+            and options.on_overflow == "drop"
+            and not options.include_offsets
+            and type(queue) is FeedQueue
+            and not len(queue)
+            and queue.dropped == self._dropped_told
         )
 
-    @property
-    def kind(self) -> tuple[bool, bool, int, Render]:
-        """Who has the same may share a queue: (whether it is called, whether it hears of moves, room, what its events are)."""
-        options = self.request.options
-        return self.consumer.way == "called", options.include_offsets, options.queue_size, self._render
-
-    def fanned(self, fan: Fan) -> None:
-        """From now on, what is published is told by the fan."""
-        self._fan_from = fan.mark
-        self._fan = fan
-        if self.queue is not None:
-            self._dropped_told = self.queue.dropped
-            self.queue = None
-
-    def chained(self, queue: ChainQueue) -> None:
-        """From now on, what is published is in that queue, and who sleeps has to say so there."""
+    def share(self, queue: ReadPosition | CallPosition) -> None:
+        """From now on, what is published is in a broadcast, where this is its place."""
         if self.queue is not None:
             queue.carry(self.queue.dropped)
         self.queue = queue
+        if type(queue) is ReadPosition and not self.is_woken:
+            queue.broadcast.sleepers[self] = None
+
+    def missed(self, count: int) -> None:
+        """So many deltas of a broadcast were dropped, and this is told next."""
+        queue = self.queue
+        if type(queue) is CallPosition:
+            queue.missed(count)
+            self._dropped_told += count
+            self._told += 1
+
+    def wake(self) -> None:
+        """There is something new."""
         if not self.is_woken:
-            queue.chain.sleepers[self] = None
+            self.is_woken = True
+            self.consumer.wake(self)
 
     def rest(self) -> None:
-        """It wants to be woken again. Whoever says so looks once more afterwards."""
+        """Its consumer wants to be woken again, and looks once more after saying so."""
         self.is_woken = False
         queue = self.queue
-        if type(queue) is ChainQueue:
-            queue.chain.sleepers[self] = None
-
-    def _seal(self) -> None:
-        """What is published from now on is not for it. Under the publish lock."""
-        fan, queue = self._fan, self.queue
-        if fan is not None:
-            self._fan_from = (*self._fan_from[:3], fan.added)
-            # Also where it is awake: Ctrl-C may have struck between its saying so and being in line.
-            fan.wake()
-        elif type(queue) is ChainQueue:
-            queue.stop()
+        if type(queue) is ReadPosition:
+            queue.broadcast.sleepers[self] = None
 
     def fail(self, error: Exception) -> bool:
         """It could not take in what it was offered, so what is queued is all that it can tell. Returns False, as `offer`."""
-        self._seal()
-        self.end = error
+        self._stop()
+        self._end(error)
         try:
             self.wake()
         except Exception:
@@ -240,12 +378,17 @@ class Subscription(Direct):
         """Nothing more will come; what is queued is still told. `end` is COMPLETED or the error."""
         if self.end is None:
             if self._base is None:
-                self._base = max(self._routed(), self.since)
-            self._seal()
-            self.end = end
+                self._base = max(self._published(), self.since)
+            self._stop()
+            self._end(end)
         # Also where it is woken already, as it says: Ctrl-C may have struck between its saying so and being woken.
         self.is_woken = True
         self.consumer.wake(self)
+
+    def _stop(self) -> None:
+        queue = self.queue
+        if isinstance(queue, (ReadPosition, CallPosition)):
+            queue.stop()
 
     # -----------------------------------------------------------------------------------------------------------
     # Polling: called by the consumer, in its turn
@@ -260,8 +403,48 @@ class Subscription(Direct):
             return self._next_event(is_in_line=is_in_line)
         except Exception as error:
             # A filter or a map failed for an initial value.
-            self.end = error
+            self._end(error)
             return ENDED
+
+    def _next_event(self, *, is_in_line: bool) -> Any:
+        while self.state != "closed":
+            if self._opening is not None:
+                if self._opening is AWAITED:
+                    return NOTHING
+                event = next(self._opening, None)
+                if event is not None:
+                    self._told += 1
+                    return event
+                self._opened()
+                if is_in_line:
+                    return NOTHING
+            queue = self.queue
+            if queue is None:
+                # It is still to be attached, while another member of its union is told.
+                return NOTHING
+            if type(queue) is CallPosition:
+                # The broadcast tells it everything but its end.
+                return NOTHING if self.end is None or len(queue) else ENDED
+            skipped = queue.dropped - self._dropped_told
+            if skipped and self._batch is None:
+                self._dropped_told += skipped
+                self._told += 1
+                return overflow(skipped)
+            delta = self._next_delta(cast("OwnQueue | ReadPosition", queue))
+            if delta is not None:
+                event = self._render(delta)
+                if event is not None:
+                    self._told += 1
+                    return event
+            elif self.state == "behind":
+                self._read_on(cast(OwnQueue, queue))
+                if is_in_line:
+                    return NOTHING
+            elif self.end is None and self._is_in_use():
+                return NOTHING
+            elif queue is self.queue:
+                return NOTHING if len(queue) else ENDED
+        return ENDED
 
     def look(self) -> int | None:
         """Where in the log that stands which `poll` would give: 0 for what stands nowhere, such as initial values; None where
@@ -270,11 +453,11 @@ class Subscription(Direct):
             return self._look()
         except Exception as error:
             # A change could not be read: `poll` says so.
-            self.end = self.end or error
+            self._end(self.end or error)
             return 0
 
     def _look(self) -> int | None:
-        while self._is_prepared and not self.is_closed:
+        while self._opening is not AWAITED and self.state != "closed":
             queue = self.queue
             first = self._batch[0].seq if self._batch else None
             if first is None:
@@ -285,109 +468,71 @@ class Subscription(Direct):
                     return None
                 if queue.dropped != self._dropped_told:
                     return 0
-                first = None if queue.is_squashed else queue.first_seq
+                delta = queue.first if self.request.options.squash_s is None else None
+                first = None if delta is None else delta.seq
             if first is not None:
                 engine = self.request.hub.engine
-                if first > engine.published and (self.is_behind or first <= self.since):
+                if first > engine.published and (self.state == "behind" or first <= self.since):
                     # It has read in the file what the others have not heard of yet.
                     engine.catch_up()
                 return first
             assert queue is not None
-            if self.end is None and self.is_behind and not self.is_batch_due:
-                self._read_on(queue)
+            if self.state == "behind" and not self.is_batch_due:
+                self._read_on(cast(OwnQueue, queue))
             elif self.end is None and self._is_in_use():
                 return None
-            elif not len(queue):
+            elif queue is self.queue:
                 # Its end comes after all that the others were told of before it.
-                return self.position + 1
-            else:
-                return None
-        return 0 if self.is_closed else None
+                return None if len(queue) else self.position + 1
+        return 0 if self.state == "closed" else None
+
+    @property
+    def _is_idle(self) -> bool:
+        """Nothing is being told, neither how it begins nor a batch."""
+        return self._opening is None and self._batch is None
 
     @property
     def is_batch_due(self) -> bool:
         """Whether net differences may be taken now."""
         queue = self.queue
-        is_idle = self._is_prepared and self._opening is None and self._batch is None
-        return is_idle and queue is not None and queue.is_squashed and self._is_due(queue)
+        return (
+            self.request.options.squash_s is not None
+            and self._is_idle
+            and queue is not None
+            and self._is_due(queue)
+        )
 
     def take_batch(self) -> None:
         """Take the net differences, for `poll` to give, and wait for the next ones from now on."""
-        queue = self.queue
-        is_idle = self._is_prepared and self._opening is None and self._batch is None
-        if is_idle and queue is not None and queue.is_squashed and not self.is_closed:
-            squash_s = self.request.options.squash_s
-            self._take_batch(queue)
+        squash_s = self.request.options.squash_s
+        if squash_s is not None and self._is_idle and self.queue is not None and self.state != "closed":
+            self._take_batch(cast(BatchQueue, self.queue))
             if squash_s:
                 self._pace = (self._pace[0], self.consumer.now() + squash_s)
 
     @property
     def is_opening(self) -> bool:
         """How it begins is what is told next, and none of it is a change."""
-        return self._opening is not None and not self._batch and not self.is_closed
+        opening = self._opening
+        return opening is not None and opening is not AWAITED and not self._batch and self.state != "closed"
 
-    def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> Any:
-        """As `poll` and `pass_on` for up to `most` events of how it begins: initial values may be very many. ENDED, or whether
-        `pass_on` wants more."""
+    def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> bool:
+        """As `poll` and `pass_on` for up to `most` events of how it begins. Whether `pass_on` wants more."""
         before = self._told
         try:
             for event in islice(self._opening or (), most):
                 self._told += 1
                 if not pass_on(self, event):
                     return False
-                if self.is_closed:
+                if self.state == "closed":
                     return True
         except Exception as error:
-            # A filter or a map failed for an initial value.
-            self.end = error
-            return ENDED
+            # A filter or a map failed for an initial value: `poll` says so.
+            self._opening = raised(error)
+            return True
         if self._told - before < most:
-            self._opening = self._initial = None
+            self._opened()
         return True
-
-    def _next_event(self, *, is_in_line: bool) -> Any:
-        if not self._is_prepared:
-            return ENDED if self.is_closed else NOTHING
-        fan = self._fan
-        if fan is not None and not self.is_closed:
-            # The fan tells; here is only how it ends, after that.
-            return NOTHING if self.end is None or fan.settled < self._fan_from[3] else ENDED
-        while not self.is_closed:
-            if self._opening is not None:
-                event = next(self._opening, None)
-                if event is not None:
-                    self._told += 1
-                    return event
-                self._opening = self._initial = None
-                if is_in_line:
-                    return NOTHING
-            queue = self.queue
-            if queue is None:
-                # A fan has taken it over since, or it is still to be attached, while another member of its union is told.
-                return NOTHING
-            skipped = queue.dropped - self._dropped_told
-            if skipped and self._batch is None:
-                self._dropped_told += skipped
-                self._told += 1
-                return overflow(skipped)
-            delta = self._next_delta(queue)
-            if delta is None:
-                if self.is_behind and self.end is None:
-                    self._read_on(queue)
-                    if is_in_line:
-                        return NOTHING
-                    continue
-                if self.end is None:
-                    if not self._is_in_use():
-                        break
-                elif not len(queue):
-                    break
-                return NOTHING
-            event = self._render(delta)
-            if event is not None:
-                self._told += 1
-                return event
-        return ENDED
 
     def _is_in_use(self) -> bool:
         """Whether the database is: in a forked child, or where the file was moved away, nothing will ever come."""
@@ -398,27 +543,17 @@ class Subscription(Direct):
             return False
         return True
 
-    @property
-    def error(self) -> BaseException | None:
-        """Why it ended; None where it completed or was closed."""
-        return self.end if isinstance(self.end, BaseException) else None
-
-    def _next_delta(self, queue: Queue) -> AnyDelta | None:
-        batch = self._batch
-        if not queue.is_squashed:
-            batch = queue.take()
-            if batch is None:
-                return None
-            try:
-                delta = batch.popleft()
-            except IndexError:
-                return None
-            self._taken = delta.seq
+    def _next_delta(self, queue: OwnQueue | ReadPosition) -> AnyDelta | None:
+        if self.request.options.squash_s is None:
+            delta = cast("FeedQueue | ReadPosition", queue).take()
+            if delta is not None:
+                self._taken = delta.seq
             return delta
+        batch = self._batch
         if batch is None:
             if not self._is_due(queue):
                 return None
-            batch = self._take_batch(queue)
+            batch = self._take_batch(cast(BatchQueue, queue))
             if batch is None:
                 return None
         delta = batch.popleft()
@@ -426,11 +561,11 @@ class Subscription(Direct):
             self._batch = None
         return delta
 
-    def _take_batch(self, queue: Queue) -> deque[AnyDelta] | None:
+    def _take_batch(self, queue: BatchQueue) -> deque[AnyDelta] | None:
         self._pace = (self.position, self._pace[1])
         # There before it leaves the queue: whoever asks meanwhile must not hear that all is told.
         self._batch = deque()
-        batch = self._batch = queue.take()
+        batch = self._batch = queue.take_batch()
         if batch:
             self._taken = max(delta.seq for delta in batch)
             if self.request.options.squash_s:
@@ -444,7 +579,7 @@ class Subscription(Direct):
             return False
         if 2 * len(queue) > self.request.options.queue_size or self.end is not None:
             return True
-        if self.is_behind:
+        if self.state == "behind":
             # The net difference is of all that was missed.
             return False
         return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._pace[1]
@@ -455,17 +590,11 @@ class Subscription(Direct):
         if not self.has_work:
             return None
         queue = self.queue
-        if (
-            self._opening is not None
-            or self._batch is not None
-            or queue is None
-            or not len(queue)
-            or self.is_behind
-        ):
+        if self.request.options.squash_s is None or not self._is_idle or queue is None or not len(queue):
             return 0.0
         return (
             0.0
-            if not queue.is_squashed or self._is_due(queue)
+            if self.state == "behind" or self._is_due(queue)
             else max(0.0, self._pace[1] - self.consumer.now())
         )
 
@@ -473,21 +602,113 @@ class Subscription(Direct):
     def has_work(self) -> bool:
         """Whether polling would find something, now or when it is due."""
         queue = self.queue
-        return self._is_prepared and (
-            self._opening is not None
-            or self._batch is not None
-            or (queue is not None and (len(queue) > 0 or queue.dropped != self._dropped_told))
-            or self.is_behind
-            or self.end is not None
+        if self._opening is AWAITED:
+            return False
+        if not self._is_idle or self.state == "behind" or self.end is not None:
+            return True
+        # What recipients are told comes from the broadcast.
+        return (
+            queue is not None
+            and type(queue) is not CallPosition
+            and (len(queue) > 0 or queue.dropped != self._dropped_told)
         )
 
     # -----------------------------------------------------------------------------------------------------------
-    # How far
+    # Behind
+
+    @property
+    def reads_from(self) -> int | None:
+        """The position from which it has still to read the log; None where it has not, or will not."""
+        return self._base if self.state == "behind" else None
+
+    def _read_on(self, queue: OwnQueue) -> None:
+        """The next page of the log into the queue; at its end, back into a node."""
+        hub = self.request.hub
+        try:
+            reader = self.reader
+            if reader is None:
+                assert self._base is not None
+                self.reader = hub.reader_at(self, self._base)
+                self.count_failures_of(self.reader)
+                self._opening = self._state_events("catching_up")
+                return
+            deltas, is_last = hub.read_page(reader)
+            self.read_on(deltas, reader.position)
+            # What was missed is told before the feed is live again; squashed, it is one batch.
+            if is_last and (self.request.options.squash_s is not None or not deltas):
+                hub.rejoin(self, reader)
+        except ReactDBError as error:
+            # The log was compacted, the database closed, or the file is in trouble.
+            self._give_up(error)
+
+    def read_on(self, deltas: Sequence[AnyDelta], position: int) -> None:
+        """What the log has up to `position`."""
+        cast(OwnQueue, self.queue).put(deltas)
+        self._base = position
+
+    def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
+        """Called by the hub, under the publish lock: `deltas` were the last from the log, and its node reports what follows."""
+        cast(OwnQueue, self.queue).put(deltas)
+        self.since = seq
+        self._base = None
+        self.reader = None
+        batch = (
+            None if self.request.options.squash_s is None else self._take_batch(cast(BatchQueue, self.queue))
+        )
+        ready = self._state_events("ready")
+        if batch is None and ready is None:
+            self._move("live")
+        else:
+            self._opening = self._arrive(batch, ready)
+            self._move("opening")
+
+    def _arrive(self, batch: deque[AnyDelta] | None, ready: Iterator[Event] | None) -> Iterator[Event]:
+        while batch:
+            event = self._render(batch.popleft())
+            if event is not None:
+                yield event
+        self._batch = None
+        yield from ready or ()
+
+    def break_off(self, error: Exception) -> None:
+        """What it was to be told cannot be told, so it ends at once."""
+        if type(self.queue) is CallPosition:
+            self.queue.clear()
+        self._end(error)
+        self.wake()
+
+    def _give_up(self, error: ReactDBError) -> None:
+        self.reader = None
+        self._end(self.end or error)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Figures: by any thread, while another one tells
+
+    def _published(self) -> int:
+        return self.request.hub.engine.published
+
+    @property
+    def position(self) -> int:
+        """Every change up to this seq has been told, or did not concern it."""
+        if self._final is not None:
+            return self._final
+        # In this order: what is taken, or published, later than here is in the queue or the batch, or above what this says. The
+        # queue before the batch: what goes from the one to the other meanwhile is seen in one of them.
+        queue = self.queue
+        taken = queue.broadcast.taken if type(queue) is CallPosition else self._taken
+        base = self._base
+        if base is None:
+            base = max(self._published(), self.since)
+        first = None if queue is None else queue.first
+        if self._batch is not None:
+            return min(base, self._pace[0])
+        base = max(base, taken)
+        return base if first is None else min(base, first.seq - 1)
 
     @property
     def bookmark(self) -> Bookmark:
         """What it was told: `position`, and before that how much of the initial values."""
-        if not self._is_prepared and self.request.options.include_initial:
+        if self._opening is AWAITED and self.request.options.include_initial:
             return ANEW
         # In this order: what is told to its end is so for good.
         initial = self._initial
@@ -497,96 +718,69 @@ class Subscription(Direct):
     @property
     def floor(self) -> Bookmark:
         """Not ahead of what it was told before the newest event, which may be on its way."""
-        initial, fan, queue = self._initial, self._fan, self.queue
+        initial, queue = self._initial, self.queue
         if initial is not None:
             return initial.floor
-        if queue is not None and queue.is_squashed:
+        if self.request.options.squash_s is not None:
             return Bookmark(self._pace[0])
-        return Bookmark(max(self.since, (self._taken if fan is None else fan.taken) - 1))
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Behind
+        taken = queue.broadcast.taken if type(queue) is CallPosition else self._taken
+        return Bookmark(max(self.since, taken - 1))
 
     @property
-    def is_behind(self) -> bool:
-        """It reads on from the log, or will when its queue is empty."""
-        return self.reader is not None
+    def queued(self) -> int:
+        """Deltas that wait to be told."""
+        queue = self.queue
+        return (0 if queue is None else len(queue)) + len(self._batch or ())
 
     @property
-    def reads_from(self) -> int | None:
-        """The position from which it has still to read the log; None where it has not, or will not."""
-        return self._base if self.is_behind and self.end is None and not self.is_closed else None
+    def dropped(self) -> int:
+        """Deltas that were never told."""
+        queue = self.queue
+        return self._dropped_told if queue is None else queue.dropped
 
-    def _read_on(self, queue: Queue) -> None:
-        """The next page of the log into the queue; at its end, back among the living."""
-        hub, options = self.request.hub, self.request.options
+    @property
+    def told(self) -> int:
+        """Events that it was told."""
+        queue = self.queue
+        return self._told + (queue.told if type(queue) is CallPosition else 0)
+
+    @property
+    def oldest_time(self) -> int | None:
+        """When the first change that waits to be told was made, in milliseconds since 1970."""
+        first = None if self.queue is None else self.queue.first
         try:
-            reader = self.reader
-            if reader is None or reader == SPILLED:
-                assert self._base is not None
-                self.reader = hub.reader_at(self, self._base)
-                self.count_failures_of(self.reader)
-                if options.include_states:
-                    self._opening = iter([state("catching_up", options)])
-                return
-            deltas, is_last = hub.read_page(reader)
-            self.read_on(deltas, reader.position)
-            # What was missed is told before the feed is live again; squashed, it is one batch.
-            if is_last and (queue.is_squashed or not deltas) and hub.rejoin(self, reader):
-                batch = self._take_batch(queue) if queue.is_squashed else None
-                if batch is not None or options.include_states:
-                    self._opening = self._arrive(batch)
-        except ReactDBError as error:
-            # The log was compacted, the database closed, or the file is in trouble.
-            self._give_up(error)
+            # Of what is being told; it may be told any moment.
+            return self._batch[0].time  # type: ignore[index]
+        except (IndexError, TypeError):
+            return None if first is None else first.time
 
-    def read_on(self, deltas: Sequence[AnyDelta], position: int) -> None:
-        """What the log has up to `position`."""
-        assert self.queue is not None
-        self.queue.put(deltas)
-        self._base = position
+    @property
+    def failed(self) -> int:
+        """Documents that could not be computed, and were passed over."""
+        source, begin, before = self._failed
+        return before if source is None else before + source.failed - begin
 
-    def _arrive(self, batch: deque[AnyDelta] | None) -> Iterator[Event]:
-        while batch:
-            event = self._render(batch.popleft())
-            if event is not None:
-                yield event
-        self._batch = None
-        if self.request.options.include_states:
-            yield state("ready", self.request.options)
-
-    def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
-        """Called by the hub, under the publish lock: `deltas` were the last from the log, and after `seq` it is told."""
-        assert self.queue is not None
-        self.queue.put(deltas)
-        self.since = seq
-        self._base = None
-        self.reader = None
-
-    def break_off(self, error: Exception) -> None:
-        """What it was to be told cannot be told, so it ends at once."""
-        self.end = error
-        self.wake()
-
-    def _give_up(self, error: ReactDBError) -> None:
-        self.reader = None
-        if self.end is None:
-            self.end = error
+    def count_failures_of(self, source: Failing | None, begin: int | None = None) -> None:
+        """From now on, what `source` fails for is counted, where it has more than `begin`; None: more than it has now."""
+        if source is not self._failed[0]:
+            if source is not None and begin is None:
+                begin = source.failed
+            self._failed = (source, begin or 0, self.failed)
 
     # -----------------------------------------------------------------------------------------------------------
     # Ending
 
     def close(self) -> None:
-        """Hear nothing more. Any thread; a second call does nothing."""
-        if not self.is_closed:
-            self._final = self.position
-            fan = self._fan
-            if fan is not None:
-                self._told, self._dropped_told = self.told, self.dropped
-            self.is_closed = True
-            if fan is not None:
-                fan.strike(self)
-                self._fan = None
+        """Be told nothing more. Any thread; a second call does nothing."""
+        if self.state != "closed":
+            final, told, dropped = self.position, self.told, self.dropped
+            if not self._move("closed"):
+                return
+            self._final = final
+            queue = self.queue
+            if type(queue) is CallPosition:
+                queue.broadcast.strike(self)
+                self.queue, self._told, self._dropped_told = None, told, dropped
             self._close_walk()
             self.request.hub.forget(self)
 
@@ -596,3 +790,10 @@ class Subscription(Direct):
         self.reader = None
         if self.queue is not None:
             self.queue.clear()
+
+
+@fork.in_child
+def _forget() -> None:
+    """A thread that did not come along may hold the lock."""
+    global _moving
+    _moving = threading.RLock()

@@ -16,7 +16,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reactdb import budget
-from reactdb.change import Change, Commit, InHand
+from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.external_writers import other_history, unfiled_end
@@ -38,13 +38,6 @@ class CommitListener(Protocol):
 
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
-
-    def route_one(self, change: Change, documents: InHand | None) -> bool:
-        """The same for a commit of nothing but one change, where that runs nobody's predicates. False: it has to be `route`.
-
-        Args:
-            documents: As of the transaction.
-        """
 
     def lowest_needed(self, oldest: int) -> int | None:
         """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has. Called
@@ -130,15 +123,6 @@ class Publisher:
                 first = transaction.first
                 last = first + count - 1
                 changes = transaction.changes
-                if (
-                    count == 1
-                    and changes
-                    and first == self.published + 1
-                    and not transaction.is_catalogue_changed
-                    and listener.route_one(changes[0], transaction.documents)
-                ):
-                    self.published = first
-                    continue
                 if first > self.published + 1:
                     # Another process wrote in between.
                     self._publish_log(listener, first - 1)
@@ -150,7 +134,8 @@ class Publisher:
                 if transaction.is_catalogue_changed:
                     tables, indexes = self._what_was_dropped(transaction.catalogue)
                 if changes or tables or indexes:
-                    self._route(listener, Commit(changes, last, tables, indexes))
+                    documents = transaction.documents if count == 1 and changes else None
+                    self._route(listener, Commit(changes, last, tables, indexes, documents))
                 if last > self.published:
                     self.published = last
 

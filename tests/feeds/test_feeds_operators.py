@@ -272,3 +272,13 @@ def test_a_feed_awaited_gives_its_last_event(games):
         return await games.changes(include_initial=True).pipe(ops.take(2))
 
     assert {"new_val": {"id": 2}} == asyncio.run(main())
+
+
+def test_a_limit_that_is_reached_in_initial_values_completes_the_feed(games: Any) -> None:
+    games.insert([{"id": number} for number in range(5)])
+    heard: list[Any] = []
+
+    feed = games.changes(include_initial=True).limit(3)
+    feed.subscribe(heard.append, heard.append, lambda: heard.append("completed"))
+
+    assert [0, 1, 2, "completed"] == [one if one == "completed" else one["new_val"]["id"] for one in heard]

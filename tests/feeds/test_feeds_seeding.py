@@ -12,7 +12,7 @@ import pytest
 
 import reactdb
 from reactdb import TableNotFound, UsageError, desc, row
-from reactdb.feeds import hub, seeding
+from reactdb.feeds import bootstrap, hub
 from reactdb.feeds.log_reader import LogReader
 from tests.support.feed_kinds import Kind, prepare
 from tests.support.replica import Replica
@@ -128,7 +128,7 @@ def test_writers_that_are_always_quicker_wait_once(
 
     monkeypatch.setattr(hub, "LAST_CHANGES", 1)
     monkeypatch.setattr(hub, "SEEDINGS", 2)
-    monkeypatch.setattr(seeding, "ROUNDS", 2)
+    monkeypatch.setattr(bootstrap, "ROUNDS", 2)
     monkeypatch.setattr(LogReader, "read", read_and_write)
     seed = LogReader.seed
     monkeypatch.setattr(LogReader, "seed", lambda reader, now: (seed(reader, now), write(filed, 3)))

@@ -1,7 +1,4 @@
-"""Subscribers of one view share what they are told by; nobody may notice.
-
-The first subscriber of a view has a queue of its own, so each of these opens one before those it is about.
-"""
+"""Subscribers of one view share the queue of what they are told; nobody may notice."""
 
 from __future__ import annotations
 
@@ -19,10 +16,9 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import FeedAborted
-from reactdb.feeds import chain, fan
-from reactdb.feeds.chain import Chain, Link
-from reactdb.feeds.cursors import PullConsumer
-from reactdb.feeds.fan import Fan
+from reactdb.feeds import broadcast
+from reactdb.feeds.broadcast import BroadcastEntry
+from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.hub import hub_of
 from tests.support.feeds import listen
 
@@ -36,14 +32,14 @@ def ids(heard: list[Any]) -> list[Any]:
 
 
 def shared(db: Any) -> list[Any]:
-    """All fans and chains."""
-    nodes = hub_of(db.session.engine)._nodes.values()
-    return [one for node in nodes for one in (node._shared or {}).values()]
+    """All broadcasts."""
+    nodes = hub_of(db.session.engine).live.nodes.values()
+    return [one for node in nodes for one in node.broadcasts]
 
 
-def links() -> int:
+def entries() -> int:
     gc.collect()
-    return sum(type(one) is Link for one in gc.get_objects())
+    return sum(type(one) is BroadcastEntry for one in gc.get_objects())
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -58,7 +54,7 @@ def test_equal_subscribers_share_one_queue(db, games):
     listen(games.changes(include_types=True))
 
     assert len(cursors) == 3
-    assert [(Fan, 4), (Chain, 3), (Fan, 1)] == [(type(one), len(one.members)) for one in shared(db)]
+    assert [7, 1] == [len(one.members) for one in shared(db)]
 
 
 def test_each_gets_an_event_of_its_own(games):
@@ -186,8 +182,9 @@ def test_a_document_that_cannot_be_decoded_ends_those_who_were_to_hear_it(games,
     def broken(delta: Any) -> Any:
         raise reactdb.CorruptDatabase("broken")
 
-    nodes = [node for node in hub_of(games._session.engine)._nodes.values() if node.view.kind == "point"]
-    monkeypatch.setattr(next(iter(nodes[0]._shared.values())), "_render", broken)
+    nodes = hub_of(games._session.engine).live.nodes.values()
+    (node,) = [node for node in nodes if node.view.kind == "point"]
+    monkeypatch.setattr(node.broadcasts[0], "kind", (100_000, broken))
     games.insert({"id": 2})
 
     assert [["broken"], ["broken"]] == [[str(error) for error in one] for one in heard]
@@ -221,7 +218,7 @@ def test_those_that_begin_with_the_present_come_to_share(db, games):
     assert [2, 3] == ids([cursor.next(timeout=1), cursor.next(timeout=1)])
     games.insert({"id": 4})
     assert [4] == ids([cursor.next(timeout=1)])
-    assert [(Fan, 3), (Chain, 1)] == [(type(one), len(one.members)) for one in shared(db)]
+    assert [5] == [len(one.members) for one in shared(db)]
 
 
 def test_a_token_says_what_this_one_has_been_told(db, games):
@@ -270,7 +267,7 @@ def test_figures_are_those_of_each(games):
 
 
 def test_all_are_told_everything_before_they_end(db, games, monkeypatch):
-    monkeypatch.setattr(fan, "CHANGES_IN_A_TURN", 7)
+    monkeypatch.setattr(broadcast, "EVENTS_IN_A_TURN", 7)
     first(games.changes())
     heard = [listen(games.changes()) for _ in range(3)]
     numbers = list(range(20))
@@ -398,25 +395,25 @@ def test_readers_who_sleep_are_woken_by_one_change(games):
 
 
 def test_what_all_have_read_is_not_kept(games):
-    before = links()
+    before = entries()
     cursors = [games.changes().cursor() for _ in range(3)]
     games.insert([{"id": number} for number in range(100)])
-    assert links() >= before + 100
+    assert entries() >= before + 100
 
     for cursor in cursors:
         for _ in range(100):
             next(cursor)
 
-    assert links() <= before + 2
+    assert entries() <= before + 2
 
 
 def test_what_nobody_has_room_for_is_not_kept(games):
-    before = links()
+    before = entries()
     cursors = [games.changes(changefeed_queue_size=50).cursor() for _ in range(3)]
     for start in range(0, 2_000, 100):
         games.insert([{"id": start + number} for number in range(100)])
 
-    assert links() <= before + 50 + 100 + chain.LOOKS
+    assert entries() <= before + 50 + 100 + broadcast.LOOKS
     assert next(cursors[2]) == {"error": "Changefeed cache over array size limit, skipped 1950 elements."}
     assert ids([next(cursors[2]) for _ in range(50)]) == list(range(1950, 2_000))
 
@@ -424,10 +421,10 @@ def test_what_nobody_has_room_for_is_not_kept(games):
 def test_a_long_queue_can_be_let_go_of(games):
     cursors = [games.changes().cursor() for _ in range(2)]
     one = next(iter(shared(reactdb.Database(games._session))))
-    link = one.tail
+    entry = one.tail
     for _ in range(300_000):
-        link.next = link = Link(link.number + 1)
-    del link
+        entry.next = entry = BroadcastEntry(entry.number + 1)
+    del entry
     cursors.clear()
     gc.collect()
 

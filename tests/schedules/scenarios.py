@@ -24,16 +24,13 @@ from tests.schedules.explorer import Scenario, Threads
 from tests.schedules.workers import Workers
 
 QUEUE = ("reactdb.store.write_queue",)
-DELIVERY = ("reactdb.feeds.consumer", "reactdb.feeds.claim", "reactdb.feeds.teller")
-CURSORS = ("reactdb.feeds.cursors",)
+DELIVERY = ("reactdb.feeds.consumers", "reactdb.feeds.dispatch", "reactdb.feeds.broadcast")
+CURSORS = ("reactdb.feeds.consumers",)
 DISPATCH = (
-    "reactdb.feeds.routing",
-    "reactdb.feeds.node",
+    "reactdb.feeds.dispatch",
     "reactdb.feeds.subscription",
-    "reactdb.feeds.direct",
-    "reactdb.feeds.fan",
-    "reactdb.feeds.chain",
-    "reactdb.feeds.queue",
+    "reactdb.feeds.broadcast",
+    "reactdb.feeds.queues",
 )
 # In memory, SQLite lets a commit wait for reads, and does so in C, where no schedule can see it.
 ROOM = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -407,7 +404,11 @@ SCENARIOS = [
     Scenario("queue: three hard writers", lambda: adding("hard", "hard", "hard"), QUEUE),
     Scenario("queue: a transaction among them", adding_beside_a_transaction, QUEUE),
     Scenario("delivery: one subscriber", lambda: telling(listeners=1), DELIVERY),
-    Scenario("delivery: two subscribers", lambda: telling(listeners=2), (*DELIVERY, "reactdb.feeds.fan")),
+    Scenario(
+        "delivery: two subscribers",
+        lambda: telling(listeners=2),
+        DELIVERY,
+    ),
     Scenario("delivery: squashed", telling_a_squashed_feed, DELIVERY, may_pass_s=2.0),
     Scenario("delivery: a scheduler", lambda: telling_by_a_scheduler(squash=False), DELIVERY),
     Scenario(
@@ -425,7 +426,7 @@ SCENARIOS = [
     Scenario("delivery: a union of two databases", lambda: telling_a_union(terms=False), DELIVERY),
     Scenario("delivery: a union with terms", lambda: telling_a_union(terms=True), DELIVERY),
     Scenario("delivery: a subscriber writes", writing_in_a_callback, DELIVERY),
-    Scenario("delivery: one leaves", leaving, (*DELIVERY, "reactdb.feeds.fan")),
+    Scenario("delivery: one leaves", leaving, DELIVERY),
     Scenario("dispatch: one subscriber", lambda: telling(listeners=1), DISPATCH),
     Scenario("dispatch: two subscribers", lambda: telling(listeners=2), DISPATCH),
     Scenario("dispatch: a scheduler", lambda: telling_by_a_scheduler(squash=False), DISPATCH),
@@ -443,17 +444,17 @@ SCENARIOS = [
     Scenario(
         "dispatch: figures",
         looking_at_figures,
-        ("reactdb.feeds.standing", *DISPATCH),
+        DISPATCH,
         may_pass_s=2.0,
         short_runs=200,
     ),
     Scenario(
         "dispatch: figures of one that leaves",
         looking_at_figures_of_one_that_leaves,
-        ("reactdb.feeds.standing", "reactdb.feeds.inspect", *DISPATCH),
+        ("reactdb.feeds.inspect", *DISPATCH),
     ),
     Scenario("cursors: one reader", lambda: reading(readers=1), CURSORS),
     Scenario("cursors: two readers", lambda: reading(readers=2), CURSORS),
-    Scenario("cursors: two cursors", reading_apart, (*CURSORS, "reactdb.feeds.chain")),
+    Scenario("cursors: two cursors", reading_apart, (*CURSORS, "reactdb.feeds.broadcast")),
     Scenario("cursors: closing", closing_a_cursor, CURSORS),
 ]

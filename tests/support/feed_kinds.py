@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import asc, branch, desc, maxval, minval, row
-from reactdb.feeds import consumer, hub, log_reader
+from reactdb.feeds import broadcast, consumers, hub, log_reader
 from reactdb.feeds.views import window
 from tests.support.replica import Entry, Event, exactly, roughly
 
@@ -134,7 +134,8 @@ def little_room() -> Iterator[None]:
         patch.setattr(window, "SPARE", 1)
         patch.setattr(window, "SPARE_WITHOUT_INDEX", 1)
         patch.setattr(hub, "LAST_CHANGES", 2)
-        patch.setattr(consumer, "EVENTS_IN_A_TURN", 3)
+        patch.setattr(consumers, "EVENTS_IN_A_TURN", 3)
+        patch.setattr(broadcast, "EVENTS_IN_A_TURN", 3)
         patch.setattr(log_reader.LogReader.read, "__defaults__", (3,))
         yield
 

@@ -19,8 +19,7 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb.netting import DeltaRequest, Netting, is_limit
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import MakeOperator
-from reactdb.feeds.hearing import ENDED, NOTHING, Way
-from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
 from reactdb.query import Query
 from reactdb.steps import Run
 
@@ -126,7 +125,7 @@ class FeedReader:
 
     @property
     def way(self) -> Way:
-        return "alone"
+        return "woken"
 
     def wake(self, subscription: Subscription) -> None:
         self._wake()
@@ -156,8 +155,8 @@ class FeedReader:
         for member in list(self._members):
             if not member.is_due(now):
                 if member.subscription is not None:
-                    # It wants to be woken when more comes, because the queue may become half full.
-                    member.subscription.is_woken = False
+                    # To be woken again when more comes: the queue may become half full.
+                    member.subscription.rest()
                 continue
             yield from self._items_of(member)
             if self._run.is_finished:
@@ -166,7 +165,7 @@ class FeedReader:
 
     def _items_of(self, member: Member) -> Iterator[Any]:
         if member.subscription is not None:
-            member.subscription.is_woken = False
+            member.subscription.rest()
         while True:
             event = member.poll()
             if event is NOTHING:

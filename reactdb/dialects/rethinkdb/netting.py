@@ -21,11 +21,10 @@ from typing import Any, Final
 
 from reactdb.feeds.edits import Edit, edits
 from reactdb.feeds.events import Event, Render
-from reactdb.feeds.hearing import NOTHING
 from reactdb.feeds.pipeline import same_value
-from reactdb.feeds.queue import net_sides, paired
+from reactdb.feeds.queues import net_sides, paired
 from reactdb.feeds.request import Request
-from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.subscription import NOTHING, Subscription
 from reactdb.feeds.views.base import Delta
 from reactdb.query import Limit, OrderBy, Query, Union
 from reactdb.values.canonical import spelling

@@ -22,9 +22,9 @@ from typing import Any
 
 from reactdb.access import WHOLE, Access
 from reactdb.change import Change
-from reactdb.feeds.bookmark import name_of_order
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Sorted, inverted
+from reactdb.feeds.position import name_of_order
 from reactdb.feeds.views.axes import IndexAxis, routes_of_tests
 from reactdb.feeds.views.base import Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
 from reactdb.query import Limit, Step

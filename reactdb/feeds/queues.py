@@ -1,7 +1,12 @@
-"""What one subscriber has not been told yet: FeedQueue for every step, SquashQueue for the net difference.
+"""Queues: what one subscriber has not been told yet, where it has a queue of its own.
+
+    FeedQueue       every step
+    SquashQueue     for each place in the result, the net difference
+    OrderedQueue    the same for results that are lists
+    UnionQueue      the same for unions: one of these for each member
 
 Bounded, because a reader that stops reading must not fill the writer's memory. What is dropped is the earliest, it is counted,
-and the count is the next thing the reader hears.
+and the count is the next thing the reader is told. (Subscribers who are told alike share a queue: see `broadcast`.)
 
 One thread adds (whoever publishes, one at a time) while another takes. Rule of this file: no threads of its own, no clock, no
 Rx. Whoever calls it brings those.
@@ -13,29 +18,34 @@ import threading
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Protocol
+from typing import Any, Protocol
 
 from reactdb.change import Change
+from reactdb.feeds.edits import edits
 from reactdb.feeds.pipeline import same_value
-from reactdb.feeds.views.base import AnyDelta, Delta, identity_of
+from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Order, identity_of
 from reactdb.values.canonical import spelling
 from reactdb.values.codec import same_bytes
 
 
 class Queue(Protocol):
-    """What a subscription asks of its queue.
-
-    Attributes:
-        is_squashed: It tells batches, not steps.
-    """
-
-    is_squashed: bool
+    """What a subscription asks of any queue."""
 
     @property
     def dropped(self) -> int:
         """Deltas that were dropped, ever."""
 
+    @property
+    def first(self) -> AnyDelta | None:
+        """The earliest delta, or the change of it, that waits; None where nothing does."""
+
     def __len__(self) -> int: ...
+
+    def clear(self) -> None: ...
+
+
+class OwnQueue(Queue, Protocol):
+    """What it asks of one that is added to for this subscription alone."""
 
     def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
         """Whether these fit without dropping any."""
@@ -44,21 +54,14 @@ class Queue(Protocol):
         """Put in what one change did; where there is no room, the earliest go."""
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
-        """The same without the bound, for who reads from the log at his own pace."""
+        """The same without the bound, for a subscription that reads from the log at its own pace."""
 
-    def take(self) -> deque[AnyDelta] | None:
-        """What there is to tell: with squashing all of it as one batch, else the queue itself, to be emptied from the left
-        while others add on the right."""
 
-    @property
-    def first_seq(self) -> int | None:
-        """The earliest change that is not told; None where all are."""
+class BatchQueue(OwnQueue, Protocol):
+    """One that squashes."""
 
-    @property
-    def first_time(self) -> int | None:
-        """When that was, in milliseconds since 1970."""
-
-    def clear(self) -> None: ...
+    def take_batch(self) -> deque[AnyDelta] | None:
+        """All that waits as net differences; None where these are nothing."""
 
 
 class FeedQueue:
@@ -69,15 +72,12 @@ class FeedQueue:
 
     Attributes:
         held: The deque.
-        limit: As many deltas as it holds.
     """
 
-    __slots__ = ("dropped", "held", "limit")
-
-    is_squashed = False
+    __slots__ = ("_limit", "dropped", "held")
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self._limit = limit
         self.held: deque[AnyDelta] | None = None
         self.dropped = 0
 
@@ -85,7 +85,7 @@ class FeedQueue:
         return 0 if self.held is None else len(self.held)
 
     def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
-        return len(self) + len(deltas) <= self.limit
+        return len(self) + len(deltas) <= self._limit
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
         if self.held is None:
@@ -97,27 +97,22 @@ class FeedQueue:
         if queue is None:
             queue = self.held = deque()
         queue.extend(deltas)
-        while len(queue) > self.limit:
+        while len(queue) > self._limit:
             try:
                 queue.popleft()
             except IndexError:
                 return
             self.dropped += 1
 
-    def take(self) -> deque[AnyDelta] | None:
-        return self.held or None
+    def take(self) -> AnyDelta | None:
+        try:
+            return self.held.popleft() if self.held else None
+        except IndexError:
+            # Dropped just now.
+            return None
 
     @property
-    def first_seq(self) -> int | None:
-        first = self._first()
-        return None if first is None else first.seq
-
-    @property
-    def first_time(self) -> int | None:
-        first = self._first()
-        return None if first is None else first.time
-
-    def _first(self) -> AnyDelta | None:
+    def first(self) -> AnyDelta | None:
         try:
             return None if self.held is None else self.held[0]
         except IndexError:
@@ -134,8 +129,6 @@ class SquashQueue:
     """
 
     __slots__ = ("_has_groups", "_has_pairs", "_limit", "_lock", "_pending", "dropped")
-
-    is_squashed = True
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -197,7 +190,7 @@ class SquashQueue:
         else:
             pending[identity] = (entry[0], delta)
 
-    def take(self) -> deque[AnyDelta] | None:
+    def take_batch(self) -> deque[AnyDelta] | None:
         with self._lock:
             pending, self._pending = self._pending, {}
             has_groups, self._has_groups = self._has_groups, False
@@ -208,16 +201,7 @@ class SquashQueue:
         return (counted(found, has_pairs=has_pairs) if has_groups else found) or None
 
     @property
-    def first_seq(self) -> int | None:
-        first = self._first()
-        return None if first is None else first.seq
-
-    @property
-    def first_time(self) -> int | None:
-        first = self._first()
-        return None if first is None else first.time
-
-    def _first(self) -> AnyDelta | None:
+    def first(self) -> AnyDelta | None:
         with self._lock:
             for first, _ in self._pending.values():
                 return first
@@ -299,3 +283,180 @@ def folded(first: AnyDelta, last: AnyDelta, identity: Hashable) -> AnyDelta:
     assert isinstance(change, Change)
     group = last.group if isinstance(last, Delta) else None
     return Delta(change, first.old_val, last.new_val, identity=identity, group=group)
+
+
+class ListItem:
+    """What stands at one offset of a list that somebody was told.
+
+    `name` is the view's, of the document; `identity` is this queue's. They are not the same, because a view need not tell that
+    one document took the place of another with an equal value, so a name may be out of date, and be met twice.
+    """
+
+    __slots__ = ("identity", "name", "value")
+
+    def __init__(self, name: Hashable, value: Any, identity: Hashable) -> None:
+        self.name = name
+        self.value = value
+        self.identity = identity
+
+
+class OrderedQueue:
+    """Squashing for a result that is a list: the list last told and the list now.
+
+    Offsets cannot be folded delta by delta: each counts in the list that the one before it left. So what is told is the way from
+    the one list to the other (law 4). A subscriber who asked for no offsets hears of values alone: a value that goes at one
+    offset and comes at another is nothing to tell. It needs no bound of its own: both lists are as long as the result.
+    """
+
+    __slots__ = ("_away", "_has_offsets", "_last", "_lock", "_now", "_steps", "_told", "dropped", "first")
+
+    def __init__(self, items: Iterable[Initial], *, has_offsets: bool) -> None:
+        # Re-entrant, because a finalizer may look at the queue while this very thread adds to it.
+        self._lock = threading.RLock()
+        self._told = [ListItem(item.identity, item.value, object()) for item in items]
+        self._now = list(self._told)
+        # Name -> identity of what left the list since it was told: if it comes back, it was only away.
+        self._away: dict[Hashable, Hashable] = {}
+        self._has_offsets = has_offsets
+        self.first: Change | None = None
+        self._last: Change | None = None
+        self._steps = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
+        return True
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            for delta in deltas:
+                assert isinstance(delta, Delta)
+                if delta.old_offset is not None:
+                    left = self._now.pop(delta.old_offset)
+                    self._away[left.name] = left.identity
+                if delta.new_offset is not None:
+                    name = delta.identity
+                    self._now.insert(
+                        delta.new_offset,
+                        ListItem(name, delta.new_val, self._away.pop(name, None) or object()),
+                    )
+                if self.first is None:
+                    self.first = delta.change
+                self._last = delta.change
+                self._steps += 1
+
+    put = add
+
+    def take_batch(self) -> deque[AnyDelta] | None:
+        with self._lock:
+            change, told, now = self._last, self._told, self._now
+            if change is None:
+                return None
+            self._told, self._now = now, list(now)
+            self._away = {}
+            self.first = self._last = None
+            self._steps = 0
+        if len(told) == len(now) and all(
+            old is new or same_value(old.value, new.value) for old, new in zip(told, now, strict=True)
+        ):
+            # Elements that look alike may have changed places: to the reader it is the list that it was.
+            return None
+        found: deque[AnyDelta] = deque()
+        for edit in edits(told, now, same_value):
+            old_val = None if edit.leaving is None else edit.leaving.value
+            new_val = None if edit.entering is None else edit.entering.value
+            # To who asked for no offsets, a null is no value: it comes and goes unseen.
+            is_move = same_value(old_val, new_val)
+            if is_move and (not self._has_offsets or edit.old_offset == edit.new_offset):
+                # Another document, or another place, but to the reader the same.
+                continue
+            identity = edit.entering.identity if edit.entering is not None else None
+            found.append(
+                Delta(change, old_val, new_val, edit.old_offset, edit.new_offset, identity, is_move=is_move)
+            )
+        if not self._has_offsets:
+            old, new = net_sides(found)
+            if max(len(old), len(new)) < len(found):
+                # As the last one moved up, say, where a null went and another came: the steps may have told of nothing.
+                found = deque(paired(old, new))
+        return found or None
+
+    def clear(self) -> None:
+        with self._lock:
+            self.first = self._last = None
+            self._steps = 0
+
+
+def squash_queue(limit: int, order: Order, *, has_offsets: bool) -> BatchQueue:
+    """The queue for a result with that order, or with none; `has_offsets` is whether the reader is told places in it."""
+    if isinstance(order, tuple):
+        return UnionQueue([squash_queue(limit, member, has_offsets=has_offsets) for member in order])
+    return SquashQueue(limit) if order is None else OrderedQueue(order, has_offsets=has_offsets)
+
+
+class UnionQueue:
+    """Squashing for a union: a queue for each member, because each member is a result of its own.
+
+    A member with an order needs a queue that knows its list, and others must not be held up by it. What is taken is one batch of
+    all members' net differences: each member's in the order in which its queue gives them, and of two members the earlier change
+    first. The bound is each member's.
+    """
+
+    __slots__ = ("_lock", "_members")
+
+    def __init__(self, members: Sequence[BatchQueue]) -> None:
+        self._members = list(members)
+        # What one change does is taken from all members or from none. Re-entrant, as `SquashQueue` says.
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return max(map(len, self._members))
+
+    @property
+    def dropped(self) -> int:
+        return sum(member.dropped for member in self._members)
+
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
+        return all(member.has_room(part) for member, part in self._parts(deltas))
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            for member, part in self._parts(deltas):
+                member.add(part)
+
+    def put(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            for member, part in self._parts(deltas):
+                member.put(part)
+
+    def _parts(self, deltas: Sequence[AnyDelta]) -> list[tuple[BatchQueue, list[AnyDelta]]]:
+        parts: dict[int, list[AnyDelta]] = {}
+        for delta in deltas:
+            parts.setdefault(delta.member if type(delta) is Delta else 0, []).append(delta)
+        return [(self._members[number], part) for number, part in parts.items()]
+
+    def take_batch(self) -> deque[AnyDelta] | None:
+        with self._lock:
+            batches = [batch for member in self._members if (batch := member.take_batch())]
+        found: deque[AnyDelta] = deque()
+        while batches:
+            batch = min(batches, key=_first_seq)
+            found.append(batch.popleft())
+            if not batch:
+                batches = [one for one in batches if one]
+        return found or None
+
+    @property
+    def first(self) -> AnyDelta | None:
+        found = [first for member in self._members if (first := member.first) is not None]
+        return min(found, key=lambda delta: delta.seq, default=None)
+
+    def clear(self) -> None:
+        for member in self._members:
+            member.clear()
+
+
+def _first_seq(batch: deque[AnyDelta]) -> int:
+    return batch[0].seq

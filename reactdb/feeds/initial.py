@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from reactdb.feeds.bookmark import ANEW, Bookmark, Inside
 from reactdb.feeds.events import Event, render_initial
 from reactdb.feeds.options import FeedOptions
+from reactdb.feeds.position import ANEW, Bookmark, Inside
 from reactdb.feeds.views.base import Initial, View
 from reactdb.feeds.views.select import SelectView
 from reactdb.store.engine import Engine

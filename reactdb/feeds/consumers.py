@@ -1,37 +1,47 @@
-"""Consumers: who polls subscriptions, when, and what is done with the events. PushConsumer calls an observer.
+"""Consumers: who polls subscriptions, when, and what is done with the events.
 
-One consumer may have several subscriptions (a union of feeds). It tells in one place at a time, whichever thread that is: the
-committing one, a scheduler's, the timers'. Whoever comes while it is telling says that it was there, and leaves again; who is
-telling looks for that after letting go.
+    PushConsumer     calls an observer: where the commit is delivered, or where its scheduler says
+    PullConsumer     is asked by a thread that waits: `for change in feed`, cursors
+    AsyncConsumer    is asked by a coroutine
 
-A subscriber that raises ends its own feed. Rule of this file: no lock is held while an observer is called, but for the
-consumer's own turn.
+One consumer may have several subscriptions (a union of feeds). All three take events from them in one way (`BaseConsumer._poll`),
+one at a time, in whichever thread; a lock says whose turn it is. A PushConsumer whose turn it is not says that it was there, and
+leaves; who has the turn looks for that after giving it back. What asks, waits for its turn.
+
+A subscriber that raises ends its own feed.
+
+Rule of this file: a wake-up may come in vain. Whoever wakes looks again, and whoever goes to sleep has looked after saying so. No
+lock but the consumer's own turn is held while an observer is called.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reactdb.errors import FeedAborted, UsageError
-from reactdb.feeds.bookmark import ANEW, Bookmark, first_of
-from reactdb.feeds.claim import Claim
-from reactdb.feeds.direct import EVENTS_IN_A_TURN
-from reactdb.feeds.fan import OnEvent, nobody
-from reactdb.feeds.hearing import ENDED, NOTHING, Way
+from reactdb.errors import FeedAborted, ForkedDatabase, UsageError
+from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, nobody
 from reactdb.feeds.hub import FeedHub
+from reactdb.feeds.position import ANEW, Bookmark, first_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.schedulers import for_any_thread
-from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
 from reactdb.feeds.terms import run_of
 from reactdb.feeds.timers import timers
 from reactdb.logs import logger
 from reactdb.query import Step
 from reactdb.steps import Run
 from reactdb.store.file import fork
+
+if TYPE_CHECKING:
+    import asyncio
+
+# Events that a coroutine may take without giving others a chance to run.
+EVENTS_WITHOUT_PAUSE = 64
 
 _making_turns = threading.Lock()
 
@@ -152,16 +162,35 @@ class BaseConsumer:
         return known[1]
 
     @staticmethod
-    def whose_turn(line: Sequence[Subscription]) -> Subscription | None:
+    def _whose_turn(line: Sequence[Subscription]) -> Subscription | None:
         """Which of the members of one database tells next. None: there is nothing to tell now.
 
         How a member begins comes before all changes; then the earliest change, and the first of the members that tell it.
         """
+        # Those that have ended, or are cut off by a `limit`, are members no more.
+        line = [one for one in line if not one.is_closed]
         take_together(line)
         found = earliest(line)
         # Changes are offered in the order of the log: all before this one are there by now, but perhaps not when they were
         # looked for.
         return None if found is None else earliest(line)
+
+    def _poll(self, line: Sequence[Subscription]) -> tuple[Subscription | None, Any]:
+        """The next event of the members of one database, and whose it is. It may be NOTHING, or ENDED."""
+        if len(line) == 1:
+            return line[0], line[0].poll()
+        while (member := self._whose_turn(line)) is not None:
+            event = member.poll(is_in_line=True)
+            if event is not NOTHING:
+                return member, event
+            # How that one begins is over, or what it had was nothing.
+        return None, NOTHING
+
+    def _rest(self) -> None:
+        """Be woken again from now on. Whoever says so looks once more afterwards."""
+        for member in self.members:
+            if member.is_woken:
+                member.rest()
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
         events = [event]
@@ -262,9 +291,9 @@ class PushConsumer(BaseConsumer):
     __slots__ = (
         "_floor",
         "_is_asked",
+        "_is_called",
         "_is_done",
         "_is_scheduled",
-        "_is_told_by_one_hub",
         "_on_completed",
         "_on_error",
         "_scheduler",
@@ -286,8 +315,8 @@ class PushConsumer(BaseConsumer):
         self._on_completed = on_completed
         self._scheduler = for_any_thread(scheduler)
         # Made when there is something to tell first: most of very many feeds are idle.
-        self._turn: Claim | None = None
-        self._is_told_by_one_hub = False
+        self._turn: threading.Lock | None = None
+        self._is_called = False
         # Somebody came, and whoever tells has not looked since.
         self._is_asked = False
         self._is_scheduled = False
@@ -303,13 +332,12 @@ class PushConsumer(BaseConsumer):
         return found if floor is None else floor if len(self.members) < 2 else first_of((floor, found))
 
     def open(self, flow: Flow) -> None:
-        hubs = {request.hub for request in flow.requests()}
-        self._is_told_by_one_hub = self._scheduler is None and len(hubs) == 1
+        self._is_called = self._scheduler is None and len(list(flow.requests())) == 1
         super().open(flow)
 
     @property
     def way(self) -> Way:
-        return "called" if self._is_told_by_one_hub and len(self.members) == 1 else "woken"
+        return "called" if self._is_called else "woken"
 
     def now(self) -> float:
         if self._scheduler is None:
@@ -317,16 +345,7 @@ class PushConsumer(BaseConsumer):
         return float(self._scheduler.to_seconds(self._scheduler.now))
 
     def wake(self, subscription: Subscription) -> None:
-        subscription.request.hub.is_ready(subscription if self.is_plain(subscription) else self)
-
-    def is_plain(self, subscription: Subscription) -> bool:
-        """Whether each of its events goes straight to `on_next`."""
-        return (
-            self._is_told_by_one_hub
-            and len(self.members) == 1
-            and not subscription.path
-            and self.on_next is not None
-        )
+        subscription.request.hub.ready(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where
@@ -381,7 +400,7 @@ class PushConsumer(BaseConsumer):
         self._timer = None
         for member in self.members[:1]:
             hub: FeedHub = member.request.hub
-            hub.is_ready(self)
+            hub.ready(self)
             hub.drain()
 
     def close(self) -> None:
@@ -395,108 +414,64 @@ class PushConsumer(BaseConsumer):
 
     def _tell(self) -> None:
         """Tell what there is. Where another thread is at it already, that one looks again before it goes: it clears `_is_asked`
-        before it looks, and looks at it once more after the claim is let go, so nobody has asked in vain."""
+        before it looks, and looks at it once more after giving the turn back, so nobody has asked in vain."""
         self._is_asked = True
         wait_s: float | None = None
         while self._is_asked:
-            mine = threading.Lock()
-            with mine:
-                # Where one hub tells, without a scheduler, it tells one at a time, by a claim of its own.
-                if not self._is_told_by_one_hub and not self._claim().take(mine):
-                    return
+            turn = self._turn or self._make_turn()
+            if not turn.acquire(blocking=False):
+                return
+            try:
+                self._is_asked = False
                 if self._tell_some():
                     return
                 wait_s = self.wait_s
                 if wait_s:
                     self._arm(wait_s)
+            finally:
+                turn.release()
         if wait_s == 0:
             for member in self.members[:1]:
                 # More than one turn's worth: the others first.
-                member.request.hub.is_ready(self)
+                member.request.hub.ready(self)
                 if self._scheduler is not None:
                     member.request.hub.drain()
 
-    def _claim(self) -> Claim:
-        if self._turn is None:
-            with _making_turns:
-                self._turn = self._turn or Claim()
+    def _make_turn(self) -> threading.Lock:
+        with _making_turns:
+            self._turn = self._turn or threading.Lock()
         return self._turn
 
     def _tell_some(self) -> bool:
-        """Whether there is nothing more to come."""
+        """A turn's worth of events. Whether there is nothing more to come."""
         if self.error is not None:
             self._tell_error()
             return True
+        self._rest()
         try:
-            self._is_asked = False
-            return self._tell_members()
+            for line in self.lines:
+                for _ in range(EVENTS_IN_A_TURN):
+                    member, event = self._poll(line)
+                    if member is None or event is NOTHING:
+                        break
+                    if event is ENDED:
+                        if self._member_ended(member):
+                            self._tell_error()
+                            return True
+                        break
+                    if not self._pass_on(member, event):
+                        return True
+                    if member.is_opening:
+                        # Initial values may be very many. The rest of them comes in another turn.
+                        if not member.tell_opening(self._pass_on, EVENTS_IN_A_TURN):
+                            return True
+                        if member.is_opening or member.is_closed:
+                            break
         except Exception:
             raise
         except BaseException:
             self._interrupt()
             raise
-
-    def _tell_members(self) -> bool:
-        if len(self.members) > 1:
-            return self._tell_in_line()
-        for member in self.members:
-            if member.is_woken:
-                member.rest()
-            if member.is_opening:
-                more = member.tell_opening(self._pass_on, EVENTS_IN_A_TURN)
-                if more is ENDED:
-                    if self._member_ended(member):
-                        self._tell_error()
-                        return True
-                    continue
-                if not more:
-                    return True
-                if member.is_opening:
-                    # The rest in another turn.
-                    continue
-            for _ in range(EVENTS_IN_A_TURN):
-                event = member.poll()
-                if event is NOTHING:
-                    break
-                if event is ENDED:
-                    if self._member_ended(member):
-                        self._tell_error()
-                        return True
-                    break
-                if not self._pass_on(member, event):
-                    return True
-                if not member.has_work:
-                    # Asking once more would cost as much as the event did.
-                    break
-        if not self.members and not self.is_closed:
-            self._complete()
-        return self.is_closed
-
-    def _tell_in_line(self) -> bool:
-        """As `_tell_members`, for several: each event when it is its turn."""
-        for member in self.members:
-            if member.is_woken:
-                member.rest()
-        for line in self.lines:
-            for _ in range(EVENTS_IN_A_TURN):
-                # Those that have ended, or are cut off by a `limit`, are members no more.
-                found = self.whose_turn([one for one in line if not one.is_closed])
-                if found is None:
-                    break
-                if found.is_opening:
-                    event = found.tell_opening(self._pass_on, EVENTS_IN_A_TURN)
-                    is_over = event is False
-                else:
-                    event = found.poll(is_in_line=True)
-                    is_over = event is not NOTHING and event is not ENDED and not self._pass_on(found, event)
-                if is_over:
-                    return True
-                if event is ENDED and self._member_ended(found):
-                    self._tell_error()
-                    return True
-                if found.is_opening:
-                    # The rest in another turn.
-                    break
         if not self.members and not self.is_closed:
             self._complete()
         return self.is_closed
@@ -576,6 +551,239 @@ class PushConsumer(BaseConsumer):
                 self._on_completed()
             except Exception:
                 logger.exception("on_completed of a subscriber raised")
+
+
+class AskedConsumer(BaseConsumer):
+    """What cursors share: the next event, if there is one."""
+
+    __slots__ = ("_floor", "_out", "_turn")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._out: deque[Any] | None = None
+        # Where it stood before what is in `_out` was taken.
+        self._floor = Bookmark(0)
+        self._turn = threading.Lock()
+
+    @property
+    def way(self) -> Way:
+        return "looking"
+
+    @property
+    def bookmark(self) -> Bookmark:
+        # In this order: what is in `_out` by now was not told when this looked.
+        found, floor = super().bookmark, self._floor
+        if not self._out:
+            return found
+        return floor if len(self.members) < 2 else first_of((floor, found))
+
+    def take(self) -> Any:
+        """The next event; NOTHING where there is none now; ENDED after the last.
+
+        Raises:
+            ForkedDatabase: It was opened by the parent of this process. What it holds is the parent's to tell, and a thread
+                that did not come along may hold its locks.
+            Exception: What ended the feed, once.
+        """
+        if self.is_inherited:
+            raise ForkedDatabase(
+                "this cursor was opened before fork(), and what it has still to tell is for the parent; open it again in the "
+                "child, from a database that reactdb.connect has opened there"
+            )
+        event = NOTHING
+        try:
+            with self._turn:
+                event = self._take()
+            return event  # noqa: RET504 - kept, to put it back
+        except BaseException:
+            if event is not NOTHING and event is not ENDED and self._out is not None:
+                # Ctrl-C struck on the way out.
+                self._out.appendleft(event)
+            raise
+
+    def _take(self) -> Any:
+        while True:
+            if self._out:
+                # Not `popleft`: after a call, Ctrl-C may strike, and the event would be nowhere.
+                event = self._out[0]
+                del self._out[0]
+                return event
+            if self.error is not None:
+                error, self.error = self.error, None
+                raise error
+            if self.is_closed or not self.members:
+                self.close()
+                return ENDED
+            try:
+                if not self._look():
+                    return NOTHING
+            except Exception:
+                raise
+            except BaseException:
+                self._interrupt()
+                raise
+
+    def _look(self) -> bool:
+        """Take the next event through its terms to `_out`. False: there is none."""
+        self._rest()
+        for line in self.lines:
+            member, event = self._poll(line)
+            if member is None or event is NOTHING:
+                continue
+            if event is ENDED:
+                self._member_ended(member)
+                return True
+            if member.path:
+                self._floor = member.floor
+            try:
+                events = self._through_terms(member, event) if member.path else (event,)
+            except Exception as error:
+                self.error = error
+                self.close()
+                return True
+            if self._out is None:
+                self._out = deque(maxlen=None)
+            self._out.extend(events)
+            return True
+        return False
+
+
+class PullConsumer(AskedConsumer):
+    """For `for change in feed` and cursors."""
+
+    __slots__ = ("_condition", "_signal")
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Made by who waits first: it takes more room than all the rest.
+        self._condition: threading.Condition | None = None
+        # Another one at each wake-up. A flag would be taken down by one of several threads that wait, for all of them.
+        self._signal = object()
+
+    def wake(self, subscription: Subscription | None = None) -> None:
+        # In this order: who makes the condition after it was looked for here looks for the signal after making it.
+        self._signal = object()
+        condition = self._condition
+        if condition is not None:
+            with condition:
+                condition.notify_all()
+
+    def close(self) -> None:
+        super().close()
+        # In a forked child nobody waits, and a thread that did not come along may hold the condition's lock.
+        if not self.is_inherited:
+            self.wake()
+
+    def next(self, timeout_s: float | None) -> Any:
+        """Wait for the next event.
+
+        Raises:
+            TimeoutError: None came within `timeout_s` seconds.
+            StopIteration: The feed was closed or has completed.
+            Exception: What ended the feed, once.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            signal = self._signal
+            event = self.take()
+            if event is ENDED:
+                raise StopIteration
+            if event is not NOTHING:
+                return event
+            left_s = None if deadline is None else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                raise TimeoutError(f"the feed told nothing for {timeout_s:g} s")
+            self._wait(signal, left_s)
+
+    def _wait(self, signal: object, left_s: float | None) -> None:
+        """Wait for a wake-up later than `signal`."""
+        due_s = self.wait_s
+        condition = self._condition
+        if condition is None:
+            with self._turn:
+                # Re-entrant, because a finalizer may close the cursor while this very thread wakes it.
+                condition = self._condition = self._condition or threading.Condition()
+        with condition:
+            if self._signal is signal:
+                waits = [wait_s for wait_s in (left_s, due_s) if wait_s is not None]
+                condition.wait(min(waits, default=None))
+
+
+class AsyncConsumer(AskedConsumer):
+    """For `async for`. Those who wait for it at one time, tasks that share a cursor, belong to one event loop."""
+
+    __slots__ = ("_loop", "_taken", "_waiting")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._taken = 0
+
+    def wake(self, subscription: Subscription | None = None) -> None:
+        loop = self._loop
+        if loop is None or not self._waiting:
+            # Nobody waits: it will look before it does.
+            return
+        try:
+            loop.call_soon_threadsafe(self._wake_up)
+        except RuntimeError:
+            # The loop was closed under us.
+            super().close()
+
+    def _wake_up(self) -> None:
+        # All of them: one is woken for a burst, and how many events are in it shows when they look.
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def close(self) -> None:
+        super().close()
+        self.wake()
+
+    async def next(self) -> Any:
+        """Wait for the next event.
+
+        Raises:
+            StopAsyncIteration: The feed was closed or has completed.
+            Exception: What ended the feed, once.
+        """
+        self._taken += 1
+        if self._taken % EVENTS_WITHOUT_PAUSE == 0:
+            from asyncio import sleep
+
+            await sleep(0)
+        event = self.take()
+        if event is NOTHING:
+            event = await self._wait()
+        if event is ENDED:
+            raise StopAsyncIteration
+        return event
+
+    async def _wait(self) -> Any:
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        if self._waiting and loop is not self._loop:
+            raise UsageError("somebody waits for this cursor in another event loop; take one for each loop")
+        self._loop = loop
+        while True:
+            future: asyncio.Future[None] = loop.create_future()
+            self._waiting[future] = None
+            timer: asyncio.TimerHandle | None = None
+            try:
+                # After saying that somebody waits, look once more.
+                event = self.take()
+                if event is not NOTHING:
+                    return event
+                due_s = self.wait_s
+                if due_s is not None:
+                    timer = loop.call_later(due_s, self._wake_up)
+                await future
+            finally:
+                del self._waiting[future]
+                if timer is not None:
+                    timer.cancel()
 
 
 @fork.in_child

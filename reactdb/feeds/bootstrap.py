@@ -27,7 +27,7 @@ from reactdb.store.undo import Undo
 ROUNDS = 8
 
 
-class Seeded:
+class Bootstrapped:
     """A reader near the present, and the catalogue that its plan was made with."""
 
     __slots__ = ("catalogue_version", "reader")
@@ -45,7 +45,7 @@ class Seeded:
         )
 
 
-class Seeding:
+class Bootstrap:
     """See the head of this file. Thread safety: any thread."""
 
     def __init__(self, engine: Engine) -> None:
@@ -67,8 +67,8 @@ class Seeding:
             self._local.is_on = False
 
     def now(
-        self, request: Request, before: Seeded | None, is_live: Callable[[Hashable], bool], near: int
-    ) -> Seeded:
+        self, request: Request, before: Bootstrapped | None, is_live: Callable[[Hashable], bool], near: int
+    ) -> Bootstrapped:
         """The view of a request, seeded and read on until no more than `near` changes were left.
 
         Args:
@@ -78,7 +78,7 @@ class Seeding:
         with self._snapshot() as snapshot:
             if before is None or before.catalogue_version != snapshot.catalogue.version:
                 reader = LogReader(self._engine, request.plan(snapshot), snapshot.seq)
-                before = Seeded(reader, snapshot.catalogue.version)
+                before = Bootstrapped(reader, snapshot.catalogue.version)
             if not before.reader.is_seeded:
                 if is_live(before.reader.plan.key):
                     return before

@@ -1,0 +1,503 @@
+"""Broadcast: the deltas of one view, held once for all subscribers who are told every step of it alike.
+
+    BroadcastEntry    one delta, linked to the next
+    ReadPosition      where a subscriber is who asks for events: a cursor, or an observer on a scheduler
+    CallPosition      where a subscriber is who is called where the commit is delivered
+    Recipients        those who are called with an entry
+
+A reader moves through the entries at its own pace. Recipients move together: `run` makes an event of a delta once and hands
+copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next delta.
+The entries are a linked list, so an entry that nobody has still to read is held by nobody and is gone.
+
+Everybody has room for the newest `limit` entries. What a subscriber did not read before that was dropped; the numbers of the
+entries say how many those were. So that they are not kept for nobody, positions far behind are moved on now and then.
+
+Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a reader's
+`take` by its consumer; figures by any thread, at any time. Nobody waits for anybody: a position that is moved on by the
+publisher while its owner steps forward may go back, and is then late again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import length_hint
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from reactdb.feeds.events import Event, Render, overflow
+from reactdb.feeds.views.base import AnyDelta, Delta
+
+if TYPE_CHECKING:
+    from reactdb.feeds.subscription import Called, Subscription
+
+# Events that are delivered before whoever else is ready gets a turn.
+EVENTS_IN_A_TURN = 1_000
+# Entries between two looks for places that are too far behind.
+LOOKS = 64
+
+OnEvent = Callable[[Event], object]
+Kind = tuple[int, Render]
+
+
+class Runnable(Protocol):
+    """What stands in the dispatcher's line."""
+
+    def run(self) -> None: ...
+
+
+def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
+    """The deltas that are delivered to subscribers who did not ask for offsets."""
+    for delta in deltas:
+        if type(delta) is Delta and delta.is_move:
+            return [one for one in deltas if type(one) is not Delta or not one.is_move]
+    return deltas
+
+
+def called(member: Subscription) -> Called:
+    return cast("Called", member.consumer)
+
+
+class BroadcastEntry:
+    """A delta, and the way to the next one. The last entry has neither yet."""
+
+    __slots__ = ("delta", "next", "number")
+
+    delta: AnyDelta
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.next: BroadcastEntry | None = None
+
+
+def entry_from(entry: BroadcastEntry, number: int) -> BroadcastEntry:
+    """The entry with that number, or the last one where there is none yet. `entry` is that or an earlier one."""
+    while entry.number < number and entry.next is not None:
+        entry = entry.next
+    return entry
+
+
+def nobody(event: Event) -> None:
+    """In place of a subscriber who has left."""
+
+
+class Recipients:
+    """Who receives an entry, and those after it: those who were there when it was published.
+
+    Attributes:
+        first: The number of the entry.
+        calls: What is called for each member. Who leaves is struck out at once.
+    """
+
+    __slots__ = ("_places", "calls", "first", "members")
+
+    def __init__(self, first: int, members: Iterable[Subscription]) -> None:
+        self.first = first
+        self.members = list(members)
+        self.calls = [called(member).on_event(member) for member in self.members]
+        self._places: dict[Subscription, int] | None = None
+
+    def place(self, member: Subscription) -> int | None:
+        places = self._places
+        if places is None:
+            places = self._places = {one: place for place, one in enumerate(self.members)}
+        return places.get(member)
+
+    def strike(self, member: Subscription) -> None:
+        place = self.place(member)
+        if place is not None:
+            self.calls[place] = nobody
+
+
+class Broadcast:
+    """See the head of this file.
+
+    Attributes:
+        kind: What its members have in common: their queue size, and what makes their events.
+        members: The place of each, in the order in which they came.
+        tail: The empty entry at the end.
+        sleepers: Readers to be woken by the next entry. Any thread adds its own.
+        at: The entry that is delivered next to recipients, or an earlier one. None while there are no recipients.
+        number: The number of the entry that is delivered next to recipients.
+        taken: The newest seq that was delivered to recipients, or is being delivered.
+    """
+
+    __slots__ = (
+        "_called",
+        "_event",
+        "_is_changed",
+        "_is_in_line",
+        "_look_at",
+        "_ready",
+        "_recipients",
+        "_rest",
+        "at",
+        "current",
+        "kind",
+        "members",
+        "number",
+        "sleepers",
+        "tail",
+        "taken",
+    )
+
+    def __init__(self, kind: Kind, ready: Callable[[Runnable], None]) -> None:
+        """`ready` puts something into the dispatcher's line."""
+        self.kind = kind
+        self.members: dict[Subscription, ReadPosition | CallPosition] = {}
+        self.tail = BroadcastEntry(0)
+        self.sleepers: dict[Subscription, None] = {}
+        self._look_at = kind[0] + LOOKS
+        self._ready = ready
+        self.at: BroadcastEntry | None = None
+        self.number = 0
+        self.taken = 0
+        # The first is for the entry that is next.
+        self._recipients: list[Recipients] = []
+        self._is_changed = False
+        # It is in the dispatcher's line, or delivering.
+        self._is_in_line = False
+        # What is being delivered: its entry (None for a count of dropped ones), its event, to whom, and who is left of them.
+        self.current: BroadcastEntry | None = None
+        self._event: Event | None = None
+        self._called: Recipients | None = None
+        self._rest: Iterator[OnEvent] | None = None
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Under the publish lock
+
+    def add(self, member: Subscription) -> None:
+        """From the next entry on, the subscription is told from here."""
+        queue: ReadPosition | CallPosition
+        if member.consumer.way == "called":
+            queue = CallPosition(self, member)
+            if self.at is None:
+                self.at, self.number = self.tail, self.tail.number
+            self._is_changed = True
+        else:
+            queue = ReadPosition(self)
+        member.share(queue)
+        self.members[member] = queue
+
+    def remove(self, member: Subscription) -> None:
+        self.members.pop(member, None)
+        self.sleepers.pop(member, None)
+        self._is_changed = True
+        if self._is_idle:
+            # Nobody who left need be kept.
+            self._recipients.clear()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Everything is delivered to the recipients."""
+        return self.number >= self.tail.number and self._rest is None and self.current is None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def publish(self, deltas: Sequence[AnyDelta]) -> None:
+        """Append what one change does."""
+        tail = self.tail
+        if self.at is not None and (self._is_changed or not self._recipients):
+            self._renew_recipients(tail.number)
+        for delta in deltas:
+            tail.delta = delta
+            # Whoever sees the next entry sees the delta.
+            tail.next = tail = BroadcastEntry(tail.number + 1)
+        self.tail = tail
+        if self.at is not None and not self._is_in_line:
+            self.wake()
+        if self.sleepers:
+            for member in list(self.sleepers):
+                self.sleepers.pop(member, None)
+                member.wake()
+        if tail.number >= self._look_at:
+            self._move_on()
+
+    def wake(self) -> None:
+        """Get in the dispatcher's line."""
+        self._is_in_line = True
+        self._ready(self)
+
+    def _renew_recipients(self, number: int) -> None:
+        """Note who receives the entry of that number, and those after it."""
+        members = [one for one, queue in self.members.items() if type(queue) is CallPosition]
+        if not members and self._is_idle:
+            self.at = None
+            return
+        recipients = Recipients(number, members)
+        self._recipients.append(recipients)
+        # Where nobody is called any more, this is looked at again with the next entry.
+        self._is_changed = not members
+        # Who left before the recipients could be found is struck out here; who leaves from now on, there.
+        for member in members:
+            if member.is_closed:
+                recipients.strike(member)
+
+    def _move_on(self) -> None:
+        floor = self.floor
+        late: list[Any] = [
+            queue
+            for queue in self.members.values()
+            if type(queue) is ReadPosition and queue.at.number < floor
+        ]
+        if self.at is not None and self.at.number < floor:
+            late.append(self)
+        if late:
+            entry = entry_from(max((one.at for one in late), key=lambda at: at.number), floor)
+            for one in late:
+                one.at = entry
+        self._look_at = self.tail.number + max(LOOKS, len(self.members))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Delivering to recipients: by the dispatcher
+
+    def run(self) -> None:
+        """Deliver what there is, or a turn's worth of it.
+
+        A subscriber that raises ends. An interrupt is raised, and those who are still to receive the event get it later.
+        """
+        # In this order: whoever publishes from now on puts it in line again.
+        self._is_in_line = False
+        for _ in range(EVENTS_IN_A_TURN):
+            if self._rest is None and not self._take():
+                return
+            self._deliver()
+            self.current = None
+            self._rest = None
+            self._called = None
+        self.wake()
+
+    def _take(self) -> bool:
+        """Choose what is delivered next. False: there is nothing. After an interrupt in here, it goes on with the same."""
+        entry = self.current
+        if entry is None:
+            at, waiting, last = self.at, self._recipients, self.tail.number
+            if at is None or self.number >= last:
+                return False
+            if len(waiting) > 1 and waiting[1].first <= self.number:
+                del waiting[0]
+            self._called = waiting[0]
+            floor = max(last - self.kind[0], at.number)
+            if self.number < floor:
+                # Those that came later have not missed all of these.
+                self._skip(min(floor, waiting[1].first) if len(waiting) > 1 else floor)
+                return True
+            # In this order: whoever looks at `at` first finds what is delivered in one of the two places.
+            entry = self.current = at if at.number == self.number else entry_from(at, self.number)
+        assert self._called is not None
+        self.taken = entry.delta.seq
+        self.number = entry.number + 1
+        self.at = entry.next
+        self._event = None
+        self._rest = iter(self._called.calls)
+        return True
+
+    def _skip(self, until: int) -> None:
+        """Entries were dropped: how many is delivered in their place."""
+        assert self._called is not None
+        count = until - self.number
+        for member in self._called.members:
+            member.missed(count)
+        self.number = until
+        self._event = overflow(count)
+        self._rest = iter(self._called.calls)
+
+    def _deliver(self) -> None:
+        rest, event, recipients = self._rest, self._event, self._called
+        assert rest is not None
+        assert recipients is not None
+        if event is None:
+            assert self.current is not None
+            try:
+                event = self._event = self.kind[1](self.current.delta)
+            except Exception as error:
+                # A document that cannot be decoded. None of them can be told anything more.
+                for member in recipients.members:
+                    member.break_off(error)
+                return
+            if event is None:
+                return
+        copy = event.copy
+        try:
+            while True:
+                try:
+                    for call in rest:
+                        call(copy())
+                    return
+                except Exception as error:
+                    called(recipients.members[self._reached - 1]).broken(error)
+        except BaseException:
+            if self._reached:
+                called(recipients.members[self._reached - 1]).interrupted()
+            raise
+
+    @property
+    def _reached(self) -> int:
+        """How many were handed what is being delivered, with the one that is being called."""
+        recipients, rest = self._called, self._rest
+        return 0 if recipients is None or rest is None else len(recipients.calls) - length_hint(rest)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # By any thread
+
+    def strike(self, member: Subscription) -> None:
+        """It is told nothing more, also not of what is queued, or is being delivered."""
+        recipients = self._called
+        for one in [*self._recipients, *([] if recipients is None else [recipients])]:
+            one.strike(member)
+
+    @property
+    def floor(self) -> int:
+        """The number of the earliest entry that there is room for."""
+        return self.tail.number - self.kind[0]
+
+    def is_waiting(self, member: Subscription) -> bool:
+        """Whether it is still to be handed what is being delivered."""
+        recipients, rest = self._called, self._rest
+        if self.current is None or recipients is None:
+            return False
+        place = recipients.place(member)
+        return place is not None and (rest is None or place >= len(recipients.calls) - length_hint(rest))
+
+
+class ReadPosition:
+    """The place of one who asks, as a queue that is only taken from.
+
+    Attributes:
+        at: The entry that is read next, or an earlier one.
+        broadcast: What it reads.
+    """
+
+    __slots__ = ("_dropped", "_limit", "_number", "_stop", "at", "broadcast")
+
+    is_squashed = False
+
+    def __init__(self, broadcast: Broadcast) -> None:
+        self.broadcast = broadcast
+        self.at = broadcast.tail
+        self._limit = broadcast.kind[0]
+        # The number of the entry that it reads next, if it can still be had.
+        self._number = self.at.number
+        self._dropped = 0
+        # After the end of its feed, nothing is appended for it.
+        self._stop: int | None = None
+
+    @property
+    def _end(self) -> int:
+        return self.broadcast.tail.number if self._stop is None else self._stop
+
+    def stop(self) -> None:
+        """What is appended from now on is not for this reader. Under the publish lock."""
+        if self._stop is None:
+            self._stop = self.broadcast.tail.number
+
+    def carry(self, dropped: int) -> None:
+        """It goes on where another queue of the subscription ended, which has dropped so many."""
+        self._dropped += dropped
+
+    def __len__(self) -> int:
+        return min(self._end - self._number, self._limit)
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped + max(0, self._end - self._number - self._limit)
+
+    def take(self) -> AnyDelta | None:
+        found = self._first()
+        if found is None:
+            return None
+        self._dropped += found.number - self._number
+        self._number = found.number + 1
+        # Read, and let go of: an entry that nobody else has to read is gone.
+        self.at = found.next or found
+        return found.delta
+
+    def _first(self) -> BroadcastEntry | None:
+        end, entry = self._end, self.at
+        number = max(self._number, end - self._limit)
+        if number >= end:
+            return None
+        if entry.number < number:
+            entry = entry_from(entry, number)
+        return None if entry.next is None else entry
+
+    @property
+    def first(self) -> AnyDelta | None:
+        found = self._first()
+        return None if found is None else found.delta
+
+    def clear(self) -> None:
+        """Nothing more, and nothing held."""
+        self._stop = self._number
+        self.at = BroadcastEntry(self._number)
+
+
+class CallPosition:
+    """The place of one who is called: where all of them are, from the entry on that was next when it came."""
+
+    __slots__ = ("_dropped", "_member", "_start", "_stop", "broadcast")
+
+    is_squashed = False
+
+    def __init__(self, broadcast: Broadcast, member: Subscription) -> None:
+        self.broadcast = broadcast
+        self._member = member
+        self._start = broadcast.tail.number
+        self._stop: int | None = None
+        self._dropped = 0
+
+    @property
+    def _end(self) -> int:
+        return self.broadcast.tail.number if self._stop is None else self._stop
+
+    def stop(self) -> None:
+        """What is appended from now on is not for this one. Under the publish lock."""
+        if self._stop is None:
+            self._stop = self.broadcast.tail.number
+        # Also where it is in line, as it says: Ctrl-C may have struck between its saying so and being there.
+        self.broadcast.wake()
+
+    def carry(self, dropped: int) -> None:
+        """It goes on where another queue of the subscription ended, which has dropped so many."""
+        self._dropped += dropped
+
+    def missed(self, count: int) -> None:
+        """So many entries were dropped and never delivered."""
+        self._start += count
+        self._dropped += count
+
+    @property
+    def told(self) -> int:
+        """How many entries it was told."""
+        broadcast = self.broadcast
+        count = min(broadcast.number, self._end) - self._start
+        return max(0, count - broadcast.is_waiting(self._member))
+
+    def __len__(self) -> int:
+        broadcast = self.broadcast
+        begin = max(broadcast.number, self._start, broadcast.floor)
+        is_waiting = broadcast.is_waiting(self._member)
+        return max(0, self._end - begin) + is_waiting
+
+    @property
+    def dropped(self) -> int:
+        broadcast = self.broadcast
+        lost = min(broadcast.floor, self._end) - max(broadcast.number, self._start)
+        return self._dropped + max(0, lost)
+
+    @property
+    def first(self) -> AnyDelta | None:
+        broadcast = self.broadcast
+        # In this order, as `Broadcast._take` says.
+        at, number = broadcast.at, broadcast.number
+        current = broadcast.current
+        if current is not None and broadcast.is_waiting(self._member):
+            return current.delta
+        number = max(number, self._start, broadcast.floor)
+        if at is None or number >= self._end:
+            return None
+        found = entry_from(at, number)
+        return None if found.next is None else found.delta
+
+    def clear(self) -> None:
+        self._stop = self._start

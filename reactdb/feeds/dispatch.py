@@ -1,0 +1,350 @@
+"""Dispatch: from a commit to the views that it concerns, and from what these report to the subscribers' queues.
+
+    commit -> `LiveViews.dispatch` -> View.advance -> `Node.publish` -> broadcasts, and queues of subscriptions' own
+           -> Dispatcher -> whoever is called, or polls
+
+    Node          one view, and its subscribers: equal queries have one node, however many subscribe
+    LiveViews     all nodes, and who reads on from the log instead
+    Dispatcher    who has something to deliver, in the order in which it became ready
+
+What fails ends the feeds of the view that it failed in, and no others.
+
+Thread safety: nodes and registrations belong to whoever holds the publish lock. The dispatcher may be called from any thread.
+
+Rule of this file: no user code but predicates and mappings before the dispatcher, and nothing that they raise gets out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from reactdb.change import Change, Commit
+from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
+from reactdb.feeds.bootstrap import index_gone, table_gone
+from reactdb.feeds.broadcast import Broadcast, Runnable, without_moves
+from reactdb.feeds.compiler import Plan
+from reactdb.feeds.failures import Failures, Say
+from reactdb.feeds.log_reader import StateAt
+from reactdb.feeds.router import AxisRoutes, Router
+from reactdb.feeds.subscription import Subscription
+from reactdb.feeds.views.base import AnyDelta, View
+from reactdb.logs import logger
+
+
+class Dispatcher:
+    """See the head of this file. What a subscriber writes while it is told gets in line behind what is being delivered.
+
+    Attributes:
+        line: Who has something to deliver.
+    """
+
+    __slots__ = ("_turn", "line", "ready")
+
+    def __init__(self) -> None:
+        self.line: deque[Runnable] = deque()
+        self._turn = threading.Lock()
+        # Puts something into the line. Any thread; a deque needs no lock.
+        self.ready = self.line.append
+
+    def run(self) -> None:
+        """Deliver all that is ready. Returns at once where somebody is at it already, this thread or another: what is ready is
+        delivered there, because who has the turn looks at the line again after giving it back."""
+        line = self.line
+        while line:
+            if not self._turn.acquire(blocking=False):
+                return
+            try:
+                # Nobody else takes any away. It is taken away last: interrupted, it is still first in line.
+                while line:
+                    line[0].run()
+                    if line:
+                        # Not in a forked child, which has none.
+                        del line[0]
+            finally:
+                self._turn.release()
+
+    def abandon(self) -> None:
+        """In a forked child: nobody is told."""
+        self._turn = threading.Lock()
+        self.line.clear()
+
+
+class Node:
+    """One view, and those who subscribed to its result.
+
+    Attributes:
+        key: What equal queries have in common.
+        seq: The newest change that the view has taken in, or was bootstrapped with.
+        failures: The documents that the view could not compute.
+        routes: Where it is found by a value that may fail to be computed; the documents that it fails for never come here.
+        apart: Subscriptions with queues of their own: those that are told net differences or offsets, or must not lose a
+            change, or have not been told yet how they begin.
+        broadcasts: The queues of all others, who share one where they are told alike.
+    """
+
+    __slots__ = ("_ready", "apart", "broadcasts", "failures", "key", "routes", "seq", "view")
+
+    def __init__(self, plan: Plan, seq: int, ready: Any) -> None:
+        """`ready` puts something into the dispatcher's line."""
+        self.key: Hashable = plan.key
+        self.view: View = plan.view
+        self.failures: Failures = plan.failures
+        self.routes: Sequence[AxisRoutes[Node]] = ()
+        self.seq = seq
+        # Most nodes have one subscriber, so neither is made before it is needed.
+        self.apart: dict[Subscription, None] | None = None
+        self.broadcasts: list[Broadcast] = []
+        self._ready = ready
+
+    @property
+    def failed(self) -> int:
+        """How many documents could not be computed, here or on the way here."""
+        return self.failures.count + sum(axis.failed for axis in self.routes)
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """A copy: who is told may leave."""
+        found = list(self.apart or ())
+        for broadcast in self.broadcasts:
+            found += broadcast.members
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self)
+
+    def __len__(self) -> int:
+        """For figures: any thread may ask, while others come and go."""
+        return len(self.apart or ()) + sum([len(one.members) for one in list(self.broadcasts)])
+
+    def add(self, subscription: Subscription, seq: int) -> None:
+        """`seq` is the newest that was published.
+
+        Ctrl-C may strike in any line: then somebody may be in two places, and is told so when he hears of it, but never in none.
+        """
+        if subscription.can_share(seq):
+            self._share(subscription)
+            return
+        if self.apart is None:
+            self.apart = {}
+        self.apart[subscription] = None
+
+    def _share(self, subscription: Subscription) -> None:
+        kind = subscription.kind
+        for broadcast in self.broadcasts:
+            if broadcast.kind == kind:
+                break
+        else:
+            broadcast = Broadcast(kind, self._ready)
+            self.broadcasts.append(broadcast)
+        broadcast.add(subscription)
+
+    def remove(self, subscription: Subscription) -> None:
+        if self.apart is not None:
+            self.apart.pop(subscription, None)
+        for broadcast in self.broadcasts:
+            if subscription in broadcast.members:
+                broadcast.remove(subscription)
+        self.broadcasts = [one for one in self.broadcasts if not one.is_empty]
+
+    def publish(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
+        """Put what the change `seq` does into all queues. False: not all could take it."""
+        took = True
+        if self.apart:
+            for subscription in list(self.apart):
+                if subscription.can_share(seq - 1):
+                    # It has been told how it begins.
+                    self._share(subscription)
+                    del self.apart[subscription]
+                    continue
+                try:
+                    took &= subscription.offer(deltas, seq)
+                except Exception as error:
+                    took = subscription.fail(error)
+        if self.broadcasts:
+            shared = deltas if type(deltas[0]) is Change else without_moves(deltas)
+            for broadcast in self.broadcasts if shared else ():
+                try:
+                    broadcast.publish(shared)
+                except Exception as error:
+                    for subscription in list(broadcast.members):
+                        took = subscription.fail(error)
+        return took
+
+
+class LiveViews:
+    """See the head of this file.
+
+    Attributes:
+        nodes: By what equal queries have in common.
+        behind: Subscriptions that read on from the log, and have no node.
+        router: Which nodes a change concerns.
+        dispatcher: Delivers what is ready.
+    """
+
+    def __init__(self, state: StateAt, say: Say) -> None:
+        """`state` reads documents for views that have run out of them; `say` lets something be logged."""
+        self.nodes: dict[Hashable, Node] = {}
+        self.behind: dict[Subscription, None] = {}
+        self.router: Router[Node] = Router(say)
+        self.dispatcher = Dispatcher()
+        self._state = state
+        # The node that is being advanced.
+        self._current: Node | None = None
+
+    def dispatch(self, commit: Commit) -> None:
+        """Advance the views that the commit concerns, change by change, and queue what they report.
+
+        Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
+        thread (KeyboardInterrupt) is raised after that.
+        """
+        interrupt: BaseException | None = None
+        is_done = False
+        try:
+            while not is_done:
+                try:
+                    self._advance(commit)
+                    is_done = True
+                except Exception as error:
+                    is_done = not self._broke_off(commit, error)
+                except BaseException as error:
+                    interrupt = error
+                    self._broke_off(commit, error)
+        finally:
+            if self._state.stack is not None:
+                self._state.close()
+        if interrupt is not None:
+            raise interrupt
+
+    def _advance(self, commit: Commit) -> None:
+        """May be called again after it broke off: a view that has taken a change in does not hear of it again."""
+        router, documents = self.router, commit.documents
+        for change in commit.changes:
+            if documents is not None and router.looks_inside(change.table_id):
+                change.show(*documents)
+            seq = change.seq
+            for node in router.find(change):
+                # Found twice, or bootstrapped with this change.
+                if node.seq >= seq:
+                    continue
+                self._current = node
+                node.seq = seq
+                deltas = node.view.advance(change, self._state)
+                if deltas and not node.publish(deltas, seq):
+                    self._spill(node)
+                self._current = None
+            if documents is not None and self.dispatcher.line:
+                # It is delivered in a moment. What has to wait, waits as bytes.
+                change.show(*documents)
+        if commit.dropped_tables or commit.dropped_indexes:
+            self._abort_dropped(commit)
+
+    def _broke_off(self, commit: Commit, error: BaseException) -> bool:
+        """End the feeds of the view that was being advanced: it is in an unknown state, and must not go on as if it were not.
+        Whether there is somebody left to go on with."""
+        node, self._current = self._current, None
+        end = error if isinstance(error, Exception) else None
+        if node is not None:
+            if not (node.failures.raises and isinstance(error, Exception)):
+                logger.error("a feed ends, because its view failed", exc_info=error)
+            self.end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
+        elif end is not None:
+            # Not in a view: which ones it would have concerned, nobody knows.
+            logger.error(
+                "passing commit %d to the feeds broke off: all of them end", commit.seq, exc_info=error
+            )
+            self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
+            return False
+        return True
+
+    def _spill(self, node: Node) -> None:
+        """Let those go that had no room: they read on from the log. And those that could not take it."""
+        for subscription in node.subscriptions:
+            if subscription.is_behind:
+                self.leave(subscription)
+                self.behind[subscription] = None
+            elif subscription.end is not None and not isinstance(subscription.end, FeedOverflow):
+                logger.error("a feed ends, because its queue failed", exc_info=subscription.error)
+                self.leave(subscription)
+
+    def _abort_dropped(self, commit: Commit) -> None:
+        tables, indexes = set(commit.dropped_tables), set(commit.dropped_indexes)
+        for node in list(self.nodes.values()):
+            if any(info.id in tables for info in node.view.tables()):
+                self.end(node, table_gone())
+                continue
+            for table_id, name in node.view.indexes():
+                if (table_id, name) in indexes:
+                    self.end(node, index_gone(name))
+                    break
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Joining, leaving, ending
+
+    def add(self, plan: Plan, seq: int) -> Node:
+        """A node for the plan, whose view has taken in everything up to `seq`."""
+        node = Node(plan, seq, self.dispatcher.ready)
+        routes = plan.view.routes()
+        self.router.add(node, routes)
+        node.routes = self.router.inside(routes)
+        # Last: Ctrl-C may strike, and nobody may join a node that changes do not find.
+        self.nodes[plan.key] = node
+        return node
+
+    def leave(self, subscription: Subscription) -> None:
+        """Out of its node; a node without subscribers goes."""
+        node = subscription.node
+        self.behind.pop(subscription, None)
+        subscription.count_failures_of(None)
+        if node is not None:
+            try:
+                node.remove(subscription)
+            finally:
+                self._remove_unused(node)
+        subscription.node = None
+
+    def _remove_unused(self, node: Node) -> None:
+        if node.is_empty and self.nodes.get(node.key) is node:
+            del self.nodes[node.key]
+            if not self.nodes:
+                # A dict keeps the room that it once had.
+                self.nodes.clear()
+            self.router.remove(node, node.view.routes())
+
+    def end(self, node: Node, end: Any) -> None:
+        """End all feeds of a node. `end` is the error, or COMPLETED."""
+        for subscription in node.subscriptions:
+            self._finish(subscription, end)
+            self.leave(subscription)
+            node.remove(subscription)
+        # Also where nobody was left, and Ctrl-C struck before it could go.
+        self._remove_unused(node)
+
+    @staticmethod
+    def _finish(subscription: Subscription, end: Any) -> None:
+        try:
+            subscription.finish(end)
+        except Exception:
+            # Its consumer could not be woken: it will look when somebody asks it.
+            logger.exception("a feed that ends could not be told so")
+
+    def abort(self, error: ReactDBError) -> None:
+        """Commits were compacted away before they were told, or the file is in trouble: no node can go on."""
+        for node in list(self.nodes.values()):
+            self.end(node, error)
+
+    def end_all(self, end: Any) -> None:
+        """End every feed, also those that read on from the log."""
+        for node in list(self.nodes.values()):
+            self.end(node, end)
+        for subscription in list(self.behind):
+            self._finish(subscription, end)
+        self.behind.clear()
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing is registered, and nothing is left of what was."""
+        return not self.nodes and not self.behind and self.router.is_empty
