@@ -57,7 +57,7 @@ def connect(
     """Open a database file, made where it is missing, or ":memory:".
 
     Args:
-        path: Of the file. Two files beside it, `-wal` and `-shm`, belong to it while it is open.
+        path: The path of the file. Two files beside it, `-wal` and `-shm`, belong to it while it is open.
         read_only: Write nothing, not even a new file. Feeds work: they follow other processes.
         durability: "hard": an acknowledged write survives power loss. "soft": it survives the death of the process; after
             power loss the newest commits may be missing, never damaged, never a hole.
@@ -101,7 +101,7 @@ def connect(
 
 
 def _name_of(path: object) -> str:
-    """The name of a file as the file system knows it."""
+    """The path as text that the file system accepts."""
     try:
         text = os.fspath(path)  # type: ignore[call-overload]
         if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
@@ -117,7 +117,7 @@ def remove(path: str | os.PathLike[str]) -> None:
     Raises:
         CannotOpen: There is none.
         DatabaseBusy: It is open, in this process or in another. Nothing was removed.
-        NotADatabase: It is somebody else's file.
+        NotADatabase: It is a file of another program.
     """
     name = _name_of(path)
     if name == ":memory:":
@@ -152,7 +152,7 @@ class Database:
 
     @property
     def session(self) -> Session:
-        """What this handle stands on, for whoever builds on top: a dialect, a server. See `reactdb.session`."""
+        """The seam for code that builds on top, such as a dialect or a server. See the head of `reactdb/session.py`."""
         return self._session
 
     @property
@@ -230,8 +230,8 @@ class Database:
     def transaction(self, *, durability: str | None = None, origin: str | None = None) -> Iterator[Database]:
         """Make the writes of this thread one commit: all there, or none.
 
-        Others wait to write meanwhile, so keep it short. Reads inside see its writes; feeds hear of it when it is done. Inside
-        another transaction it is a part of that one, which can fail alone.
+        Other writers wait meanwhile, so keep it short. Reads inside see its writes; feeds deliver them when it is committed.
+        Inside another transaction it is a savepoint of that one, and can fail alone.
         """
         check_origin(origin)
         with self._session.transaction(durability, origin):
@@ -296,7 +296,7 @@ class Database:
         Args:
             keep: How much history stays: a number of changes or a timedelta; 0 keeps none. It has no default, because positions
                 that readers have kept for later are worth nothing once their history is removed.
-            vacuum: Also give the room back to the file system. Rewrites the whole file; nobody can write meanwhile.
+            vacuum: Also give the room back to the file system. Rewrites the whole file; no other write can happen meanwhile.
 
         Returns:
             `entries` and `tables` removed, and `oldest`, the position from which the log can be read now: less than was asked
@@ -367,7 +367,8 @@ class Database:
 
     def subscriptions(self) -> list[dict[str, Any]]:
         """The subscriptions that this process has open on the file, by any handle: `table` (None: all), `kind`, `queued`,
-        `dropped`, `told`, `is_behind` (it reads on from the log) and `lag_seq`. What nobody disposed of shows here."""
+        `dropped`, `told`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
+        show here."""
         self._session.check_open()
         listener = self._session.engine.listener
         if listener is None:

@@ -58,8 +58,8 @@ class Session:
 
     Attributes:
         engine: The open file. All sessions of this process on one file have the same one.
-        durability: Of a write that asks for none.
-        hints: Which lines of a program were told that a query is probably not what was meant.
+        durability: The durability of a write that asks for none.
+        hints: The lines of the program for which a hint was logged about a query that was probably not meant so.
 
     Thread safety: any method from any thread. A transaction belongs to the thread that began it.
     """
@@ -146,7 +146,7 @@ class Session:
 
     @property
     def database_id(self) -> str:
-        """Which file it is, wherever it is moved."""
+        """The identity of the file, which stays when the file is moved."""
         self.check_open()
         return self.engine.database_id
 
@@ -156,7 +156,7 @@ class Session:
             return sorted(snapshot.catalogue.live)
 
     def known(self, table: str) -> TableInfo | None:
-        """What this process knows of a table, without a look into the file; None where it has not heard of one."""
+        """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         transaction = self.engine.current_transaction()
@@ -270,7 +270,7 @@ class Session:
         Raises:
             UnsupportedFeed, HistoryLost, HistoryDiverged, TableNotFound, IndexNotFound, InvalidOption.
         """
-        # Imported here, as below, because most programs that write watch nothing.
+        # Imported here because many programs read and write, and watch nothing.
         from reactdb.feeds.feed import Feed
         from reactdb.feeds.hub import hub_of
 
@@ -284,7 +284,7 @@ class Session:
         consumer: Consumer,
         request_type: type[Request] | None = None,
     ) -> Subscription:
-        """One subscriber, who polls: it is woken when there is something, and asks when it likes. For dialects and servers.
+        """A subscription that the consumer polls: it is woken when there are events, and takes them when it likes.
 
         It begins when it is attached: `subscription.request.hub.attach(subscription)`. Errors as for `watch`.
 
@@ -328,7 +328,7 @@ class PastSession(Session):
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
-        # Committed changes only: those of a transaction may never be, and another change have their seq.
+        # Committed changes only: those of an open transaction may be rolled back, and other changes get their seqs.
         with self.engine.fresh_snapshot() as now:
             with self._undo_lock:
                 for change in all_changes(now, self._undo.until):

@@ -119,7 +119,7 @@ class Selection:
         return Selection(self._session, self._query.then(step))
 
     # -----------------------------------------------------------------------------------------------------------
-    # It is not its answer: what Python would say of any object is surely not what was asked
+    # A selection is not its answer: what Python would say of any object is surely not what was meant
 
     # Sets and dicts know it by its identity.
     __hash__ = object.__hash__
@@ -356,17 +356,17 @@ class Selection:
         write is done, unless a scheduler is given to `subscribe` or `connect`.
 
         Args:
-            squash: False tells every change; True tells the net difference whenever the subscriber is free; a number tells
-                at once and then at most every so many seconds.
+            squash: False delivers every change; True delivers the net difference whenever the subscriber is free; a number
+                of seconds delivers at once and then at most once in that time.
             changefeed_queue_size: Events kept for a subscriber that lags.
             include_initial: Begin with the present result, as events that have only `new_val`.
-            include_states: Tell `{"state": "initializing"}` and `{"state": "ready"}`.
-            include_offsets: Tell `old_offset` and `new_offset`, for an ordered selection.
-            include_types: Tell `type`: add, remove, change, initial, state.
-            include_seq: Tell `seq`, the position in the log.
+            include_states: Deliver `{"state": "initializing"}` and `{"state": "ready"}`.
+            include_offsets: Add `old_offset` and `new_offset`, for an ordered selection.
+            include_types: Add `type`: add, remove, change, initial, state.
+            include_seq: Add `seq`, the position in the log.
             since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
                 begins with the rest of them.
-            on_overflow: When the queue is full: "drop" the earliest and tell how many, "error" to end with FeedOverflow,
+            on_overflow: When the queue is full: "drop" the earliest and deliver how many, "error" to end with FeedOverflow,
                 "spill" to read on from the log and lose nothing. None is "spill" with `include_offsets`, because a list
                 cannot be made from some of its changes, and "drop" elsewhere.
             on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
@@ -491,7 +491,7 @@ class Selection:
             if isinstance(step, (Filter, HasFields)) and step.predicate.expression is None:
                 runs_user_code = True
         if not query.is_point:
-            # Before it is done: afterwards, the documents may be gone or changed.
+            # Looked at before the write: after it, the documents may be gone or changed.
             self._session.hints.look(query, self._session.read, found_nothing=True)
         if return_changes is not False:
             check_return_changes(return_changes)
@@ -666,7 +666,7 @@ class Table(Selection):
         tree = row[name] if expression is None else index_expression(expression)
         compile_value(tree)
         if not is_deterministic(tree):
-            # The entry of a document is worked out again when the document goes, and has to be the same then.
+            # The entries of a document are computed again when it is removed, and have to be the same then.
             raise QueryError(
                 "Could not prove function deterministic.  Index functions must be deterministic."
             )
@@ -724,7 +724,7 @@ def not_compared(sign: str) -> NotAValue:
 
 
 def check_given(key: Any) -> None:
-    """Raise InvalidKey for an array without end, or with too many values: before anybody walks through it."""
+    """Raise InvalidKey for an array that contains itself or has too many values, before anything walks through it."""
     try:
         codec.check_extent(key)
     except InvalidDocument as error:
@@ -743,7 +743,7 @@ def check_count(word: str, count: object) -> int:
         raise QueryError(f"Number not an integer: {count}")
     if count < 0:
         raise QueryError(f"{word} takes a non-negative argument (got {int(count)})")
-    # No sequence is longer than that.
+    # No sequence is longer than sys.maxsize.
     return min(int(count), sys.maxsize)
 
 

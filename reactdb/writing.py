@@ -82,7 +82,7 @@ class Write:
     Attributes:
         counts: ReQL's counters.
         first_error: What the first mistake was, where mistakes are counted.
-        generated_keys: Of the documents that came without one.
+        generated_keys: The keys that were made for documents without one.
         changes: The documents before and after, where they are asked for.
     """
 
@@ -217,10 +217,10 @@ class Write:
                 self.count("inserted", None, body)
 
     def asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the caller's function gives.
+        """The result of a function that the caller gave.
 
         Raises:
-            UsageError: It has written. The document at hand, its indexes, or its table may not be what they were.
+            UsageError: The function has written: the document, its indexes or its table may have changed.
         """
         transaction = self.transaction
         before = transaction.count, transaction.catalogue
@@ -252,7 +252,7 @@ class Prepared:
 
     Attributes:
         primary_key: The field that the keys were taken from.
-        document: Where there is only one: a copy of it that nobody else can change.
+        document: A copy of the only document that no other code can change; None where there are more.
         generated: The keys that were made for documents without one.
     """
 
@@ -276,11 +276,11 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
     """Documents with their keys, encoded. One without a key gets one.
 
     Raises:
-        InvalidDocument, InvalidKey: Of the first that is not right.
+        InvalidDocument, InvalidKey: The first document that is not right.
     """
     if type(documents) is list:
         if len(documents) == 1 and type(documents[0]) is dict:
-            # A copy: the bytes must have the key that they are filed under, and another thread may change what is the caller's.
+            # A copy, because another thread may change the caller's document, and its bytes must agree with its key.
             document = documents[0].copy()
             key = document.get(primary_key)
             if type(key) in PLAIN_KEYS:
@@ -309,21 +309,21 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
 
 
 PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
-"""Types of keys that say the same whenever they are asked."""
+"""Types whose values cannot change while they are looked at."""
 
 
 def key_within(own: dict[str, Any], body: bytes, primary_key: str) -> bytes:
-    """The key's bytes of a document that only we hold; `body` is the document encoded."""
+    """The collation bytes of a document's key. No other code holds `own`; `body` is `own` encoded."""
     key = own[primary_key]
     if type(key) not in PLAIN_KEYS:
-        # A list may be changed by another thread, a class of the caller's may say something else each time it is asked.
+        # Another thread may change a list, and an instance of a caller's class may give another value each time.
         collation.primary_key_bytes(key)
         key = codec.decode(body)[primary_key]
     return collation.primary_key_bytes(key)
 
 
 def as_dict(document: Any) -> dict[str, Any]:
-    """A plain dict of what the caller's holds now, one level deep, so that it is asked once only."""
+    """A plain dict with the contents of the caller's document, one level deep, which is read only once."""
     try:
         if isinstance(document, dict):
             found = dict((OrderedDict if isinstance(document, OrderedDict) else dict).items(document))
@@ -337,7 +337,7 @@ def as_dict(document: Any) -> dict[str, Any]:
         raise InvalidDocument(
             f"the {type(document).__name__} cannot be read: {type(error).__name__}"
         ) from error
-    # Names that are a str's subclass would make their own rules of what is equal.
+    # A name that is an instance of a subclass of str could have its own rules of equality.
     return (
         found if set(map(type, found)) <= {str} else {codec.plain_name(name): found[name] for name in found}
     )
@@ -392,7 +392,7 @@ def first_duplicate(write: Write, documents: Prepared, first: int) -> DuplicateK
     for key, body in documents:
         stored = seen.get(key)
         if stored is None:
-            # What this insert itself has put there does not count: what it took twice is found in `seen`.
+            # A document of this insert itself does not count: a key that comes twice is found in `seen`.
             head = write.head(key)
             stored = None if head is None or head[0] >= first else head[1]
         if stored is not None:
@@ -409,7 +409,7 @@ def first_duplicate(write: Write, documents: Prepared, first: int) -> DuplicateK
 def matching(write: Write, selected: Query | bytes) -> list[tuple[bytes, dict[str, Any] | None]]:
     """(key, document) of what is selected; (key, None) for `get` of a key that is not there.
 
-    Of one key alone the document is not read: the caller reads the head next.
+    For a key alone, the document is not read, because the caller reads the head next.
     """
     if isinstance(selected, bytes):
         return [(selected, {})]
@@ -480,7 +480,7 @@ def delete(write: Write, selected: Query | bytes) -> None:
 
 
 def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
-    """The document encoded, after a look at its primary key."""
+    """The document encoded, after its primary key was checked."""
     if not isinstance(document, Mapping):
         raise InvalidDocument(not_an_object(document))
     own = dict(document) if type(document) is dict else as_dict(document)
@@ -501,7 +501,7 @@ def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document:
 
 
 def not_an_object(value: Any) -> str:
-    """ReQL's sentence, which prints the value; what is no value at all is only named."""
+    """ReQL's sentence, which prints the value. An object that is no value is only named by its type."""
     try:
         value = codec.decode_value(codec.encode_value(value))
     except InvalidDocument:

@@ -37,7 +37,7 @@ NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside 
 # Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
 LAST_CHANGES = 64
 # Times that a view with state is made ready without the lock, before writers are made to wait for it.
-SEEDINGS = 8
+BOOTSTRAPS = 8
 
 
 def hub_of(engine: Engine) -> FeedHub:
@@ -178,11 +178,13 @@ class FeedHub:
             else:
                 self._attach_inside(subscription, reader, inside)
         else:
-            seeded: Bootstrapped | None = None
-            for left in range(SEEDINGS if request.is_stateful else 0, -1, -1):
+            bootstrapped: Bootstrapped | None = None
+            for left in range(BOOTSTRAPS if request.is_stateful else 0, -1, -1):
                 # Not found in time to join without keeping writers waiting: then they do wait, once.
-                seeded = self._bootstrap.now(request, seeded, self._has_node, LAST_CHANGES) if left else None
-                if self._attach_now(subscription, seeded):
+                bootstrapped = (
+                    self._bootstrap.now(request, bootstrapped, self._has_node, LAST_CHANGES) if left else None
+                )
+                if self._attach_now(subscription, bootstrapped):
                     break
         if self._earliest is None or subscription.since < self._earliest:
             self._earliest = subscription.since
@@ -214,17 +216,17 @@ class FeedHub:
                 subscription.begin_behind(reader, is_prepared=False)
             provide_rest(subscription, reader.plan.view, snapshot, later, inside)
 
-    def _attach_now(self, subscription: Subscription, seeded: Bootstrapped | None) -> bool:
-        """From now on. False: the seeded view is too far from that."""
+    def _attach_now(self, subscription: Subscription, bootstrapped: Bootstrapped | None) -> bool:
+        """From now on. False: the bootstrapped view is too far from that."""
         with Later() as later:
             with self._alone():
                 snapshot = later.enter(self.engine)
-                if seeded is None:
+                if bootstrapped is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
-                    reader = seeded.reader
+                    reader = bootstrapped.reader
                     if reader.plan.key not in self.live.nodes:
-                        if not seeded.can_join(snapshot, LAST_CHANGES):
+                        if not bootstrapped.can_join(snapshot, LAST_CHANGES):
                             return False
                         reader.read_last(snapshot, LAST_CHANGES + 1)
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
@@ -234,12 +236,12 @@ class FeedHub:
         return True
 
     def _join_now(
-        self, subscription: Subscription, plan: Plan, snapshot: Snapshot, seeded: View | None = None
+        self, subscription: Subscription, plan: Plan, snapshot: Snapshot, bootstrapped: View | None = None
     ) -> View | None:
         """Join, with a view that is as of the snapshot or is to be seeded. Returns the view whose result is still to be read,
         from the snapshot, and provided."""
         request = subscription.request
-        node = self._node(plan, snapshot, seeded)
+        node = self._node(plan, snapshot, bootstrapped)
         view = node.view
         ordered = None if request.options.squash_s is None else present_order(view)
         if not view.is_stateful:
@@ -251,12 +253,12 @@ class FeedHub:
             # Of a union, members without state read the snapshot: the same moment, or a commit would be told twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
             subscription.provide(initial_events(view, then, seq, request.options))
-        # What the view passed over when it was seeded is missing in what this one begins with.
+        # What the view passed over when it was bootstrapped is missing in what this one begins with.
         self._join(subscription, node, node.failed - node.failures.seeded)
         return view if request.options.include_initial and not view.is_stateful else None
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
-        """The node of a plan. A new one has `view`, which is as of the snapshot, or is seeded."""
+        """The node of a plan. A new one has `view`, which is as of the snapshot, or is bootstrapped."""
         node = self.live.nodes.get(plan.key)
         if node is not None:
             return node

@@ -27,7 +27,7 @@ from reactdb.store.walk import Place
 
 # A key and a value of an index are far shorter.
 MOST_DIGITS = 20_000
-INSIDE = re.compile(r"[0-9a-f]{8}(-([0-9a-f]{2})+|-([0-9a-f]{2})+-([0-9a-f]{2})+-[0-9]{1,10})?")
+INSIDE = r"[0-9a-f]{8}(-([0-9a-f]{2})+|-([0-9a-f]{2})+-([0-9a-f]{2})+-[0-9]{1,10})?"
 
 
 class Inside(NamedTuple):
@@ -86,7 +86,7 @@ def taken_apart(since: int | str) -> tuple[int | str, Inside | None]:
     if isinstance(since, int) or since.count(".") != 3:
         return since, None
     token, _, text = since.rpartition(".")
-    if len(text) > MOST_DIGITS or INSIDE.fullmatch(text) is None:
+    if len(text) > MOST_DIGITS or re.fullmatch(INSIDE, text) is None:
         raise no_token(since)
     order, *parts = text.split("-")
     if not parts:

@@ -84,7 +84,6 @@ class Watched:
 
     def _failed(self, engine: Engine, error: Exception) -> None:
         """A poll failed. If that goes on for long the feeds end, because a silent feed says that nothing happens."""
-        self._is_behind = True
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now

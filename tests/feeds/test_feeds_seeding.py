@@ -127,7 +127,7 @@ def test_writers_that_are_always_quicker_wait_once(
         return found
 
     monkeypatch.setattr(hub, "LAST_CHANGES", 1)
-    monkeypatch.setattr(hub, "SEEDINGS", 2)
+    monkeypatch.setattr(hub, "BOOTSTRAPS", 2)
     monkeypatch.setattr(bootstrap, "ROUNDS", 2)
     monkeypatch.setattr(LogReader, "read", read_and_write)
     seed = LogReader.seed

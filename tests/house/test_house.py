@@ -328,3 +328,15 @@ class TestSources:
 
     def test_the_package_says_that_it_is_typed(self):
         assert (PACKAGE / "py.typed").exists()
+
+
+def test_one_module_registers_with_the_interpreter_for_forks():
+    """The order of several hooks would matter, and be nowhere to read."""
+    assert ["store/file/fork.py"] == [
+        named(file)
+        for file in FILES
+        if any(
+            isinstance(node, ast.Attribute) and node.attr == "register_at_fork"
+            for node in ast.walk(parsed(file))
+        )
+    ]

@@ -440,6 +440,20 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "reads that begin while a fork waits are let through",
+        "store/engine.py",
+        "        if not readers.is_resting:",
+        "        if True:",
+        ("tests/store/test_processes.py::TestReaders::test_nobody_takes_a_reader_while_all_of_them_rest",),
+    ),
+    Mutant(
+        "a poll that failed is not made up for",
+        "store/follow.py",
+        "            self._is_behind |= engine.has_news()",
+        "            self._is_behind = engine.has_news()",
+        ("tests/store/test_follow.py::test_a_poll_that_failed_is_made_up_for_by_the_next",),
+    ),
+    Mutant(
         "nobody looks whether locks have an effect",
         "store/file/opening.py",
         "    locks.make_sure_of_locks(path)",

@@ -293,6 +293,58 @@ assert 3 == games.count().run()
 
         assert "cannot be opened here" in told
 
+    def test_a_thread_that_reads_for_long_does_not_hold_up_a_fork_nor_is_it_held_up(self, path):
+        told = run(
+            FORK
+            + """
+from reactdb.store.file import fork
+fork.WAIT_S = 0.2
+entered, leave = threading.Event(), threading.Event()
+def hold():
+    with db.session.engine.snapshot() as snapshot:
+        entered.set()
+        leave.wait(30)
+        assert 1 == snapshot.seq
+thread = threading.Thread(target=hold)
+thread.start()
+entered.wait(30)
+wait(child_of(lambda: print(refused(lambda: reactdb.connect(path)))))
+games.insert({"id": "after"})
+assert 2 == games.count().run()
+leave.set()
+thread.join()
+wait(child_of(lambda: reactdb.connect(path).close()))
+assert 2 == games.count().run()
+""",
+            path,
+        )
+
+        assert "cannot be opened here" in told
+
+    def test_two_threads_that_fork_at_once(self, path):
+        run(
+            FORK
+            + """
+from reactdb.store.file import fork as forks
+forks.WAIT_S = 60
+def work(number):
+    with reactdb.connect(path, busy_timeout=60) as own:
+        own.table("games").insert({"id": f"child-{number}"})
+def fork(number):
+    start.wait()
+    pids.append(child_of(lambda: work(number)))
+pids, start = [], threading.Barrier(3)
+threads = [threading.Thread(target=fork, args=(number,)) for number in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for pid in pids: wait(pid)
+games.insert({"id": "parent-1"})
+assert 5 == games.count().run()
+assert is_sound()
+""",
+            path,
+        )
+
     def test_a_fork_from_a_thread(self, path):
         run(
             FORK
@@ -351,6 +403,40 @@ assert [{"id": 1}] == memory.table("games").run()
 """,
             path,
         )
+
+
+class TestReaders:
+    """What a fork asks of the connections that read."""
+
+    def test_nobody_takes_a_reader_while_all_of_them_rest(self, path):
+        with reactdb.connect(path) as db:
+            games = db.table_create("games")
+            games.insert({"id": 1})
+            readers = db.session.engine.readers
+            assert {"id": 1} == games.get(1).run()
+            assert 1 == len(readers.idle)
+            assert readers.rest(time.monotonic() + PATIENCE_S)
+            found: list[Any] = []
+            reading = threading.Thread(target=lambda: found.append(games.get(1).run()))
+            reading.start()
+            # Where it is let through, it is done in a moment; the gate holds it for as long as it stays shut.
+            reading.join(0.2)
+            before = list(found)
+            readers.go_on()
+            reading.join(PATIENCE_S)
+
+            assert ([], [{"id": 1}]) == (before, found)
+
+    def test_where_somebody_reads_on_all_the_others_may_read_again(self, path):
+        with reactdb.connect(path) as db:
+            games = db.table_create("games")
+            games.insert({"id": 1})
+            engine = db.session.engine
+            with engine.snapshot():
+                assert not engine.readers.rest(time.monotonic())
+                assert {"id": 1} == games.get(1).run()
+            assert engine.readers.rest(time.monotonic())
+            engine.readers.go_on()
 
 
 MULTIPROCESSING = """

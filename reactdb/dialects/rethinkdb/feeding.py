@@ -155,7 +155,7 @@ class FeedReader:
         for member in list(self._members):
             if not member.is_due(now):
                 if member.subscription is not None:
-                    # To be woken again when more comes: the queue may become half full.
+                    # It wants to be woken when more comes, because the queue may become half full.
                     member.subscription.rest()
                 continue
             yield from self._items_of(member)

@@ -1,9 +1,9 @@
 """Jobs: the queries that the sessions of one database are carrying out, and the streams that they have open.
 
-`db("rethinkdb").table("jobs")` shows them, and whoever deletes one of them there ends it. The same record counts what the tables
-`stats` and `server_status` tell.
+`db("rethinkdb").table("jobs")` shows them, and deleting a row there ends the job. The same record counts what the tables
+`stats` and `server_status` show.
 
-Thread safety: any thread. A job is ended by its own session: `kill` only leaves word there.
+Thread safety: any thread. A job is ended by its own session: `kill` only leaves a note there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -20,19 +20,28 @@ from reactdb.dialects.rethinkdb.terms import Term
 
 if TYPE_CHECKING:
     from reactdb.database import Database
-    from reactdb.dialects.rethinkdb.session import Session
     from reactdb.store.engine import Engine
 
 MAX_QUERY_TEXT: Final = 5_000
 TERMINATED: Final = "Query terminated by the `rethinkdb.jobs` table."
 
 
+class JobHolder(Protocol):
+    """What a job knows of the session that carries it out."""
+
+    client: tuple[str, int]
+    user: str
+
+    def kill(self, token: int) -> None:
+        """Note that the stream with this token has to end."""
+
+
 class Job:
-    """One query of one session. It does not keep the session: who drops one without closing it has no jobs any more."""
+    """One query of one session. It holds the session weakly: one that is dropped without being closed has no jobs any more."""
 
     __slots__ = ("_id", "_session", "started", "term", "token")
 
-    def __init__(self, session: Session, token: int, term: Term) -> None:
+    def __init__(self, session: JobHolder, token: int, term: Term) -> None:
         self._session = ref(session)
         self.token = token
         self.term = term
@@ -40,12 +49,12 @@ class Job:
         self._id: str | None = None
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> JobHolder | None:
         return self._session()
 
     @property
     def id(self) -> str:
-        """Made when somebody asks: of most queries nobody ever does."""
+        """Made when it is first asked for, because most queries are never looked up."""
         if self._id is None:
             self._id = str(uuid4())
         return self._id
@@ -68,38 +77,38 @@ class Job:
         }
 
     def kill(self) -> None:
-        """End it, if it is a stream: a query that is being carried out is past the point where it could be stopped."""
+        """End it, if it is a stream. A query that is being evaluated cannot be stopped any more."""
         session = self.session
         if session is not None:
             session.kill(self.token)
 
 
 class Jobs:
-    """What goes on in one database.
+    """The queries and streams of one database.
 
     Attributes:
         started: When the first session was opened.
-        queries: How many have been begun.
-        port: Where a server listens; None where there is none.
+        queries: How many queries have been begun.
+        port: The port of the server; None where there is no server.
     """
 
     def __init__(self) -> None:
         self.started = datetime.now(UTC)
         self.queries = 0
         self.port: int | None = None
-        self.sessions: WeakSet[Session] = WeakSet()
+        self.sessions: WeakSet[JobHolder] = WeakSet()
         self._jobs: dict[Job, None] = {}
         self._lock = threading.Lock()
 
-    def join(self, session: Session) -> None:
+    def join(self, session: JobHolder) -> None:
         with self._lock:
             self.sessions.add(session)
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: JobHolder) -> None:
         with self._lock:
             self.sessions.discard(session)
 
-    def begin(self, session: Session, token: int, term: Term) -> Job:
+    def begin(self, session: JobHolder, token: int, term: Term) -> Job:
         job = Job(session, token, term)
         self.queries += 1
         self._jobs[job] = None
@@ -129,7 +138,7 @@ _LOCK: Final = threading.Lock()
 
 
 def jobs_of(database: Database) -> Jobs:
-    """The jobs of a database, by whichever handle."""
+    """The jobs of a database; all handles on one file share them."""
     database.session.check_open()
     engine = database.session.engine
     with _LOCK:

@@ -5,13 +5,13 @@
     jobs, stats, logs                          what goes on in it; see `jobs`
     current_issues                             none: what is wrong is an error where it is asked for
 
-They say what is known, and leave out what nobody measures. What RethinkDB's own tools read of them is there: `rethinkdb-dump`
+They show what is known, and leave out what is not measured. What RethinkDB's own tools read is there: `rethinkdb-dump`
 begins with the version in `server_status`.
 
-Of a table's configuration `durability` and `write_acks` can be set. They are kept in the table `rethinkdb.table_settings`, with
+`durability` and `write_acks` of a table's configuration can be set. They are kept in the table `rethinkdb.table_settings`, with
 the table's name in the file as the key, as write hooks are.
 
-Rule of this file: documents are made here, and settings kept. Who may change what is `administering`'s.
+Rule of this file: it makes the documents and keeps the settings. `administering` decides what may be changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from reactdb.dialects.rethinkdb.tables import (
 from reactdb.dialects.rethinkdb.values import TableName
 
 SERVER_NAME: Final = "reactdb"
-# Of RethinkDB: its tools look for it before they do anything.
+# RethinkDB's version: its tools look for it before they do anything.
 SPOKEN_VERSION: Final = "2.4.4"
 
 
@@ -181,7 +181,7 @@ def server_status(native: NativeDatabase) -> dict[str, Any]:
 
 
 def stats(native: NativeDatabase) -> list[dict[str, Any]]:
-    """What is counted. Of tables nothing is: neither reads nor bytes have a counter."""
+    """What is counted. Nothing is counted for each table: neither reads nor bytes."""
     jobs = jobs_of(native)
     engine = {
         "client_connections": jobs.connections,

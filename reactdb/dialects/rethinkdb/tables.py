@@ -1,13 +1,13 @@
 """Where databases and tables are, and what is in the system's own database.
 
 A table `x.y` of the file is the driver's db("x").table("y"); tables of `test` have plain names. A database is there where a
-table of it is, or where `db_create` has made a document in the table `rethinkdb.db_config`; `test` is always there. Native
-code sees all of it as tables.
+table of it is, or where `db_create` has made a document in the table `rethinkdb.db_config`; `test` always exists. Native
+code sees all of these as tables.
 
 `db("rethinkdb")` holds `_debug_scratch`, an ordinary table that is made when it is first used, and the tables that are computed:
 see `system`.
 
-Rule of this file: names and existence. It reads and writes no documents but the list of databases.
+Rule of this file: it is about names and existence. The list of databases is all that it reads and writes.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def carry_out(
         try:
             work(write, hook)
         except Stopped:
-            # To the store it is a write that failed, as any other: those that share its commit go on.
+            # For the store it is a write that failed like any other, and the writes that share its commit go on.
             raise WorkStopped from None
         finally:
             array_limit.reset(outer_limit)
@@ -230,7 +230,7 @@ def insert(call: Call) -> Any:
 
     def work(write: Write, hook: Hook | None) -> None:
         write.generated_keys = generated
-        # What cannot be is found before anything is written, so it is the first of the errors.
+        # These mistakes are found before anything is written, so they are the first.
         write.first_error = next((row for key, row in rows if key is None), None)
         if bodies is not None and hook is None and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
             keys = [key for key, _ in rows if key is not None]
@@ -247,8 +247,7 @@ def insert(call: Call) -> Any:
 
 
 def encoded_bodies(rows: list[tuple[bytes | None, Any]]) -> list[bytes] | None:
-    """The documents' bytes, made before anybody waits for the write; None where one of them cannot be stored, or two have one
-    key."""
+    """The documents' bytes, made before the write lock is taken; None where one of them cannot be stored, or two have one key."""
     keys = {key for key, _ in rows}
     if len(keys) < len(rows) or None in keys:
         return None
