@@ -1,9 +1,9 @@
 """Reading on from the log: how a feed that is behind catches up, and how a view reads the state at one change.
 
-LogReader has a view of its own at a position of the log, and advances it page by page. StateAt is what a view asks when it
-needs documents that it does not hold: they must be those of the change at hand, not those of today.
+A LogReader has a view of its own at a position of the log and advances it page by page. A view that needs documents which it
+does not hold asks StateAt: they must be the documents as of the change that it is advancing by, not those of today.
 
-Rule of this file: a page is read within one snapshot, and nothing is told from here.
+Rule of this file: a page is read within one snapshot, and nothing is delivered from here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAGE_CHANGES = 512
 
 
 class StateAt:
-    """Snapshots as of any change, newest first asked for last. Made for one commit, or one page of the log.
+    """Snapshots as of any change of one commit, or of one page of the log; a view asks for them in rising order.
 
     Nothing is read before somebody asks. A context manager, where it opens the snapshot itself.
 

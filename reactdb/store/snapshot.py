@@ -1,7 +1,7 @@
-"""Reading: a Snapshot is the documents and the log as of one seq, of the present or of the past.
+"""Snapshot: the documents and the log as of one seq, of the present or of the past.
 
-The present is the heads joined to the log. The past is the present with the later changes undone: for every key that changed
-after the seq, the old value of its first such change. A past of k changes ago costs k, not the size of the table.
+The present is the heads joined to the log. The past is the present with the later changes undone: each key that changed after
+the seq has the document before its first such change. A past of k changes ago costs k, not the size of the table.
 
 Rule of this file: it reads bytes and orders them. What a document means (filters, orders, limits) is `reading`'s business.
 Ranges are half open in bytes, start <= key < stop; `collation` makes every bound of a query into one.
@@ -135,8 +135,8 @@ class Snapshot:
     Thread safety: one thread at a time, as the connection.
     """
 
-    # Documents that are best read at a time where all are wanted: what was just read is decoded in three quarters of the time,
-    # before it has left the processor's cache.
+    # How many documents to read at a time where all are wanted. Few, because a document that is decoded before it has left the
+    # processor's cache takes three quarters of the time.
     page_rows = 256
 
     def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
@@ -275,7 +275,7 @@ class Snapshot:
         return read_one(self.connection, self.catalogue, seq)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
-        """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its grave."""
+        """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its tombstone."""
         row = self.connection.execute(
             "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 UNION ALL"
             " SELECT seq FROM graves WHERE table_id = ?1 AND key = ?2",
@@ -383,7 +383,7 @@ class PastSnapshot(Snapshot):
             for value, tag in index.entries(codec.decode(body))
             if start <= value < stop
         )
-        # A document has one place in a simple index; in a multi index nobody knows how many must be passed over.
+        # A document has one entry in a simple index. In a multi index it can have any number, so that no limit is right.
         wanted = limit if limit < 0 or index.multi else limit + len(old)
         now = self._now.entries(
             index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted

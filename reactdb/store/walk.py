@@ -1,10 +1,10 @@
 """Walk: the documents of one range, read page by page from a snapshot that stands still while others write.
 
-Who is told all documents of a table should hear of the first before the last is read. But an open read keeps the write-ahead log
-from being emptied, and a fork, or closing the file, from being done cleanly. So whoever is kept by it settles the walk: what is
-left is read into memory, and the snapshot let go.
+A feed that delivers all documents of a table delivers the first before the last is read. But an open read keeps the write-ahead
+log from being emptied, and the file from being closed. So whatever must not wait for the read settles the walk: the rest is read
+into memory, and the snapshot is released.
 
-Thread safety: any thread may close or settle, while another asks for pages. No code of a user's runs while the lock is held.
+Thread safety: any thread may close or settle a walk while another asks for pages. No user code runs while the lock is held.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from reactdb.store.snapshot import ENTRIES, ROWS, PastSnapshot, Snapshot
 if TYPE_CHECKING:
     from reactdb.store.engine import Engine
 
-# Documents in the first page, which somebody is waiting for, and in the others.
+# Documents in the first page, for which the caller is waiting, and in the others.
 FIRST_PAGE = 64
 PAGE = 512
 
-# Where a document stands: its key, or in an index (value, key, number of the entry).
+# The sort key of a document: its primary key, or in an index (value, key, number of the entry).
 Place = bytes | tuple[bytes, bytes, int]
 
 
 class Page(NamedTuple):
-    """Encoded documents, in order, and where they stand."""
+    """Encoded documents in order, and their sort keys."""
 
     places: Sequence[Place]
     bodies: Sequence[bytes]
@@ -51,7 +51,7 @@ def pages(
     """The documents with start <= key < stop, or <= value of the index <, in order: one statement, fetched as it is asked for.
 
     Args:
-        after: Only those that come after this place, in the order in which they come.
+        after: Only those that come after this sort key, in the order in which they come.
 
     Raises:
         CorruptDatabase: One is not what was written.
@@ -95,7 +95,7 @@ def _pages(
 def _past_pages(
     past: PastSnapshot, table: TableInfo, index: IndexInfo | None, start: bytes, stop: bytes, reverse: bool
 ) -> Iterator[Page]:
-    """The same of the past, by key in pages that are worth the looking through what is to be taken back; by index at once."""
+    """The same of the past. By key, the pages are as large as what has to be taken back for each; by index, there is one page."""
     if index is not None:
         entries = past.entries(index, start, stop, reverse=reverse)
         yield Page(
@@ -116,7 +116,7 @@ def _past_pages(
 
 
 def _past(place: Place, found: Iterator[Page], reverse: bool) -> Iterator[Page]:
-    """Without what comes up to that place."""
+    """Without what comes before that sort key, and its own document."""
     # The inner statement must be at its end when this is closed.
     with closing(found):  # type: ignore[type-var]
         for page in found:
@@ -138,7 +138,7 @@ class Walk:
     __slots__ = ("_engine", "_error", "_held", "_is_closed", "_lock", "_pages", "_rest")
 
     def __init__(self, engine: Engine, found: Iterator[Page], held: AbstractContextManager[Snapshot]) -> None:
-        """`held` is the snapshot that `found` reads in, entered; it is exited when nothing is left to read."""
+        """`held` is the snapshot, already entered, in which `found` reads. It is exited when nothing is left to read."""
         self._engine = engine
         self._lock = threading.Lock()
         self._pages: Iterator[Page] | None = found
@@ -164,7 +164,7 @@ class Walk:
                 return self._rest.popleft()
             page = self._read()
         if self._is_closed:
-            # Closed while it was being read: who closed it did not wait.
+            # Closed while the page was being read, by a thread that did not wait.
             self.close()
         if page is None:
             if self._error is not None:
@@ -191,16 +191,16 @@ class Walk:
         return page
 
     def settle(self) -> None:
-        """Read what is left into memory and let go of the snapshot. Raises nothing: who asks for pages is told."""
+        """Read what is left into memory and release the snapshot. Raises nothing: errors are raised where pages are asked for."""
         with self._lock:
             while not self._is_closed and (page := self._read()) is not None:
                 self._rest.append(page)
             self._let_go()
 
     def close(self) -> None:
-        """Read no more. Also from a finalizer: it never waits."""
+        """Read no more. It never waits, so that a finalizer can call it."""
         self._is_closed = True
-        # Held: by who reads, and looks again when it has read.
+        # The thread that has the lock is reading, and looks at `_is_closed` when it has read.
         while self._held is not None and self._lock.acquire(blocking=False):
             try:
                 self._let_go()

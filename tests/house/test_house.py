@@ -230,7 +230,7 @@ class TestImports:
 
 # Private names of other libraries' classes, which some class of ours happens to have too.
 NOT_OURS = {("feeds/schedulers.py", "_loop"), ("store/log.py", "_make")}
-# The names that several classes have today. The list shrinks: nothing is added, and what is no longer so is taken out.
+# The names that several classes have. The list shrinks: what is no longer so is taken out of it, and nothing is added.
 SHARED_NAMES: dict[str, list[str]] = {
     "Call": ["dialects/rethinkdb/evaluator.py", "expression/tree.py"],
     "Database": ["database.py", "dialects/rethinkdb/values.py"],

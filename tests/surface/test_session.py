@@ -8,7 +8,7 @@ import pytest
 
 import reactdb
 from reactdb.change import REPLACE, UPDATE
-from reactdb.feeds.hearing import ENDED, NOTHING
+from reactdb.feeds.subscription import ENDED, NOTHING
 from reactdb.query import ALL_TABLES, Filter, Query
 from reactdb.values.codec import decode, encode
 from reactdb.values.collation import primary_key_bytes
