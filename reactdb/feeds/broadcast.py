@@ -205,7 +205,9 @@ class Broadcast:
             tail.next = tail = BroadcastEntry(tail.number + 1)
         self.tail = tail
         if self.at is not None and not self._is_in_line:
-            self.wake()
+            # As `wake`.
+            self._is_in_line = True
+            self._ready(self)
         if self.sleepers:
             for member in list(self.sleepers):
                 self.sleepers.pop(member, None)
@@ -259,42 +261,67 @@ class Broadcast:
         # In this order: whoever publishes from now on puts it in line again.
         self._is_in_line = False
         for _ in range(EVENTS_IN_A_TURN):
-            if self._rest is None and not self._take():
-                return
-            self._deliver()
+            if self._rest is None:
+                if self.number >= self.tail.number or self.at is None:
+                    self._called = None
+                    return
+                self._take()
+            event, rest = self._event, self._rest
+            if event is not None and rest is not None:
+                copy = event.copy
+                try:
+                    try:
+                        for call in rest:
+                            call(copy())
+                    except Exception as error:
+                        recipients = self._called
+                        assert recipients is not None
+                        called(recipients.members[self._reached - 1]).broken(error)
+                        # The others, from where the loop stopped.
+                        continue
+                except BaseException:
+                    self._interrupt()
+                    raise
             self.current = None
             self._rest = None
-            self._called = None
         self.wake()
 
-    def _take(self) -> bool:
-        """Choose what is delivered next. False: there is nothing. After an interrupt in here, it goes on with the same."""
+    def _take(self) -> None:
+        """Choose what is delivered next, and make its event. After an interrupt in here, it goes on with the same."""
         entry = self.current
         if entry is None:
-            at, waiting, last = self.at, self._recipients, self.tail.number
-            if at is None or self.number >= last:
-                return False
-            if len(waiting) > 1 and waiting[1].first <= self.number:
-                del waiting[0]
-            self._called = waiting[0]
-            floor = max(last - self.kind[0], at.number)
-            if self.number < floor:
-                # Those that came later have not missed all of these.
-                self._skip(min(floor, waiting[1].first) if len(waiting) > 1 else floor)
-                return True
+            at, number, recipients = self.at, self.number, self._recipients
+            assert at is not None
+            if len(recipients) > 1 and recipients[1].first <= number:
+                del recipients[0]
+            self._called = recipients[0]
+            floor = self.tail.number - self.kind[0]
+            if number < floor or number < at.number:
+                self._skip(max(floor, at.number))
+                return
             # In this order: whoever looks at `at` first finds what is delivered in one of the two places.
-            entry = self.current = at if at.number == self.number else entry_from(at, self.number)
+            entry = self.current = at if at.number == number else entry_from(at, number)
         assert self._called is not None
-        self.taken = entry.delta.seq
+        delta = entry.delta
+        self.taken = delta.seq
         self.number = entry.number + 1
         self.at = entry.next
-        self._event = None
+        try:
+            self._event = self.kind[1](delta)
+        except Exception as error:
+            # A document that cannot be decoded. Nothing more can be delivered to any of them.
+            self._event = None
+            for member in self._called.members:
+                member.break_off(error)
         self._rest = iter(self._called.calls)
-        return True
 
     def _skip(self, until: int) -> None:
-        """Entries were dropped: how many is delivered in their place."""
+        """The entries below this number were dropped: how many is delivered in their place."""
+        recipients = self._recipients
         assert self._called is not None
+        if len(recipients) > 1:
+            # Those that came later have not missed all of these.
+            until = min(until, recipients[1].first)
         count = until - self.number
         for member in self._called.members:
             member.missed(count)
@@ -302,40 +329,17 @@ class Broadcast:
         self._event = overflow(count)
         self._rest = iter(self._called.calls)
 
-    def _deliver(self) -> None:
-        rest, event, recipients = self._rest, self._event, self._called
-        assert rest is not None
-        assert recipients is not None
-        if event is None:
-            assert self.current is not None
-            try:
-                event = self._event = self.kind[1](self.current.delta)
-            except Exception as error:
-                # A document that cannot be decoded. None of them can be told anything more.
-                for member in recipients.members:
-                    member.break_off(error)
-                return
-            if event is None:
-                return
-        copy = event.copy
-        try:
-            while True:
-                try:
-                    for call in rest:
-                        call(copy())
-                    return
-                except Exception as error:
-                    called(recipients.members[self._reached - 1]).broken(error)
-        except BaseException:
-            if self._reached:
-                called(recipients.members[self._reached - 1]).interrupted()
-            raise
-
     @property
     def _reached(self) -> int:
         """How many were handed what is being delivered, with the one that is being called."""
         recipients, rest = self._called, self._rest
         return 0 if recipients is None or rest is None else len(recipients.calls) - length_hint(rest)
+
+    def _interrupt(self) -> None:
+        """End the feed of the subscriber that was being called, if one was."""
+        recipients, reached = self._called, self._reached
+        if recipients is not None and reached:
+            called(recipients.members[reached - 1]).interrupted()
 
     # -----------------------------------------------------------------------------------------------------------
     # By any thread
@@ -400,7 +404,8 @@ class ReadPosition:
 
     @property
     def dropped(self) -> int:
-        return self._dropped + max(0, self._end - self._number - self._limit)
+        late = self._end - self._number - self._limit
+        return self._dropped + late if late > 0 else self._dropped
 
     def take(self) -> AnyDelta | None:
         found = self._first()
@@ -413,10 +418,11 @@ class ReadPosition:
         return found.delta
 
     def _first(self) -> BroadcastEntry | None:
-        end, entry = self._end, self.at
-        number = max(self._number, end - self._limit)
+        end, entry, number = self._end, self.at, self._number
         if number >= end:
             return None
+        if number < end - self._limit:
+            number = end - self._limit
         if entry.number < number:
             entry = entry_from(entry, number)
         return None if entry.next is None else entry

@@ -186,11 +186,14 @@ class BaseConsumer:
             # How that one begins is over, or what it had was nothing.
         return None, NOTHING
 
-    def _rest(self) -> None:
-        """Be woken again from now on. Whoever says so looks once more afterwards."""
+    def _rest(self) -> bool:
+        """Be woken again from now on. True: it was not so before, so poll once more."""
+        was_woken = False
         for member in self.members:
             if member.is_woken:
+                was_woken = True
                 member.rest()
+        return was_woken
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
         events = [event]
@@ -591,7 +594,7 @@ class AskedConsumer(BaseConsumer):
                 that did not come along may hold its locks.
             Exception: What ended the feed, once.
         """
-        if self.is_inherited:
+        if self._generation != fork.generation:
             raise ForkedDatabase(
                 "this cursor was opened before fork(), and what it has still to tell is for the parent; open it again in the "
                 "child, from a database that reactdb.connect has opened there"
@@ -621,7 +624,8 @@ class AskedConsumer(BaseConsumer):
                 self.close()
                 return ENDED
             try:
-                if not self._look():
+                # A consumer that finds events need not be woken. One that finds none says so, and polls once more.
+                if not self._look() and not (self._rest() and self._look()):
                     return NOTHING
             except Exception:
                 raise
@@ -631,7 +635,6 @@ class AskedConsumer(BaseConsumer):
 
     def _look(self) -> bool:
         """Take the next event through its terms to `_out`. False: there is none."""
-        self._rest()
         for line in self.lines:
             member, event = self._poll(line)
             if member is None or event is NOTHING:

@@ -207,46 +207,40 @@ class LiveViews:
         Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
         thread (KeyboardInterrupt) is raised after that.
         """
+        router, documents, state = self.router, commit.documents, self._state
         interrupt: BaseException | None = None
         is_done = False
-        try:
-            while not is_done:
-                try:
-                    self._advance(commit)
-                    is_done = True
-                except Exception as error:
-                    is_done = not self._broke_off(commit, error)
-                except BaseException as error:
-                    interrupt = error
-                    self._broke_off(commit, error)
-        finally:
-            if self._state.stack is not None:
-                self._state.close()
+        while not is_done:
+            try:
+                # After it broke off, from the beginning: a view that has taken a change in does not hear of it again.
+                for change in commit.changes:
+                    seq = change.seq
+                    for node in router.find(change, documents):
+                        # Found twice, or bootstrapped with this change.
+                        if node.seq >= seq:
+                            continue
+                        self._current = node
+                        node.seq = seq
+                        deltas = node.view.advance(change, state)
+                        if deltas and not node.publish(deltas, seq):
+                            self._spill(node)
+                        self._current = None
+                    if documents is not None and self.dispatcher.line:
+                        # It is delivered in a moment. What has to wait, waits as bytes.
+                        change.show(*documents)
+                if commit.dropped_tables or commit.dropped_indexes:
+                    self._abort_dropped(commit)
+                is_done = True
+            except Exception as error:
+                is_done = not self._broke_off(commit, error)
+            except BaseException as error:
+                interrupt = error
+                self._broke_off(commit, error)
+            finally:
+                if state.stack is not None:
+                    state.close()
         if interrupt is not None:
             raise interrupt
-
-    def _advance(self, commit: Commit) -> None:
-        """May be called again after it broke off: a view that has taken a change in does not hear of it again."""
-        router, documents = self.router, commit.documents
-        for change in commit.changes:
-            if documents is not None and router.looks_inside(change.table_id):
-                change.show(*documents)
-            seq = change.seq
-            for node in router.find(change):
-                # Found twice, or bootstrapped with this change.
-                if node.seq >= seq:
-                    continue
-                self._current = node
-                node.seq = seq
-                deltas = node.view.advance(change, self._state)
-                if deltas and not node.publish(deltas, seq):
-                    self._spill(node)
-                self._current = None
-            if documents is not None and self.dispatcher.line:
-                # It is delivered in a moment. What has to wait, waits as bytes.
-                change.show(*documents)
-        if commit.dropped_tables or commit.dropped_indexes:
-            self._abort_dropped(commit)
 
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced: it is in an unknown state, and must not go on as if it were not.

@@ -20,7 +20,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from reactdb.change import Change
+from reactdb.change import Change, InHand
 from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.intervals import Intervals
 from reactdb.feeds.views.base import (
@@ -168,8 +168,12 @@ class Router(Generic[T]):
         # (item, route) -> the token of its interval.
         self._tokens: dict[tuple[T, Route], int] = {}
 
-    def find(self, change: Change) -> list[T]:
-        """Whom the change may concern; some perhaps twice. Not to be changed."""
+    def find(self, change: Change, documents: InHand | None = None) -> list[T]:
+        """The items that the change may concern; some perhaps twice. Not to be changed.
+
+        Args:
+            documents: What the writer had decoded already; the change takes it over where the documents are looked into.
+        """
         # Most changes concern nobody, and there is one for each write: that is what has to be quick.
         table = self.tables.get(change.table_id)
         if table is None:
@@ -177,6 +181,8 @@ class Router(Generic[T]):
         axes = table.axes
         if not axes and not self.everything:
             return table.listed or table.everybody()
+        if documents is not None and table.looks_inside:
+            change.show(*documents)
         found = [*table.all] if table.all else []
         for axis, on_axis in axes.items():
             try:
@@ -246,11 +252,6 @@ class Router(Generic[T]):
                 self._remove_from_axis(table, item, route)
             if table.is_empty:
                 del self.tables[route.table_id]
-
-    def looks_inside(self, table_id: int) -> bool:
-        """Whether documents of the table have to be decoded to find whom a change of them concerns."""
-        table = self.tables.get(table_id)
-        return table is not None and table.looks_inside
 
     def inside(self, routes: Sequence[Route]) -> tuple[AxisRoutes[T], ...]:
         """The axes of these routes on which documents may have no value because of an error."""

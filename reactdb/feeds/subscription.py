@@ -357,7 +357,7 @@ class Subscription:
             self.consumer.wake(self)
 
     def rest(self) -> None:
-        """Its consumer wants to be woken again, and looks once more after saying so."""
+        """Its consumer wants to be woken again, and polls once more after saying so."""
         self.is_woken = False
         queue = self.queue
         if type(queue) is ReadPosition:
@@ -400,50 +400,46 @@ class Subscription:
         NOTHING, and whoever polls looks again whose turn it is.
         """
         try:
-            return self._next_event(is_in_line=is_in_line)
+            while self.state != "closed":
+                if self._opening is not None:
+                    if self._opening is AWAITED:
+                        return NOTHING
+                    event = next(self._opening, None)
+                    if event is not None:
+                        self._told += 1
+                        return event
+                    self._opened()
+                    if is_in_line:
+                        return NOTHING
+                queue = self.queue
+                if queue is None:
+                    # It is still to be attached, while another member of its union is told.
+                    return NOTHING
+                if type(queue) is CallPosition:
+                    # The broadcast tells it everything but its end.
+                    return NOTHING if self.end is None or len(queue) else ENDED
+                skipped = queue.dropped - self._dropped_told
+                if skipped and self._batch is None:
+                    self._dropped_told += skipped
+                    self._told += 1
+                    return overflow(skipped)
+                delta = self._next_delta(cast("OwnQueue | ReadPosition", queue))
+                if delta is not None:
+                    event = self._render(delta)
+                    if event is not None:
+                        self._told += 1
+                        return event
+                elif self.state == "behind":
+                    self._read_on(cast(OwnQueue, queue))
+                    if is_in_line:
+                        return NOTHING
+                elif self.end is None and self._is_in_use():
+                    return NOTHING
+                elif queue is self.queue:
+                    return NOTHING if len(queue) else ENDED
         except Exception as error:
             # A filter or a map failed for an initial value.
             self._end(error)
-            return ENDED
-
-    def _next_event(self, *, is_in_line: bool) -> Any:
-        while self.state != "closed":
-            if self._opening is not None:
-                if self._opening is AWAITED:
-                    return NOTHING
-                event = next(self._opening, None)
-                if event is not None:
-                    self._told += 1
-                    return event
-                self._opened()
-                if is_in_line:
-                    return NOTHING
-            queue = self.queue
-            if queue is None:
-                # It is still to be attached, while another member of its union is told.
-                return NOTHING
-            if type(queue) is CallPosition:
-                # The broadcast tells it everything but its end.
-                return NOTHING if self.end is None or len(queue) else ENDED
-            skipped = queue.dropped - self._dropped_told
-            if skipped and self._batch is None:
-                self._dropped_told += skipped
-                self._told += 1
-                return overflow(skipped)
-            delta = self._next_delta(cast("OwnQueue | ReadPosition", queue))
-            if delta is not None:
-                event = self._render(delta)
-                if event is not None:
-                    self._told += 1
-                    return event
-            elif self.state == "behind":
-                self._read_on(cast(OwnQueue, queue))
-                if is_in_line:
-                    return NOTHING
-            elif self.end is None and self._is_in_use():
-                return NOTHING
-            elif queue is self.queue:
-                return NOTHING if len(queue) else ENDED
         return ENDED
 
     def look(self) -> int | None:

@@ -27,13 +27,17 @@ class PairingView(SourceView):
     """What SelectView and PointView have in common: the results before and after a change are paired.
 
     Attributes:
-        is_verbatim: Every change that it hears of by its routes is told as it is.
+        is_verbatim: Every change of its table is delivered as it is.
     """
 
     __slots__ = ("is_verbatim",)
 
     is_stateful = False
     documents_held = 0
+
+    def __init__(self, source: Source | KeySource, pipeline: Pipeline, failures: Failures) -> None:
+        super().__init__(source, pipeline, failures)
+        self.is_verbatim = source.is_everything and pipeline.is_identity
 
     def seed(self, snapshot: Snapshot) -> None:
         pass
@@ -42,6 +46,8 @@ class PairingView(SourceView):
         source, pipeline = self.source, self.pipeline
         if change.table_id != source.table.id:
             return ()
+        if self.is_verbatim:
+            return (change,)
         if pipeline.is_identity and not source.needs_document:
             # A key stays where it is. So a document that is here once is told by the change itself, and not decoded.
             copies = len(source.sort_keys(change.key_bytes, None))
@@ -83,7 +89,6 @@ class SelectView(PairingView):
         """`is_ordered`: initial values are put in the order that the pipeline's order_by gives."""
         super().__init__(source, pipeline, failures)
         self.is_ordered = is_ordered
-        self.is_verbatim = source.is_everything and pipeline.is_identity
 
     @property
     def order(self) -> str | None:
@@ -117,10 +122,6 @@ class PointView(PairingView):
 
     source: KeySource
     kind = "point"
-
-    def __init__(self, source: KeySource, pipeline: Pipeline, failures: Failures) -> None:
-        super().__init__(source, pipeline, failures)
-        self.is_verbatim = pipeline.is_identity
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return self._result(snapshot.get(self.source.table, self.source.key))

@@ -264,6 +264,7 @@ class KeySource:
     __slots__ = ("key", "table")
 
     index = None
+    is_everything = False
     needs_document = False
 
     def __init__(self, table: TableInfo, key: bytes) -> None:
