@@ -558,7 +558,7 @@ MUTANTS = [
     Mutant(
         "a window's route stays where it was, when all is held",
         "feeds/views/window.py",
-        "            horizon.move(source.start, source.stop)",
+        "            moving_range.move(source.start, source.stop)",
         "            pass",
         (
             "tests/feeds/test_feeds_routing.py::test_a_window_that_holds_all_that_is_left_hears_of_whatever_comes",
@@ -567,10 +567,10 @@ MUTANTS = [
     Mutant(
         "a window does not look further after it ran short",
         "feeds/views/window.py",
-        "            horizon.move(*source.values_until(self.bound, key))",
+        "            moving_range.move(*source.values_until(self.bound, key))",
         (
-            "            if (horizon.start, horizon.stop) == (source.start, source.stop):\n"
-            "                horizon.move(*source.values_until(self.bound, key))"
+            "            if (moving_range.start, moving_range.stop) == (source.start, source.stop):\n"
+            "                moving_range.move(*source.values_until(self.bound, key))"
         ),
         ("tests/feeds/test_feeds_routing.py::test_a_window_that_runs_short_looks_further_afterwards",),
     ),
@@ -603,7 +603,7 @@ MUTANTS = [
     Mutant(
         "who is disposed of while others are told is told too",
         "feeds/broadcast.py",
-        "            self.calls[place] = nobody",
+        "            self.calls[index] = ignore",
         "            pass",
         ("tests/feeds/test_feeds_shared.py::test_who_is_disposed_while_others_are_told_hears_nothing_more",),
     ),
