@@ -24,12 +24,20 @@ from reactdb.values import codec
 
 
 class PairingView(SourceView):
-    """What SelectView and PointView have in common: the results before and after a change are paired."""
+    """What SelectView and PointView have in common: the results before and after a change are paired.
 
-    __slots__ = ()
+    Attributes:
+        is_verbatim: Every change of its table is delivered as it is.
+    """
+
+    __slots__ = ("is_verbatim",)
 
     is_stateful = False
     documents_held = 0
+
+    def __init__(self, source: Source | KeySource, pipeline: Pipeline, failures: Failures) -> None:
+        super().__init__(source, pipeline, failures)
+        self.is_verbatim = source.is_everything and pipeline.is_identity
 
     def seed(self, snapshot: Snapshot) -> None:
         pass
@@ -38,6 +46,8 @@ class PairingView(SourceView):
         source, pipeline = self.source, self.pipeline
         if change.table_id != source.table.id:
             return ()
+        if self.is_verbatim:
+            return (change,)
         if pipeline.is_identity and not source.needs_document:
             # A key stays where it is. So a document that is here once is told by the change itself, and not decoded.
             copies = 1 if source.is_everything else len(source.sort_keys(change.key_bytes, None))
