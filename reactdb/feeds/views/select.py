@@ -50,7 +50,7 @@ class PairingView(SourceView):
             return (change,)
         if pipeline.is_identity and not source.needs_document:
             # A key stays where it is. So a document that is here once is told by the change itself, and not decoded.
-            copies = 1 if source.is_everything else len(source.sort_keys(change.key_bytes, None))
+            copies = len(source.sort_keys(change.key_bytes, None))
             if copies <= 1:
                 return (change,) * copies
         old = self.results(change, is_new=False)
