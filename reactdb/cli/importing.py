@@ -70,7 +70,7 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
-class Position(NamedTuple):
+class ImportPosition(NamedTuple):
     """How far an earlier import came: its last line, what the lines up to it hash to, and the seq of its last change."""
 
     line: int
@@ -87,7 +87,7 @@ class Lines:
         ClickException: They are not. BadLine: A line is not UTF-8.
     """
 
-    def __init__(self, stream: BinaryIO, start: Position | None) -> None:
+    def __init__(self, stream: BinaryIO, start: ImportPosition | None) -> None:
         self._stream = stream
         self._start = start
         self._hash = hashlib.sha256()
@@ -421,7 +421,7 @@ def name_of(source: str) -> str:
     return os.path.basename(source)[-LONGEST_NAME:] if source != "-" else "-"
 
 
-def position_to_resume(database: Database, table: str, name: str) -> Position:
+def position_to_resume(database: Database, table: str, name: str) -> ImportPosition:
     """Where the newest import of a source of this name into this table stopped.
 
     Raises:
@@ -434,7 +434,7 @@ def position_to_resume(database: Database, table: str, name: str) -> Position:
     return found
 
 
-def last_position(database: Database, table: str, name: str) -> Position | None:
+def last_position(database: Database, table: str, name: str) -> ImportPosition | None:
     """The newest position of an import in the log, looked for from the end."""
     top, oldest = database.seq, database.stats()["oldest"]
     while top > oldest:
@@ -443,7 +443,7 @@ def last_position(database: Database, table: str, name: str) -> Position | None:
         for change in database.log(bottom, top, table):
             match = POSITION.fullmatch(change.origin) if change.origin is not None else None
             if match is not None and match[1] == name:
-                found = Position(int(match[2]), match[3], change.seq)
+                found = ImportPosition(int(match[2]), match[3], change.seq)
         if found is not None:
             return found
         top = bottom

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reactdb.spark import parts
-from reactdb.spark.parts import GENERATION, Manifest, PartFolder, Position
+from reactdb.spark.parts import GENERATION, DatabasePosition, Manifest, PartFolder
 
 DATABASE = "d0"
 EACH = 10
@@ -35,7 +35,7 @@ def append(path: str) -> None:
             os.mkdir(staged)
             table = pa.table({"seq": list(range(position + 1, position + EACH + 1))})
             pq.write_table(table, os.path.join(staged, "part-0.parquet"))
-            positions = {DATABASE: Position("/d.db", "e", position + EACH, {})}
+            positions = {DATABASE: DatabasePosition("/d.db", "e", position + EACH, {})}
             number = 1 if before is None else before.number + 1
             folder.commit(staged, Manifest("numbers", number, EACH, {}, {}, [], positions))
 
@@ -50,7 +50,7 @@ def replace(path: str) -> None:
             os.mkdir(staged)
             table = pa.table({"seq": list(range(1, position + EACH + 1))})
             pq.write_table(table, os.path.join(staged, "part-0.parquet"))
-            positions = {DATABASE: Position("/d.db", "e", position + EACH, {})}
+            positions = {DATABASE: DatabasePosition("/d.db", "e", position + EACH, {})}
             number = 1 if before is None else before.number + 1
             folder.commit(staged, Manifest("state", number, position + EACH, {}, {}, [], positions))
         folder.point_to_newest()

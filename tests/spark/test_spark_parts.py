@@ -16,9 +16,9 @@ from reactdb.spark.parts import (
     GENERATION,
     LATEST,
     MANIFEST,
+    DatabasePosition,
     Manifest,
     PartFolder,
-    Position,
     parquet_rows,
     whole_folder,
 )
@@ -34,7 +34,7 @@ FINISHED, KILLED = "0", "-9"
 
 def manifest(kind: str = "changes", number: int = 1, rows: int = 1) -> Manifest:
     return Manifest(
-        kind, number, rows, {"table": None}, {}, [], {"d": Position("/a.db", "e", rows, {"t": 0})}
+        kind, number, rows, {"table": None}, {}, [], {"d": DatabasePosition("/a.db", "e", rows, {"t": 0})}
     )
 
 
