@@ -315,7 +315,7 @@ class PushConsumer(BaseConsumer):
         self._on_completed = on_completed
         self._scheduler = for_any_thread(scheduler)
         # Made when there is something to tell first: most of very many feeds are idle.
-        self._turn: threading.Lock | None = None
+        self._turn: Any = None
         self._is_called = False
         # Somebody came, and whoever tells has not looked since.
         self._is_asked = False
@@ -419,9 +419,11 @@ class PushConsumer(BaseConsumer):
         wait_s: float | None = None
         while self._is_asked:
             turn = self._turn or self._make_turn()
-            if not turn.acquire(blocking=False):
+            if turn._is_owned():
                 return
             try:
+                if not turn.acquire(blocking=False):
+                    return
                 self._is_asked = False
                 if self._tell_some():
                     return
@@ -429,7 +431,11 @@ class PushConsumer(BaseConsumer):
                 if wait_s:
                     self._arm(wait_s)
             finally:
-                turn.release()
+                # As in `Dispatcher.run`.
+                try:
+                    turn.release()
+                except RuntimeError:
+                    pass
         if wait_s == 0:
             for member in self.members[:1]:
                 # More than one turn's worth: the others first.
@@ -437,9 +443,9 @@ class PushConsumer(BaseConsumer):
                 if self._scheduler is not None:
                     member.request.hub.drain()
 
-    def _make_turn(self) -> threading.Lock:
+    def _make_turn(self) -> Any:
         with _making_turns:
-            self._turn = self._turn or threading.Lock()
+            self._turn = self._turn or threading.RLock()
         return self._turn
 
     def _tell_some(self) -> bool:

@@ -45,18 +45,20 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self.line: deque[Runnable] = deque()
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         # Puts something into the line. Any thread; a deque needs no lock.
         self.ready = self.line.append
 
     def run(self) -> None:
         """Deliver all that is ready. Returns at once where somebody is at it already, this thread or another: what is ready is
         delivered there, because who has the turn looks at the line again after giving it back."""
-        line = self.line
+        line, turn = self.line, self._turn
         while line:
-            if not self._turn.acquire(blocking=False):
+            if turn._is_owned():  # type: ignore[attr-defined]
                 return
             try:
+                if not turn.acquire(blocking=False):
+                    return
                 # Nobody else takes any away. It is taken away last: interrupted, it is still first in line.
                 while line:
                     line[0].run()
@@ -64,11 +66,15 @@ class Dispatcher:
                         # Not in a forked child, which has none.
                         del line[0]
             finally:
-                self._turn.release()
+                # Taken inside of `try`, because Ctrl-C may strike after that call; so this is where it shows whether it was.
+                try:
+                    turn.release()
+                except RuntimeError:
+                    pass
 
     def abandon(self) -> None:
         """In a forked child: nobody is told."""
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self.line.clear()
 
 

@@ -17,7 +17,7 @@ import reactdb
 from reactdb import asc, desc, row
 from reactdb.testing import Recorder
 from reactdb.values.codec import same
-from tests.support.feeds import KINDS, changed, hub, new_ids
+from tests.support.feeds import KINDS, changed, hub, is_clean, new_ids
 from tests.support.threads import PATIENCE_S
 
 
@@ -430,7 +430,7 @@ def test_cancelled_feeds_leave_no_listener(db, games, caplog):
     asyncio.run(cancelled_tasks())
     gc.collect()
 
-    assert hub(db).is_clean
+    assert is_clean(db)
     assert len(gc.get_objects()) - objects < 1_000
     games.insert({"id": 1})
 

@@ -11,7 +11,7 @@ import pytest
 
 import reactdb
 from reactdb.testing import Recorder
-from tests.support.feeds import changed, hub, insert_numbers, new_ids
+from tests.support.feeds import changed, hub, insert_numbers, is_clean, new_ids
 from tests.support.threads import PATIENCE_S, from_threads
 
 WRITERS, WRITES = 4, 25
@@ -270,7 +270,7 @@ def test_a_cancelled_reader_goes_at_once_and_leaves_nothing(db, games):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert hub(db).is_clean
+        assert is_clean(db)
 
     asyncio.run(main())
 

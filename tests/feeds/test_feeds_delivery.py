@@ -23,7 +23,7 @@ import reactdb
 from reactdb import row
 from reactdb.feeds.timers import timers
 from reactdb.store.file import sqlite
-from tests.support.feeds import hub, listen
+from tests.support.feeds import hub, is_clean, listen
 from tests.support.threads import wait_until
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_take_completes_and_unsubscribes(db, games):
     games.insert([{"id": 1}, {"id": 2}])
 
     assert [heard[0]["new_val"], heard[1]] == [{"id": 1}, "end"]
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_expressions_mean_the_same_to_rx(games):
@@ -393,7 +393,7 @@ def test_a_forgotten_loop_is_collected(db, games):
     del events
     gc.collect()
 
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 @pytest.mark.soak
@@ -409,7 +409,7 @@ def test_ten_thousand_subscriptions_leave_nothing(db, games):
     for handle in handles:
         handle.dispose()
 
-    assert hub(db).is_clean
+    assert is_clean(db)
     assert not hub(db).is_active
 
 
@@ -487,7 +487,7 @@ def test_a_cancelled_loop_unsubscribes(db, games):
     asyncio.run(main())
     gc.collect()
 
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_a_loop_that_was_closed_under_a_feed_ends_it_quietly(db, games):
@@ -503,7 +503,7 @@ def test_a_loop_that_was_closed_under_a_feed_ends_it_quietly(db, games):
     del events, waiting
     gc.collect()
 
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_a_squashed_coroutine_waits_for_its_time(games):

@@ -23,7 +23,7 @@ import reactdb
 from reactdb import r, row
 from reactdb.errors import FeedAborted, HistoryDiverged, HistoryLost, InvalidOption, TableNotFound
 from reactdb.testing import Recorder
-from tests.support.feeds import KINDS, NEEDS_INDEX, changed, hub, new_ids
+from tests.support.feeds import KINDS, NEEDS_INDEX, changed, hub, is_clean, new_ids
 from tests.support.processes import ROOT, run_python
 from tests.support.threads import PATIENCE_S, started, wait_until
 
@@ -84,7 +84,7 @@ def test_closing_a_cursor_wakes_the_loop_that_waits_for_it(games):
     reader.join(PATIENCE_S)
 
     assert [[]] == results
-    assert hub(games).is_clean
+    assert is_clean(games)
 
 
 def test_closing_a_cursor_wakes_all_the_threads_that_share_it(games):
@@ -136,7 +136,7 @@ def test_closing_the_database_completes_every_kind_of_feed(tmp_path):
     assert dict.fromkeys(ears, 1) == {name: ear.completions for name, ear in ears.items()}
     assert not any(ear.errors for ear in ears.values())
     assert [1] == [event["new_val"]["id"] for event in cursor]
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_closing_the_database_completes_a_coroutine(tmp_path):
@@ -250,7 +250,7 @@ def test_a_disposed_feed_leaves_no_registration(rooms, kind):
         subscription.dispose()
         subscription.dispose()
 
-    assert hub(rooms).is_clean
+    assert is_clean(rooms)
 
 
 @pytest.mark.soak
@@ -278,7 +278,7 @@ def test_ten_thousand_feeds_come_and_go_and_leave_nothing():
         round_trip(10_000)
         gc.collect()
 
-        assert hub(db).is_clean
+        assert is_clean(db)
         assert len(gc.get_objects()) - objects < 200
         assert sys.getallocatedblocks() - blocks < 2_000
 
@@ -317,7 +317,7 @@ def test_cursors_come_and_go_one_after_the_other(games):
     for number in range(1_000):
         games.get(number).changes().cursor().close()
 
-    assert hub(games).is_clean
+    assert is_clean(games)
 
 
 def test_feeds_that_come_and_go_quickly_on_a_file_do_not_trip_over_the_thread_that_follows_it(file_db):
@@ -355,7 +355,7 @@ def test_many_cancelled_coroutines_leave_nothing(games):
 
     asyncio.run(main())
 
-    assert hub(games).is_clean
+    assert is_clean(games)
 
 
 def test_feeds_come_and_go_while_others_write(games):
@@ -375,7 +375,7 @@ def test_feeds_come_and_go_while_others_write(games):
         thread.join(PATIENCE_S)
 
     assert [[None]] * 3 == [results for _, results in threads]
-    assert hub(games).is_clean
+    assert is_clean(games)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -404,7 +404,7 @@ def test_a_loop_that_was_left_lets_go_at_once(games):
         break
     gc.collect()
 
-    assert hub(games).is_clean
+    assert is_clean(games)
 
 
 def test_a_feed_that_nobody_listens_to_costs_nothing(games):
@@ -462,7 +462,7 @@ def test_every_kind_of_feed_gets_what_is_pending_and_then_the_error(rooms, kind)
     assert "Changefeed aborted (table unavailable)" == str(caught.value)
     assert pending == heard.events
     assert ["Changefeed aborted (table unavailable)"] == [str(error) for error in heard.errors]
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_a_union_of_two_tables_ends_with_either(db):
@@ -532,7 +532,7 @@ def test_a_dropped_index_ends_the_feeds_that_need_it_and_is_named(rooms, kind):
     assert 1 == len(heard.events)
     assert [FeedAborted] == [type(error) for error in heard.errors]
     assert "Changefeed aborted (index `score` unavailable)" == str(heard.errors[0])
-    assert hub(rooms).is_clean
+    assert is_clean(rooms)
 
 
 def test_a_dropped_index_ends_no_feed_that_does_without_it(rooms):
@@ -604,7 +604,7 @@ def test_a_feed_disposed_in_a_transaction_hears_nothing_of_it(db, games):
         subscription.dispose()
 
     assert [] == heard.events
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -1094,7 +1094,7 @@ def test_a_feed_made_before_a_compaction_finds_out_on_subscribing(db, games):
         feed.subscribe()
     with pytest.raises(HistoryLost):
         feed.cursor()
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_resuming_a_table_that_has_gone_tells_what_it_did_and_then_that_it_has_gone(db, games):

@@ -13,7 +13,7 @@ from reactivex.subject import ReplaySubject, Subject
 
 from reactdb import row
 from reactdb.testing import Recorder
-from tests.support.feeds import hub, insert_numbers, new_ids
+from tests.support.feeds import hub, insert_numbers, is_clean, new_ids
 from tests.support.threads import MAIN, PATIENCE_S
 
 IDS = ops.map(lambda event: event["new_val"]["id"])
@@ -90,7 +90,7 @@ def test_an_operator_that_is_satisfied_lets_go_of_the_feed(db, games):
     insert_numbers(games, 1, 2)
 
     assert (1, 1) == (len(heard.events), heard.completions)
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_feeds_are_merged(db, games):
@@ -121,7 +121,7 @@ def test_a_shared_feed_is_let_go_with_its_last_subscriber(db, games):
         assert 1 == len(hub(db).subscriptions())
         subscription.dispose()
 
-    assert hub(db).is_clean
+    assert is_clean(db)
 
 
 def test_a_replayed_feed_tells_a_latecomer_what_it_missed(games):

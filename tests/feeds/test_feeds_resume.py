@@ -487,3 +487,14 @@ def test_a_limit_that_is_far_behind_goes_back_to_the_table_a_few_times_only(game
         assert len(asked) <= 5
         held = cursor._consumer.members[0].node.view.documents_held
         assert held <= 2 * (2 + window.SPARE)
+
+
+def test_what_comes_while_a_feed_begins_is_bounded_too(games: Any) -> None:
+    """It has a queue of its own until it was told how it begins."""
+    games.insert({"id": "first"})
+    with games.changes(include_initial=True, changefeed_queue_size=2).cursor() as cursor:
+        games.insert([{"id": number} for number in range(5)])
+
+        assert next(cursor) == {"new_val": {"id": "first"}}
+        assert next(cursor) == {"error": "Changefeed cache over array size limit, skipped 3 elements."}
+        assert [3, 4] == [next(cursor)["new_val"]["id"] for _ in range(2)]

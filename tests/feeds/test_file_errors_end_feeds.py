@@ -24,7 +24,7 @@ from reactdb.store import follow
 from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from reactdb.testing import Recorder
-from tests.support.feeds import hub
+from tests.support.feeds import hub, is_clean
 from tests.support.threads import PATIENCE_S
 
 # The thread that follows the file ends the feeds after this, at the most.
@@ -176,7 +176,7 @@ def test_every_kind_of_listener_hears_who_ever_noticed_that_the_file_was_moved(d
     waiting.join(PATIENCE_S)
     assert ["StorageMoved"] == told
     assert isinstance(board.error, reactdb.StorageMoved)
-    assert hub(db).is_clean
+    assert is_clean(db)
     db.close()
     scheduler.dispose()
     # Closing tells nobody anything more.
@@ -233,7 +233,7 @@ def test_feeds_that_nobody_asks_and_that_read_on_from_the_log_have_ended_too(db,
     noticer(db)
     ends_with(reactdb.StorageMoved, [ear])
 
-    assert hub(db).is_clean
+    assert is_clean(db)
     for cursor in (behind, spilled):
         assert "StorageMoved" == how_it_ends(cursor)
 

@@ -51,7 +51,20 @@ def applied(mutant: Mutant, project: Path) -> str:
 def run_tests(project: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     """(pytest's exit code, what it printed). A run that hangs has noticed too."""
     # As in CI: with the same examples each time, and with all of them.
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-n",
+        "0",
+        "-m",
+        "",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+    ]
     environment = {
         **os.environ,
         "PYTHONPATH": str(project),

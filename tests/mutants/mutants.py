@@ -521,14 +521,21 @@ MUTANTS = [
         "feeds/queues.py",
         ("                return\n            self.dropped += 1"),
         "                return",
-        ("tests/feeds/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
+        ("tests/feeds/test_feeds_resume.py::test_what_comes_while_a_feed_begins_is_bounded_too",),
     ),
     Mutant(
         "a queue takes one more than it may",
         "feeds/queues.py",
         "        while len(queue) > self._limit:",
         "        while len(queue) > self._limit + 1:",
-        ("tests/feeds/test_feeds_resume.py::test_the_newest_changes_stay_and_the_rest_is_counted",),
+        ("tests/feeds/test_feeds_resume.py::test_what_comes_while_a_feed_begins_is_bounded_too",),
+    ),
+    Mutant(
+        "a shared queue keeps one more than it may for those who are called",
+        "feeds/broadcast.py",
+        "            floor = max(last - self.kind[0], at.number)",
+        "            floor = max(last - self.kind[0] - 1, at.number)",
+        ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
     Mutant(
         "a squashing queue forgets what was last told",
@@ -717,13 +724,6 @@ MUTANTS = [
         "feeds/consumers.py",
         "                wait_s = self.wait_s\n                if wait_s:\n",
         "                wait_s = self.wait_s\n                self._is_asked = False\n                if wait_s:\n",
-        SCHEDULES,
-    ),
-    Mutant(
-        "the dispatcher looks at its line for the last time before it gives the turn back",
-        "feeds/dispatch.py",
-        "        while line:\n            if not self._turn",
-        "        if line:\n            if not self._turn",
         SCHEDULES,
     ),
     Mutant(

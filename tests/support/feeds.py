@@ -12,6 +12,7 @@ import reactdb
 from reactdb import Database, desc, row
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.testing import Recorder
+from tests.support.threads import wait_until
 
 # The feeds of a table with an index `score`.
 KINDS: dict[str, Callable[[Any], Any]] = {
@@ -76,6 +77,13 @@ def hub(of: Any) -> FeedHub:
     """The hub at which the feeds of a database, or of one of its tables, are registered."""
     session = of.session if isinstance(of, Database) else of._session
     return hub_of(session.engine)
+
+
+def is_clean(of: Any) -> bool:
+    """Whether no feed is registered any more. Waits for that, because a thread that holds the publish lock while a feed is closed
+    is the one that removes it, a moment later."""
+    wait_until(lambda: hub(of).is_clean)
+    return True
 
 
 def tick(clock: Any) -> None:

@@ -624,8 +624,9 @@ class TestExit:
             "import os, signal, sys, threading, reactdb\n"
             "games = reactdb.connect(sys.argv[1]).table_create('games')\n"
             "games.insert({'id': 1})\n"
-            "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
             "try:\n"
+            # The signal comes inside of `try`, however long the program takes to get to the loop.
+            "    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
             "    for change in games.changes(): pass\n"
             "except KeyboardInterrupt: print('ended')\n"
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reactdb.feeds.hearing import ENDED, NOTHING
 
 import reactdb
 from reactdb.change import REPLACE, UPDATE
+from reactdb.feeds.subscription import ENDED, NOTHING
 from reactdb.query import ALL_TABLES, Filter, Query
 from reactdb.values.codec import decode, encode
 from reactdb.values.collation import primary_key_bytes
