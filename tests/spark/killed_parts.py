@@ -1,8 +1,8 @@
 """Runs of a pipeline's last part, each killed before its n-th step: `python -m tests.spark.killed_parts append FOLDER`. No Spark.
 
-What is appended are the next numbers after the position, as rows of one Parquet file. Every call that changes a file or a folder
-is a step. For each number that is read, a run is forked which is killed before that step, and what became of it is printed: 0 of
-one that got to its end, -9 of one that was killed. Each is a process of its own; only the imports are shared, which take longest.
+A run appends the next numbers after the position, as rows of one Parquet file. Every call that changes a file or a folder
+is a step. For each number that is read, the program forks a run that is killed before that step, and prints its exit status: 0 if
+it got to its end, -9 if it was killed. The runs share only the imports, which take longest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of Parquet: there once or not at all, whenever a run is killed, and never mixed up with anything else. Without Spark."""
+"""Parts of Parquet: each is there once or not at all, whenever a run is killed, and never mixed with others. Without Spark."""
 
 from __future__ import annotations
 
