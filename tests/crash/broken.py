@@ -64,20 +64,15 @@ def transaction_in_two_halves() -> None:
 def head_moved_later() -> None:
     """The log entry of an update is committed; its head is moved in a transaction of its own, at once."""
     pending: list[tuple[int, int, bytes]] = []
-    flush_one = WriteTransaction._flush_one
+    move_heads = WriteTransaction._move_heads
     commit = Writer._commit
 
-    def flush_without_head(self: WriteTransaction, entry: Any, step: int) -> None:
-        if self.count > 1 or self.savepoint is not None or self.origin or not entry[6] or entry[4] is None:
-            flush_one(self, entry, step)
-            return
-        pending.append((self.first + step, entry[0], entry[3]))
-        real, self.execute = (
-            self.execute,
-            lambda statement, row: None if statement == transaction.MOVE_HEAD else real(statement, row),
-        )
-        flush_one(self, entry, step)
-        self.execute = real
+    def leave_the_head(self: WriteTransaction, heads: Any, *rest: Any) -> None:
+        (name, (seq, is_deleted, was_there, _)), *others = heads.items()
+        if others or is_deleted or not was_there or self.savepoint is not None or self.origin:
+            move_heads(self, heads, *rest)
+        else:
+            pending.append((seq, *name))
 
     def move(connection: Connection) -> None:
         while pending:
@@ -91,7 +86,7 @@ def head_moved_later() -> None:
             move(self.connection)
             self.connection.execute("COMMIT")
 
-    WriteTransaction._flush_one = flush_without_head  # type: ignore[method-assign]
+    WriteTransaction._move_heads = leave_the_head  # type: ignore[method-assign]
     Writer._commit = commit_and_move  # type: ignore[method-assign]
 
 

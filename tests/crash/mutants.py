@@ -37,24 +37,14 @@ def soft_for_hard() -> None:
 
 def log_apart_from_heads() -> None:
     """The head of a document is committed, and then the log entry that it points to in a transaction of its own."""
-    real = transaction.WriteTransaction._flush_one
+    real = transaction.append
 
-    def flush_one(self: Any, *arguments: Any) -> None:
-        execute = self.execute
+    def append(connection: Any, *arguments: Any) -> None:
+        connection.execute("COMMIT")
+        connection.execute("BEGIN IMMEDIATE")
+        real(connection, *arguments)
 
-        def apart(statement: str, *values: Any) -> Any:
-            if statement in (transaction.APPEND, transaction.APPEND_PLAIN) and self.savepoint is None:
-                execute("COMMIT")
-                execute("BEGIN IMMEDIATE")
-            return execute(statement, *values)
-
-        self.execute = apart
-        try:
-            real(self, *arguments)
-        finally:
-            self.execute = execute
-
-    transaction.WriteTransaction._flush_one = flush_one  # type: ignore[method-assign]
+    transaction.append = append
 
 
 def told_early() -> None:
