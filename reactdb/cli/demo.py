@@ -79,8 +79,8 @@ def demo(
     except reactdb.ReactDBError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        told = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        raise click.ClickException(told) from error
+        message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        raise click.ClickException(message) from error
 
     if as_json:
         click.echo(json.dumps(figures(result), indent=2))

@@ -240,9 +240,9 @@ def import_(
             }
         )
         return
-    told = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count) or "nothing to do"
+    summary = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count) or "nothing to do"
     after = f" after line {start.line:,}" if start is not None else ""
-    click.echo(f"imported {plural(done(counts), 'document')} into {table}{after}: {told}; seq {seq}")
+    click.echo(f"imported {plural(done(counts), 'document')} into {table}{after}: {summary}; seq {seq}")
 
 
 def done(counts: Counter[str]) -> int:

@@ -80,25 +80,25 @@ def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> 
     """The summary as text."""
     from reactdb.store.damage import key_in_words
 
-    told = [f"trouble: {trouble}" for trouble in found.troubles]
+    report = [f"trouble: {trouble}" for trouble in found.troubles]
     for table in chosen:
         target = "" if targets[table.id] == "-" else f" to {targets[table.id]}"
-        told.append(f"saved {plural(table.saved, 'document')} of {table.name}{target}")
+        report.append(f"saved {plural(table.saved, 'document')} of {table.name}{target}")
         for keys, words in ((table.older, "in an earlier version"), (table.lost, "lost")):
-            told += [f"{words}: {table.name}, key {key_in_words(key)}" for key in keys[:MOST_KEYS]]
+            report += [f"{words}: {table.name}, key {key_in_words(key)}" for key in keys[:MOST_KEYS]]
             if len(keys) > MOST_KEYS:
-                told.append(f"{words}: {table.name}, {len(keys) - MOST_KEYS:,} more")
+                report.append(f"{words}: {table.name}, {len(keys) - MOST_KEYS:,} more")
     older, lost = (sum(map(len, lists)) for lists in ([t.older for t in chosen], [t.lost for t in chosen]))
     if found.is_complete:
-        told.append("everything was readable")
+        report.append("everything was readable")
     elif not (older or lost or found.unread):
-        told.append("every document that is still known of was saved")
+        report.append("every document that is still known of was saved")
     else:
-        told.append(
+        report.append(
             f"not everything was readable: {plural(lost, 'document')} lost, {older:,} in an earlier version; "
             f"{found.unread:,} log entries unread"
         )
-    return told
+    return report
 
 
 def summary(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> dict[str, object]:
