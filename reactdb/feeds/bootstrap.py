@@ -1,6 +1,6 @@
 """Bootstrap: views with state are made ready beside the writers, and join the live ones by a few last changes.
 
-    seed         from a snapshot at some seq, which may take a second for 100,000 documents; nobody waits
+    seed         from a snapshot at some seq, which may take a second for 100,000 documents; no thread waits
     read on      what was written meanwhile, from the log, until little is left
     join         the hub reads the rest with the publish lock held
 

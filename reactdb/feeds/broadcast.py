@@ -1,19 +1,19 @@
-"""Broadcast: the deltas of one view, held once for all subscribers who are told every step of it alike.
+"""Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
 
     BroadcastEntry    one delta, linked to the next
-    ReadPosition      where a subscriber is who asks for events: a cursor, or an observer on a scheduler
-    CallPosition      where a subscriber is who is called where the commit is delivered
-    Recipients        those who are called with an entry
+    ReadPosition      the position of a subscriber that polls: a cursor, or an observer on a scheduler
+    CallPosition      the position of a subscriber that is called by the committing thread
+    Recipients        the subscribers that are called with an entry
 
 A reader moves through the entries at its own pace. Recipients move together: `run` makes an event of a delta once and hands
 copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next delta.
-The entries are a linked list, so an entry that nobody has still to read is held by nobody and is gone.
+The entries are a linked list, so an entry that no position has still to read is freed.
 
-Everybody has room for the newest `limit` entries. What a subscriber did not read before that was dropped; the numbers of the
-entries say how many those were. So that they are not kept for nobody, positions far behind are moved on now and then.
+Each subscriber has room for the newest `limit` entries. Older entries that it has not read are dropped for it; their number
+follows from the numbers of the entries. Positions far behind are moved on now and then, so that dropped entries are freed.
 
 Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a reader's
-`take` by its consumer; figures by any thread, at any time. Nobody waits for anybody: a position that is moved on by the
+`take` by its consumer; figures by any thread, at any time. No thread waits for another: a position that is moved on by the
 publisher while its owner steps forward may go back, and is then late again.
 """
 
@@ -29,9 +29,9 @@ from reactdb.feeds.views.base import AnyDelta, Delta
 if TYPE_CHECKING:
     from reactdb.feeds.subscription import Called, Subscription
 
-# Events that are delivered before whoever else is ready gets a turn.
+# Events that are delivered before the next in line gets a turn.
 EVENTS_IN_A_TURN = 1_000
-# Entries between two looks for places that are too far behind.
+# Entries between two looks for positions that are too far behind.
 LOOKS = 64
 
 OnEvent = Callable[[Event], object]
@@ -45,7 +45,7 @@ class Runnable(Protocol):
 
 
 def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
-    """The deltas that are delivered to subscribers who did not ask for offsets."""
+    """The deltas that are delivered to subscribers that did not ask for offsets."""
     for delta in deltas:
         if type(delta) is Delta and delta.is_move:
             return [one for one in deltas if type(one) is not Delta or not one.is_move]
@@ -75,36 +75,37 @@ def entry_from(entry: BroadcastEntry, number: int) -> BroadcastEntry:
     return entry
 
 
-def nobody(event: Event) -> None:
-    """In place of a subscriber who has left."""
+def ignore(event: Event) -> None:
+    """Called in place of a subscriber that has left."""
 
 
 class Recipients:
-    """Who receives an entry, and those after it: those who were there when it was published.
+    """The subscribers that receive an entry and those after it: the members when it was published.
 
     Attributes:
         first: The number of the entry.
-        calls: What is called for each member. Who leaves is struck out at once.
+        calls: What is called for each member. A member that leaves is struck out at once.
     """
 
-    __slots__ = ("_places", "calls", "first", "members")
+    __slots__ = ("_indexes", "calls", "first", "members")
 
     def __init__(self, first: int, members: Iterable[Subscription]) -> None:
         self.first = first
         self.members = list(members)
         self.calls = [called(member).on_event(member) for member in self.members]
-        self._places: dict[Subscription, int] | None = None
+        self._indexes: dict[Subscription, int] | None = None
 
-    def place(self, member: Subscription) -> int | None:
-        places = self._places
-        if places is None:
-            places = self._places = {one: place for place, one in enumerate(self.members)}
-        return places.get(member)
+    def index(self, member: Subscription) -> int | None:
+        """Where the member is in `calls`, if it is."""
+        indexes = self._indexes
+        if indexes is None:
+            indexes = self._indexes = {one: index for index, one in enumerate(self.members)}
+        return indexes.get(member)
 
     def strike(self, member: Subscription) -> None:
-        place = self.place(member)
-        if place is not None:
-            self.calls[place] = nobody
+        index = self.index(member)
+        if index is not None:
+            self.calls[index] = ignore
 
 
 class Broadcast:
@@ -112,7 +113,7 @@ class Broadcast:
 
     Attributes:
         kind: What its members have in common: their queue size, and what makes their events.
-        members: The place of each, in the order in which they came.
+        members: The position of each, in the order in which they came.
         tail: The empty entry at the end.
         sleepers: Readers to be woken by the next entry. Any thread adds its own.
         at: The entry that is delivered next to recipients, or an earlier one. None while there are no recipients.
@@ -155,7 +156,7 @@ class Broadcast:
         self._is_changed = False
         # It is in the dispatcher's line, or delivering.
         self._is_in_line = False
-        # What is being delivered: its entry (None for a count of dropped ones), its event, to whom, and who is left of them.
+        # What is being delivered: its entry (None for a count of dropped ones), its event, its recipients, the calls left.
         self.current: BroadcastEntry | None = None
         self._event: Event | None = None
         self._called: Recipients | None = None
@@ -165,7 +166,7 @@ class Broadcast:
     # Under the publish lock
 
     def add(self, member: Subscription) -> None:
-        """From the next entry on, the subscription is told from here."""
+        """From the next entry on, the subscription reads from here."""
         queue: ReadPosition | CallPosition
         if member.consumer.way == "called":
             queue = CallPosition(self, member)
@@ -182,7 +183,7 @@ class Broadcast:
         self.sleepers.pop(member, None)
         self._is_changed = True
         if self._is_idle:
-            # Nobody who left need be kept.
+            # Members that have left need not be kept.
             self._recipients.clear()
 
     @property
@@ -201,11 +202,13 @@ class Broadcast:
             self._renew_recipients(tail.number)
         for delta in deltas:
             tail.delta = delta
-            # Whoever sees the next entry sees the delta.
+            # A thread that sees the next entry sees the delta.
             tail.next = tail = BroadcastEntry(tail.number + 1)
         self.tail = tail
         if self.at is not None and not self._is_in_line:
-            self.wake()
+            # As `wake`.
+            self._is_in_line = True
+            self._ready(self)
         if self.sleepers:
             for member in list(self.sleepers):
                 self.sleepers.pop(member, None)
@@ -219,16 +222,16 @@ class Broadcast:
         self._ready(self)
 
     def _renew_recipients(self, number: int) -> None:
-        """Note who receives the entry of that number, and those after it."""
+        """Note the members that receive the entry of that number, and those after it."""
         members = [one for one, queue in self.members.items() if type(queue) is CallPosition]
         if not members and self._is_idle:
             self.at = None
             return
         recipients = Recipients(number, members)
         self._recipients.append(recipients)
-        # Where nobody is called any more, this is looked at again with the next entry.
+        # Without a member that is called, this is looked at again with the next entry.
         self._is_changed = not members
-        # Who left before the recipients could be found is struck out here; who leaves from now on, there.
+        # A member that left before the recipients were in the list is struck out here; one that leaves later, by `strike`.
         for member in members:
             if member.is_closed:
                 recipients.strike(member)
@@ -254,47 +257,72 @@ class Broadcast:
     def run(self) -> None:
         """Deliver what there is, or a turn's worth of it.
 
-        A subscriber that raises ends. An interrupt is raised, and those who are still to receive the event get it later.
+        A subscriber that raises ends. An interrupt is raised, and the recipients that are left get the event later.
         """
-        # In this order: whoever publishes from now on puts it in line again.
+        # In this order: what is published from now on puts it in line again.
         self._is_in_line = False
         for _ in range(EVENTS_IN_A_TURN):
-            if self._rest is None and not self._take():
-                return
-            self._deliver()
+            if self._rest is None:
+                if self.number >= self.tail.number or self.at is None:
+                    self._called = None
+                    return
+                self._take()
+            event, rest = self._event, self._rest
+            if event is not None and rest is not None:
+                copy = event.copy
+                try:
+                    try:
+                        for call in rest:
+                            call(copy())
+                    except Exception as error:
+                        recipients = self._called
+                        assert recipients is not None
+                        called(recipients.members[self._reached - 1]).broken(error)
+                        # The others, from where the loop stopped.
+                        continue
+                except BaseException:
+                    self._interrupt()
+                    raise
             self.current = None
             self._rest = None
-            self._called = None
         self.wake()
 
-    def _take(self) -> bool:
-        """Choose what is delivered next. False: there is nothing. After an interrupt in here, it goes on with the same."""
+    def _take(self) -> None:
+        """Choose what is delivered next, and make its event. After an interrupt in here, it goes on with the same."""
         entry = self.current
         if entry is None:
-            at, waiting, last = self.at, self._recipients, self.tail.number
-            if at is None or self.number >= last:
-                return False
-            if len(waiting) > 1 and waiting[1].first <= self.number:
-                del waiting[0]
-            self._called = waiting[0]
-            floor = max(last - self.kind[0], at.number)
-            if self.number < floor:
-                # Those that came later have not missed all of these.
-                self._skip(min(floor, waiting[1].first) if len(waiting) > 1 else floor)
-                return True
-            # In this order: whoever looks at `at` first finds what is delivered in one of the two places.
-            entry = self.current = at if at.number == self.number else entry_from(at, self.number)
+            at, number, recipients = self.at, self.number, self._recipients
+            assert at is not None
+            if len(recipients) > 1 and recipients[1].first <= number:
+                del recipients[0]
+            self._called = recipients[0]
+            floor = self.tail.number - self.kind[0]
+            if number < floor or number < at.number:
+                self._skip(max(floor, at.number))
+                return
+            # In this order: a thread that reads `at` first finds what is delivered in `at` or in `current`.
+            entry = self.current = at if at.number == number else entry_from(at, number)
         assert self._called is not None
-        self.taken = entry.delta.seq
+        delta = entry.delta
+        self.taken = delta.seq
         self.number = entry.number + 1
         self.at = entry.next
-        self._event = None
+        try:
+            self._event = self.kind[1](delta)
+        except Exception as error:
+            # A document that cannot be decoded. Nothing more can be delivered to any of them.
+            self._event = None
+            for member in self._called.members:
+                member.break_off(error)
         self._rest = iter(self._called.calls)
-        return True
 
     def _skip(self, until: int) -> None:
-        """Entries were dropped: how many is delivered in their place."""
+        """The entries below this number were dropped. Their count is delivered instead."""
+        recipients = self._recipients
         assert self._called is not None
+        if len(recipients) > 1:
+            # Those that came later have not missed all of these.
+            until = min(until, recipients[1].first)
         count = until - self.number
         for member in self._called.members:
             member.missed(count)
@@ -302,46 +330,23 @@ class Broadcast:
         self._event = overflow(count)
         self._rest = iter(self._called.calls)
 
-    def _deliver(self) -> None:
-        rest, event, recipients = self._rest, self._event, self._called
-        assert rest is not None
-        assert recipients is not None
-        if event is None:
-            assert self.current is not None
-            try:
-                event = self._event = self.kind[1](self.current.delta)
-            except Exception as error:
-                # A document that cannot be decoded. None of them can be told anything more.
-                for member in recipients.members:
-                    member.break_off(error)
-                return
-            if event is None:
-                return
-        copy = event.copy
-        try:
-            while True:
-                try:
-                    for call in rest:
-                        call(copy())
-                    return
-                except Exception as error:
-                    called(recipients.members[self._reached - 1]).broken(error)
-        except BaseException:
-            if self._reached:
-                called(recipients.members[self._reached - 1]).interrupted()
-            raise
-
     @property
     def _reached(self) -> int:
         """How many were handed what is being delivered, with the one that is being called."""
         recipients, rest = self._called, self._rest
         return 0 if recipients is None or rest is None else len(recipients.calls) - length_hint(rest)
 
+    def _interrupt(self) -> None:
+        """End the feed of the subscriber that was being called, if one was."""
+        recipients, reached = self._called, self._reached
+        if recipients is not None and reached:
+            called(recipients.members[reached - 1]).interrupted()
+
     # -----------------------------------------------------------------------------------------------------------
     # By any thread
 
     def strike(self, member: Subscription) -> None:
-        """It is told nothing more, also not of what is queued, or is being delivered."""
+        """It receives nothing more, not even what is queued or is being delivered."""
         recipients = self._called
         for one in [*self._recipients, *([] if recipients is None else [recipients])]:
             one.strike(member)
@@ -356,12 +361,12 @@ class Broadcast:
         recipients, rest = self._called, self._rest
         if self.current is None or recipients is None:
             return False
-        place = recipients.place(member)
-        return place is not None and (rest is None or place >= len(recipients.calls) - length_hint(rest))
+        index = recipients.index(member)
+        return index is not None and (rest is None or index >= len(recipients.calls) - length_hint(rest))
 
 
 class ReadPosition:
-    """The place of one who asks, as a queue that is only taken from.
+    """The position of a subscriber that polls, as a queue that is only taken from.
 
     Attributes:
         at: The entry that is read next, or an earlier one.
@@ -400,7 +405,8 @@ class ReadPosition:
 
     @property
     def dropped(self) -> int:
-        return self._dropped + max(0, self._end - self._number - self._limit)
+        late = self._end - self._number - self._limit
+        return self._dropped + late if late > 0 else self._dropped
 
     def take(self) -> AnyDelta | None:
         found = self._first()
@@ -408,15 +414,16 @@ class ReadPosition:
             return None
         self._dropped += found.number - self._number
         self._number = found.number + 1
-        # Read, and let go of: an entry that nobody else has to read is gone.
+        # The entry is let go of: when no other position has to read it, it is freed.
         self.at = found.next or found
         return found.delta
 
     def _first(self) -> BroadcastEntry | None:
-        end, entry = self._end, self.at
-        number = max(self._number, end - self._limit)
+        end, entry, number = self._end, self.at, self._number
         if number >= end:
             return None
+        if number < end - self._limit:
+            number = end - self._limit
         if entry.number < number:
             entry = entry_from(entry, number)
         return None if entry.next is None else entry
@@ -433,7 +440,7 @@ class ReadPosition:
 
 
 class CallPosition:
-    """The place of one who is called: where all of them are, from the entry on that was next when it came."""
+    """The position of a subscriber that is called: that of all recipients, from the entry on that was next when it came."""
 
     __slots__ = ("_dropped", "_member", "_start", "_stop", "broadcast")
 
@@ -467,8 +474,8 @@ class CallPosition:
         self._dropped += count
 
     @property
-    def told(self) -> int:
-        """How many entries it was told."""
+    def delivered(self) -> int:
+        """How many entries were delivered to it."""
         broadcast = self.broadcast
         count = min(broadcast.number, self._end) - self._start
         return max(0, count - broadcast.is_waiting(self._member))

@@ -1,17 +1,18 @@
-"""Consumers: who polls subscriptions, when, and what is done with the events.
+"""Consumers: what polls subscriptions, when, and what is done with the events.
 
     PushConsumer     calls an observer: where the commit is delivered, or where its scheduler says
-    PullConsumer     is asked by a thread that waits: `for change in feed`, cursors
-    AsyncConsumer    is asked by a coroutine
+    PullConsumer     is read by a thread that waits: `for change in feed`, cursors
+    AsyncConsumer    is read by a coroutine
 
 One consumer may have several subscriptions (a union of feeds). All three take events from them in one way (`BaseConsumer._poll`),
-one at a time, in whichever thread; a lock says whose turn it is. A PushConsumer whose turn it is not says that it was there, and
-leaves; who has the turn looks for that after giving it back. What asks, waits for its turn.
+one at a time, in whichever thread; a lock says whose turn it is. A thread that finds the turn of a PushConsumer taken leaves a
+note and goes; the thread that has the turn looks at the note after giving it back. A thread that reads a cursor waits for its
+turn.
 
 A subscriber that raises ends its own feed.
 
-Rule of this file: a wake-up may come in vain. Whoever wakes looks again, and whoever goes to sleep has looked after saying so. No
-lock but the consumer's own turn is held while an observer is called.
+Rule of this file: a wake-up may come in vain. A consumer that is woken polls, and one that goes to sleep has polled after saying
+so. No lock but the consumer's own turn is held while an observer is called.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import FeedAborted, ForkedDatabase, UsageError
-from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, nobody
+from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, ignore
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import ANEW, Bookmark, first_of
 from reactdb.feeds.request import Request
@@ -51,7 +52,7 @@ OnCompleted = Callable[[], None]
 
 
 class Flow:
-    """A feed as a tree: a request, or flows told as one; then terms."""
+    """A feed as a tree: a request, or flows delivered as one; then terms."""
 
     __slots__ = ("parts", "request", "terms")
 
@@ -72,7 +73,7 @@ class Flow:
             yield from part.requests()
 
     def token(self, consumer: BaseConsumer | None) -> str | None:
-        """How far the consumer has been told; where there is none, where it would begin. None: begin anew.
+        """How far the consumer has delivered; without a consumer, where it would begin. None: begin anew.
 
         Raises:
             UsageError: There are feeds of several databases in it.
@@ -107,7 +108,7 @@ class BaseConsumer:
 
     @property
     def is_inherited(self) -> bool:
-        """This is a child of fork(), and the consumer is a copy of the parent's: whatever it holds, the parent tells."""
+        """This is a child of fork(), and the consumer is a copy of the parent's: what it holds is delivered in the parent."""
         return self._generation != fork.generation
 
     def open(self, flow: Flow) -> None:
@@ -152,7 +153,7 @@ class BaseConsumer:
 
     @property
     def lines(self) -> list[list[Subscription]]:
-        """The members of each database. Those of one are told in the order of its log; two logs have no order in common."""
+        """The members of each database. Those of one are delivered in the order of its log; two logs have no order in common."""
         members, known = self.members, self._lines
         if known is None or known[0] is not members:
             lines: dict[FeedHub, list[Subscription]] = {}
@@ -163,9 +164,9 @@ class BaseConsumer:
 
     @staticmethod
     def _whose_turn(line: Sequence[Subscription]) -> Subscription | None:
-        """Which of the members of one database tells next. None: there is nothing to tell now.
+        """Which of the members of one database delivers next. None: there is nothing to deliver now.
 
-        How a member begins comes before all changes; then the earliest change, and the first of the members that tell it.
+        How a member begins comes before all changes; then the earliest change, and the first of the members that have it.
         """
         # Those that have ended, or are cut off by a `limit`, are members no more.
         line = [one for one in line if not one.is_closed]
@@ -186,11 +187,14 @@ class BaseConsumer:
             # How that one begins is over, or what it had was nothing.
         return None, NOTHING
 
-    def _rest(self) -> None:
-        """Be woken again from now on. Whoever says so looks once more afterwards."""
+    def _rest(self) -> bool:
+        """Be woken again from now on. True: it was not so before, so poll once more."""
+        was_woken = False
         for member in self.members:
             if member.is_woken:
+                was_woken = True
                 member.rest()
+        return was_woken
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
         events = [event]
@@ -201,8 +205,8 @@ class BaseConsumer:
         return events
 
     def _interrupt(self) -> None:
-        """Ctrl-C struck while an event was on its way: nobody knows whether it was told. So the feed ends, and says so, when it
-        is asked or woken next."""
+        """Ctrl-C struck while an event was on its way, and it is unknown whether it was delivered. So the feed ends, and says so
+        when it is polled or woken next."""
         self.error = FeedAborted("Changefeed aborted (interrupted while an event was told)")
         self.close()
 
@@ -220,7 +224,7 @@ class BaseConsumer:
         return False
 
     def close(self) -> None:
-        """Hear nothing more. Any thread; a second call does nothing."""
+        """Deliver nothing more. Any thread; a second call does nothing."""
         self.is_closed = True
         for member in self.members:
             member.close()
@@ -232,7 +236,7 @@ class BaseConsumer:
 
     @property
     def bookmark(self) -> Bookmark:
-        """How far all members have been told."""
+        """How far all members have delivered."""
         final, members = self._final, self.members
         if final is not None or not members:
             return final or Bookmark(0)
@@ -256,7 +260,7 @@ class BaseConsumer:
 
 
 def earliest(line: Iterable[Subscription]) -> Subscription | None:
-    """Who has the earliest of what there is to tell."""
+    """The member with the earliest change to deliver."""
     found: Subscription | None = None
     first = 0
     for member in line:
@@ -267,13 +271,13 @@ def earliest(line: Iterable[Subscription]) -> Subscription | None:
 
 
 def take_together(line: Sequence[Subscription]) -> None:
-    """Let those that tell net differences at the same interval take theirs at one moment, when the first of them is due: the
-    differences of one commit are then told together, as those of a single feed are."""
+    """Let those that deliver net differences at the same interval take theirs at one moment, when the first of them is due: the
+    differences of one commit are then delivered together, as those of a single feed are."""
     for member in line:
         if not member.is_batch_due:
             continue
         interval_s = member.request.options.squash_s
-        # With the lock, because whoever publishes a commit offers it to one after the other.
+        # With the lock, because a commit is offered to one after the other.
         with member.request.hub.engine.publish_lock:
             member.take_batch()
             for other in line:
@@ -314,10 +318,10 @@ class PushConsumer(BaseConsumer):
         self._on_error = on_error
         self._on_completed = on_completed
         self._scheduler = for_any_thread(scheduler)
-        # Made when there is something to tell first: most of very many feeds are idle.
+        # Made when there is something to deliver first: most of very many feeds are idle.
         self._turn: Any = None
         self._is_called = False
-        # Somebody came, and whoever tells has not looked since.
+        # A thread came while another one delivers, which has not looked since.
         self._is_asked = False
         self._is_scheduled = False
         # What will wake it, where something waits for its time: in a list, which is empty while it is being set.
@@ -351,9 +355,9 @@ class PushConsumer(BaseConsumer):
     # Where
 
     def run(self) -> None:
-        """Called by the hub when there is something to tell: here and now, or at the scheduler's time and place."""
+        """Called by the hub when there is something to deliver: here and now, or at the scheduler's time and place."""
         if self._scheduler is None:
-            self._tell()
+            self._deliver()
         elif not self._is_scheduled:
             self._is_scheduled = True
             try:
@@ -366,14 +370,14 @@ class PushConsumer(BaseConsumer):
         if self.is_inherited:
             return
         self._is_scheduled = False
-        self._tell()
+        self._deliver()
 
     def _fired(self, *_: Any) -> None:
         """The scheduler's timer went off."""
         if self.is_inherited:
             return
         self._timer = None
-        self._tell()
+        self._deliver()
 
     def _arm(self, wait_s: float) -> None:
         if self._timer is not None or self.is_closed:
@@ -396,7 +400,7 @@ class PushConsumer(BaseConsumer):
         return timers.call_later(wait_s, self._ring)
 
     def _ring(self) -> None:
-        """The timers' thread: to where it tells."""
+        """The timers' thread: to where it delivers."""
         self._timer = None
         for member in self.members[:1]:
             hub: FeedHub = member.request.hub
@@ -410,11 +414,11 @@ class PushConsumer(BaseConsumer):
             timer.dispose()
 
     # -----------------------------------------------------------------------------------------------------------
-    # Telling
+    # Delivering
 
-    def _tell(self) -> None:
-        """Tell what there is. Where another thread is at it already, that one looks again before it goes: it clears `_is_asked`
-        before it looks, and looks at it once more after giving the turn back, so nobody has asked in vain."""
+    def _deliver(self) -> None:
+        """Deliver what there is. A thread that is delivering already looks again before it goes: it clears `_is_asked` before it
+        polls, and looks at it once more after giving the turn back, so no request is lost."""
         self._is_asked = True
         wait_s: float | None = None
         while self._is_asked:
@@ -425,7 +429,7 @@ class PushConsumer(BaseConsumer):
                 if not turn.acquire(blocking=False):
                     return
                 self._is_asked = False
-                if self._tell_some():
+                if self._deliver_some():
                     return
                 wait_s = self.wait_s
                 if wait_s:
@@ -448,10 +452,10 @@ class PushConsumer(BaseConsumer):
             self._turn = self._turn or threading.RLock()
         return self._turn
 
-    def _tell_some(self) -> bool:
+    def _deliver_some(self) -> bool:
         """A turn's worth of events. Whether there is nothing more to come."""
         if self.error is not None:
-            self._tell_error()
+            self._deliver_error()
             return True
         self._rest()
         try:
@@ -462,14 +466,14 @@ class PushConsumer(BaseConsumer):
                         break
                     if event is ENDED:
                         if self._member_ended(member):
-                            self._tell_error()
+                            self._deliver_error()
                             return True
                         break
                     if not self._pass_on(member, event):
                         return True
                     if member.is_opening:
                         # Initial values may be very many. The rest of them comes in another turn.
-                        if not member.tell_opening(self._pass_on, EVENTS_IN_A_TURN):
+                        if not member.deliver_opening(self._pass_on, EVENTS_IN_A_TURN):
                             return True
                         if member.is_opening or member.is_closed:
                             break
@@ -485,7 +489,7 @@ class PushConsumer(BaseConsumer):
     def on_event(self, subscription: Subscription) -> OnEvent:
         if subscription.path:
             return partial(self._pass_through, subscription)
-        return self.on_next or nobody
+        return self.on_next or ignore
 
     def _pass_through(self, member: Subscription, event: Any) -> None:
         """One event to the observer, through its terms."""
@@ -532,9 +536,9 @@ class PushConsumer(BaseConsumer):
     def _end_with(self, error: Exception, *, is_logged: bool) -> None:
         self.error = error
         self.close()
-        self._tell_error(is_logged=is_logged)
+        self._deliver_error(is_logged=is_logged)
 
-    def _tell_error(self, *, is_logged: bool = False) -> None:
+    def _deliver_error(self, *, is_logged: bool = False) -> None:
         if self._is_done:
             return
         self._is_done = True
@@ -577,7 +581,7 @@ class AskedConsumer(BaseConsumer):
 
     @property
     def bookmark(self) -> Bookmark:
-        # In this order: what is in `_out` by now was not told when this looked.
+        # In this order: what is in `_out` by now was not delivered when this looked.
         found, floor = super().bookmark, self._floor
         if not self._out:
             return found
@@ -587,11 +591,11 @@ class AskedConsumer(BaseConsumer):
         """The next event; NOTHING where there is none now; ENDED after the last.
 
         Raises:
-            ForkedDatabase: It was opened by the parent of this process. What it holds is the parent's to tell, and a thread
+            ForkedDatabase: It was opened by the parent of this process. What it holds is the parent's to deliver, and a thread
                 that did not come along may hold its locks.
             Exception: What ended the feed, once.
         """
-        if self.is_inherited:
+        if self._generation != fork.generation:
             raise ForkedDatabase(
                 "this cursor was opened before fork(), and what it has still to tell is for the parent; open it again in the "
                 "child, from a database that reactdb.connect has opened there"
@@ -621,7 +625,8 @@ class AskedConsumer(BaseConsumer):
                 self.close()
                 return ENDED
             try:
-                if not self._look():
+                # A consumer that finds events need not be woken. One that finds none says so, and polls once more.
+                if not self._look() and not (self._rest() and self._look()):
                     return NOTHING
             except Exception:
                 raise
@@ -631,7 +636,6 @@ class AskedConsumer(BaseConsumer):
 
     def _look(self) -> bool:
         """Take the next event through its terms to `_out`. False: there is none."""
-        self._rest()
         for line in self.lines:
             member, event = self._poll(line)
             if member is None or event is NOTHING:
@@ -661,13 +665,13 @@ class PullConsumer(AskedConsumer):
 
     def __init__(self) -> None:
         super().__init__()
-        # Made by who waits first: it takes more room than all the rest.
+        # Made by the thread that waits first: it takes more room than all the rest.
         self._condition: threading.Condition | None = None
         # Another one at each wake-up. A flag would be taken down by one of several threads that wait, for all of them.
         self._signal = object()
 
     def wake(self, subscription: Subscription | None = None) -> None:
-        # In this order: who makes the condition after it was looked for here looks for the signal after making it.
+        # In this order: a thread that makes the condition after it was looked for here looks at the signal after making it.
         self._signal = object()
         condition = self._condition
         if condition is not None:
@@ -676,7 +680,7 @@ class PullConsumer(AskedConsumer):
 
     def close(self) -> None:
         super().close()
-        # In a forked child nobody waits, and a thread that did not come along may hold the condition's lock.
+        # In a forked child no thread waits, and a thread that did not come along may hold the condition's lock.
         if not self.is_inherited:
             self.wake()
 
@@ -716,7 +720,7 @@ class PullConsumer(AskedConsumer):
 
 
 class AsyncConsumer(AskedConsumer):
-    """For `async for`. Those who wait for it at one time, tasks that share a cursor, belong to one event loop."""
+    """For `async for`. The tasks that wait for it at one time, because they share a cursor, belong to one event loop."""
 
     __slots__ = ("_loop", "_taken", "_waiting")
 
@@ -729,7 +733,7 @@ class AsyncConsumer(AskedConsumer):
     def wake(self, subscription: Subscription | None = None) -> None:
         loop = self._loop
         if loop is None or not self._waiting:
-            # Nobody waits: it will look before it does.
+            # No task waits: it will look before it does.
             return
         try:
             loop.call_soon_threadsafe(self._wake_up)
@@ -778,7 +782,7 @@ class AsyncConsumer(AskedConsumer):
             self._waiting[future] = None
             timer: asyncio.TimerHandle | None = None
             try:
-                # After saying that somebody waits, look once more.
+                # After saying that a task waits, look once more.
                 event = self.take()
                 if event is not NOTHING:
                     return event

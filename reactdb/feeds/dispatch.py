@@ -1,15 +1,15 @@
 """Dispatch: from a commit to the views that it concerns, and from what these report to the subscribers' queues.
 
     commit -> `LiveViews.dispatch` -> View.advance -> `Node.publish` -> broadcasts, and queues of subscriptions' own
-           -> Dispatcher -> whoever is called, or polls
+           -> Dispatcher -> consumers that are called, or poll
 
     Node          one view, and its subscribers: equal queries have one node, however many subscribe
-    LiveViews     all nodes, and who reads on from the log instead
-    Dispatcher    who has something to deliver, in the order in which it became ready
+    LiveViews     all nodes, and the subscriptions that read on from the log instead
+    Dispatcher    the line of those that have something to deliver, in the order in which they became ready
 
 What fails ends the feeds of the view that it failed in, and no others.
 
-Thread safety: nodes and registrations belong to whoever holds the publish lock. The dispatcher may be called from any thread.
+Thread safety: nodes and registrations belong to the thread that holds the publish lock. Any thread may call the dispatcher.
 
 Rule of this file: no user code but predicates and mappings before the dispatcher, and nothing that they raise gets out.
 """
@@ -35,10 +35,10 @@ from reactdb.logs import logger
 
 
 class Dispatcher:
-    """See the head of this file. What a subscriber writes while it is told gets in line behind what is being delivered.
+    """See the head of this file. What a subscriber writes while it is called gets in line behind what is being delivered.
 
     Attributes:
-        line: Who has something to deliver.
+        line: The broadcasts and consumers that have something to deliver.
     """
 
     __slots__ = ("_turn", "line", "ready")
@@ -50,8 +50,8 @@ class Dispatcher:
         self.ready = self.line.append
 
     def run(self) -> None:
-        """Deliver all that is ready. Returns at once where somebody is at it already, this thread or another: what is ready is
-        delivered there, because who has the turn looks at the line again after giving it back."""
+        """Deliver all that is ready. Returns at once if a thread is delivering already, this one or another: that one delivers
+        it, because it looks at the line again after it has given the turn back."""
         line, turn = self.line, self._turn
         while line:
             if turn._is_owned():  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ class Dispatcher:
             try:
                 if not turn.acquire(blocking=False):
                     return
-                # Nobody else takes any away. It is taken away last: interrupted, it is still first in line.
+                # Only this thread takes any away. It is taken away last: interrupted, it is still first in line.
                 while line:
                     line[0].run()
                     if line:
@@ -73,22 +73,22 @@ class Dispatcher:
                     pass
 
     def abandon(self) -> None:
-        """In a forked child: nobody is told."""
+        """In a forked child: nothing is delivered."""
         self._turn = threading.RLock()
         self.line.clear()
 
 
 class Node:
-    """One view, and those who subscribed to its result.
+    """One view, and the subscriptions to its result.
 
     Attributes:
         key: What equal queries have in common.
         seq: The newest change that the view has taken in, or was bootstrapped with.
         failures: The documents that the view could not compute.
         routes: Where it is found by a value that may fail to be computed; the documents that it fails for never come here.
-        apart: Subscriptions with queues of their own: those that are told net differences or offsets, or must not lose a
-            change, or have not been told yet how they begin.
-        broadcasts: The queues of all others, who share one where they are told alike.
+        apart: Subscriptions with queues of their own: those that want net differences or offsets, or must not lose a change,
+            or are still delivering how they begin.
+        broadcasts: The queues of all others. Subscriptions that get the same events share one.
     """
 
     __slots__ = ("_ready", "apart", "broadcasts", "failures", "key", "routes", "seq", "view")
@@ -112,7 +112,7 @@ class Node:
 
     @property
     def subscriptions(self) -> list[Subscription]:
-        """A copy: who is told may leave."""
+        """A copy, because a subscriber that is called may leave."""
         found = list(self.apart or ())
         for broadcast in self.broadcasts:
             found += broadcast.members
@@ -123,13 +123,13 @@ class Node:
         return not len(self)
 
     def __len__(self) -> int:
-        """For figures: any thread may ask, while others come and go."""
+        """For figures: any thread may call this while subscriptions come and go."""
         return len(self.apart or ()) + sum([len(one.members) for one in list(self.broadcasts)])
 
     def add(self, subscription: Subscription, seq: int) -> None:
         """`seq` is the newest that was published.
 
-        Ctrl-C may strike in any line: then somebody may be in two places, and is told so when he hears of it, but never in none.
+        Ctrl-C may strike in any line. The subscription is then in two queues, which the next change mends, and never in none.
         """
         if subscription.can_share(seq):
             self._share(subscription)
@@ -162,7 +162,7 @@ class Node:
         if self.apart:
             for subscription in list(self.apart):
                 if subscription.can_share(seq - 1):
-                    # It has been told how it begins.
+                    # How it begins has been delivered.
                     self._share(subscription)
                     del self.apart[subscription]
                     continue
@@ -207,50 +207,44 @@ class LiveViews:
         Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
         thread (KeyboardInterrupt) is raised after that.
         """
+        router, documents, state = self.router, commit.documents, self._state
         interrupt: BaseException | None = None
         is_done = False
-        try:
-            while not is_done:
-                try:
-                    self._advance(commit)
-                    is_done = True
-                except Exception as error:
-                    is_done = not self._broke_off(commit, error)
-                except BaseException as error:
-                    interrupt = error
-                    self._broke_off(commit, error)
-        finally:
-            if self._state.stack is not None:
-                self._state.close()
+        while not is_done:
+            try:
+                # After an error, again from the first change: a view that has taken a change in does not get it again.
+                for change in commit.changes:
+                    seq = change.seq
+                    for node in router.find(change, documents):
+                        # Found twice, or bootstrapped with this change.
+                        if node.seq >= seq:
+                            continue
+                        self._current = node
+                        node.seq = seq
+                        deltas = node.view.advance(change, state)
+                        if deltas and not node.publish(deltas, seq):
+                            self._spill(node)
+                        self._current = None
+                    if documents is not None and change.new is None and self.dispatcher.line:
+                        # It is delivered in a moment. What has to wait, waits as bytes.
+                        change.show(*documents)
+                if commit.dropped_tables or commit.dropped_indexes:
+                    self._abort_dropped(commit)
+                is_done = True
+            except Exception as error:
+                is_done = not self._broke_off(commit, error)
+            except BaseException as error:
+                interrupt = error
+                self._broke_off(commit, error)
+            finally:
+                if state.stack is not None:
+                    state.close()
         if interrupt is not None:
             raise interrupt
 
-    def _advance(self, commit: Commit) -> None:
-        """May be called again after it broke off: a view that has taken a change in does not hear of it again."""
-        router, documents = self.router, commit.documents
-        for change in commit.changes:
-            if documents is not None and router.looks_inside(change.table_id):
-                change.show(*documents)
-            seq = change.seq
-            for node in router.find(change):
-                # Found twice, or bootstrapped with this change.
-                if node.seq >= seq:
-                    continue
-                self._current = node
-                node.seq = seq
-                deltas = node.view.advance(change, self._state)
-                if deltas and not node.publish(deltas, seq):
-                    self._spill(node)
-                self._current = None
-            if documents is not None and self.dispatcher.line:
-                # It is delivered in a moment. What has to wait, waits as bytes.
-                change.show(*documents)
-        if commit.dropped_tables or commit.dropped_indexes:
-            self._abort_dropped(commit)
-
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
-        """End the feeds of the view that was being advanced: it is in an unknown state, and must not go on as if it were not.
-        Whether there is somebody left to go on with."""
+        """End the feeds of the view that was being advanced, because its state is unknown.
+        Whether there are feeds left to go on with."""
         node, self._current = self._current, None
         end = error if isinstance(error, Exception) else None
         if node is not None:
@@ -258,7 +252,7 @@ class LiveViews:
                 logger.error("a feed ends, because its view failed", exc_info=error)
             self.end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
         elif end is not None:
-            # Not in a view: which ones it would have concerned, nobody knows.
+            # Not in a view, so it is unknown which views it would have concerned.
             logger.error(
                 "passing commit %d to the feeds broke off: all of them end", commit.seq, exc_info=error
             )
@@ -296,7 +290,7 @@ class LiveViews:
         routes = plan.view.routes()
         self.router.add(node, routes)
         node.routes = self.router.inside(routes)
-        # Last: Ctrl-C may strike, and nobody may join a node that changes do not find.
+        # Last: Ctrl-C may strike, and no subscription may join a node that changes do not find.
         self.nodes[plan.key] = node
         return node
 
@@ -326,7 +320,7 @@ class LiveViews:
             self._finish(subscription, end)
             self.leave(subscription)
             node.remove(subscription)
-        # Also where nobody was left, and Ctrl-C struck before it could go.
+        # Also a node without subscriptions that Ctrl-C kept from being removed.
         self._remove_unused(node)
 
     @staticmethod
@@ -334,11 +328,11 @@ class LiveViews:
         try:
             subscription.finish(end)
         except Exception:
-            # Its consumer could not be woken: it will look when somebody asks it.
+            # Its consumer could not be woken: it finds the end when it polls next.
             logger.exception("a feed that ends could not be told so")
 
     def abort(self, error: ReactDBError) -> None:
-        """Commits were compacted away before they were told, or the file is in trouble: no node can go on."""
+        """Commits were compacted away before they were delivered, or the file is in trouble: no node can go on."""
         for node in list(self.nodes.values()):
             self.end(node, error)
 

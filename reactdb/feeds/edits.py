@@ -1,7 +1,7 @@
 """Edits: the shortest way from one ordered list to another, as deletes and inserts with offsets.
 
-A reader holds the list that it was last told. What it is told next must, item by item, delete at `old_offset` and then insert
-at `new_offset`, and end with the present list: whatever happened in between.
+A reader holds the list that was last delivered. The deltas that it gets next must, item by item, delete at `old_offset` and then
+insert at `new_offset`, and end with the present list: whatever happened in between.
 
     left the list        delete          paired with an arrival where there is one: the list never grows past its limit
     came into it         insert

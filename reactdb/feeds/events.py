@@ -34,7 +34,7 @@ def state(name: str, options: FeedOptions) -> Event:
 
 
 def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
-    """What makes an event of a delta; None for one that there is nothing to tell of."""
+    """What makes an event of a delta; None for one that is not delivered."""
     return _renderer(
         options.include_offsets, options.include_types, options.include_seq, is_ordered, is_of_all_tables
     )

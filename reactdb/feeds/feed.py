@@ -73,7 +73,7 @@ class Feed(Stays, Observable[Event]):
         return self._of(self._flow.then(term), self._scheduler)
 
     # -----------------------------------------------------------------------------------------------------------
-    # It is one object, and true, as every Observable is; it is not what it will tell
+    # It is one object, and true, as every Observable is; it is not what it will deliver
 
     __hash__ = object.__hash__
 
@@ -111,7 +111,7 @@ class Feed(Stays, Observable[Event]):
             scheduler: Where; None for the database's, or the committing thread after its write is done.
 
         Returns:
-            What ends it: `dispose()`. A subscription that nobody disposes lives as long as the database.
+            What ends it: `dispose()`. A subscription that is not disposed lives as long as the database.
 
         Raises:
             InvalidOption: There is something that cannot be called, or a scheduler that cannot be called from every thread.
@@ -138,15 +138,15 @@ class Feed(Stays, Observable[Event]):
                 raise
             on_error(error)
             return Handle(consumer)
-        self._tell(consumer)
+        self._deliver_opening(consumer)
         return Handle(consumer)
 
     def _open(self, consumer: BaseConsumer) -> None:
         consumer.open(self._flow)
         self._newest = consumer
 
-    def _tell(self, consumer: PushConsumer) -> None:
-        """What it begins with, before `subscribe` returns, unless somebody is telling already."""
+    def _deliver_opening(self, consumer: PushConsumer) -> None:
+        """Deliver what it begins with, before `subscribe` returns, unless a thread is delivering already."""
         hubs = {request.hub for request in self._flow.requests()}
         if not consumer.members or any(hub.engine.current_transaction() is not None for hub in hubs):
             consumer.run()
@@ -243,7 +243,7 @@ class Feed(Stays, Observable[Event]):
 
     @property
     def token(self) -> str | None:
-        """The position up to which the newest subscription has been told everything, for `since`, also in another process.
+        """The position up to which the newest subscription has delivered everything, for `since`, also in another process.
 
         It moves on also where nothing matched. Before any subscription: where one would begin. In the middle of initial
         values it leads to the rest of them, or is None where they cannot be gone on with: then begin anew.
@@ -276,7 +276,7 @@ class Feed(Stays, Observable[Event]):
         return found[0] if len(found) == 1 else {"kind": "union of feeds", "members": found}
 
     def stats(self) -> dict[str, Any]:
-        """Figures of its newest subscription: queue, dropped, told, lag in seq and in seconds."""
+        """Figures of its newest subscription: queued, dropped and delivered deltas, lag in seq and in seconds."""
         return stats(self._newest, time.time())
 
 
@@ -289,7 +289,7 @@ class Handle(DisposableBase):
         self._consumer = consumer
 
     def dispose(self) -> None:
-        """Hear nothing more. Any thread, also inside `on_next`; a second call does nothing."""
+        """End the subscription. Any thread, also inside `on_next`; a second call does nothing."""
         self._consumer.close()
         self._consumer.settle()
 
@@ -331,7 +331,7 @@ class Cursor(Stays):
         return self._consumer.next(None)
 
     def close(self) -> None:
-        """End it. Whoever waits in `next` returns at once."""
+        """End it. A thread that waits in `next` returns at once."""
         self._consumer.close()
         self._consumer.settle()
 
@@ -350,7 +350,7 @@ class Cursor(Stays):
 
 
 class AsyncCursor(Stays):
-    """A subscription that a coroutine asks. A forgotten one is closed."""
+    """A subscription that a coroutine reads. A forgotten one is closed."""
 
     def __init__(self, consumer: AsyncConsumer, flow: Flow) -> None:
         self._consumer = consumer

@@ -1,10 +1,10 @@
-"""FeedHub: the feeds of one database: who joins and who leaves, who catches up, and what the store tells of commits.
+"""FeedHub: the feeds of one database: which subscriptions join, leave and catch up, and what the store publishes.
 
     attach, rejoin    join a node: from this moment's state on, or back from the log
-    forget            leave. It never waits for the lock: who cannot have it leaves a note, and whoever has it reads the notes
+    forget            leave. It never waits for the lock: without the lock it leaves a note, which the lock's holder reads
     route, drain      the store has committed: see `dispatch`
 
-Thread safety: nodes and registrations belong to whoever holds the publish lock.
+Thread safety: nodes and registrations belong to the thread that holds the publish lock.
 
 Rule of this file: no user code under the lock but predicates and mappings, and nothing that they raise gets out.
 """
@@ -54,7 +54,7 @@ class FeedHub:
     """See the head of this file. It is the engine's CommitListener.
 
     Attributes:
-        live: The nodes, and who reads on from the log.
+        live: The nodes, and the subscriptions that read on from the log.
         ready: Puts something into the dispatcher's line.
     """
 
@@ -64,7 +64,7 @@ class FeedHub:
         self.live = LiveViews(StateAt(engine), self.say)
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
-        # Whoever holds the lock is in the middle of something that must not be swept under its feet.
+        # The lock's holder is in the middle of something, and subscriptions must not be removed meanwhile.
         self._is_busy = False
         self._tail_lock = threading.Lock()
         self._is_tailing: bool | None = False
@@ -73,11 +73,11 @@ class FeedHub:
         self._earliest: int | None = None
 
     # -----------------------------------------------------------------------------------------------------------
-    # What the store tells
+    # Called by the store
 
     @property
     def is_active(self) -> bool:
-        """Whether anybody listens: commits are not put together for nobody."""
+        """Whether a feed is open: without one, commits are not put together."""
         return bool(self.live.nodes)
 
     def route(self, commit: Commit) -> None:
@@ -106,7 +106,7 @@ class FeedHub:
             self._mind_the_tail()
 
     def abort(self, error: ReactDBError) -> None:
-        """The next commits cannot be told any more: end every feed that is told of them. Under the publish lock."""
+        """The next commits cannot be delivered: end every feed that depends on them. Under the publish lock."""
         self.live.abort(error)
 
     def end_all(self, end: Any) -> None:
@@ -114,7 +114,7 @@ class FeedHub:
         self.live.end_all(end)
 
     def close(self) -> None:
-        """Every feed completes, when it has told what it has."""
+        """Every feed completes, after what it has queued is delivered."""
         with self._alone():
             if self._earliest is not None:
                 try:
@@ -127,7 +127,7 @@ class FeedHub:
         self.drain()
 
     def abandon(self) -> None:
-        """In a forked child: feeds end with the engine's error when somebody asks them for more; nobody is told."""
+        """In a forked child: feeds end with the engine's error when they are polled, and nothing is delivered."""
         self._lock = self.engine.publish_lock
         self._tail_lock = threading.Lock()
         self._is_busy = False
@@ -137,7 +137,7 @@ class FeedHub:
     def lowest_needed(self, oldest: int) -> int | None:
         """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
         with self._lock:
-            # What is published later may not fit into a queue. What another process has written is read before it is told.
+            # What is published later may not fit into a queue. What another process has written is read before it is delivered.
             needed = [self.engine.published] if self.live.nodes else []
             for subscription in self.live.behind:
                 position = subscription.reads_from
@@ -192,7 +192,7 @@ class FeedHub:
             subscription.wake()
         self._mind_the_tail()
         if not self._is_tailing:
-            # Nobody follows the file who would end the feed, if somebody has noticed just now that the file was moved.
+            # The file is not followed, so nothing else would end the feed if the file was found moved just now.
             self.engine.publisher.end_feeds()
 
     def _has_node(self, key: Hashable) -> bool:
@@ -250,7 +250,7 @@ class FeedHub:
             # The node is where the publisher is; the snapshot may be ahead by a commit that is about to be published.
             seq = max(self.engine.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
-            # Of a union, members without state read the snapshot: the same moment, or a commit would be told twice.
+            # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
             subscription.provide(initial_events(view, then, seq, request.options))
         # What the view passed over when it was bootstrapped is missing in what this one begins with.
@@ -271,7 +271,7 @@ class FeedHub:
         return self.live.add(plan, snapshot.seq if view.is_stateful else 0)
 
     def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
-        """`failed`: how many documents of those that the node could not compute it has heard of; None: all of them."""
+        """`failed`: how many of the documents that the node could not compute it knows of already; None: all of them."""
         subscription.count_failures_of(node, failed)
         # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
@@ -314,7 +314,7 @@ class FeedHub:
                 self._sweep()
                 continue
             try:
-                # Not free: who has the lock sweeps before, or looks again after, giving it back.
+                # Not free: the lock's holder sweeps before it gives the lock back, or looks again afterwards.
                 if not lock.acquire(blocking=False):
                     return
                 # Ctrl-C may strike after every call, but what `with` has taken it gives back.
@@ -338,7 +338,7 @@ class FeedHub:
             subscription.release()
 
     def _mind_the_tail(self) -> None:
-        """Follow other processes while somebody listens. Not under the publish lock: the tail takes it."""
+        """Follow other processes while a feed is open. Not under the publish lock: the tail takes it."""
         if self.engine.is_memory:
             return
         from reactdb.store import follow
@@ -372,7 +372,7 @@ class FeedHub:
             return reader.read(snapshot)
 
     def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
-        """Back to being told, without a gap: what is left of the log is read with the publish lock held. False: too much is."""
+        """Back into a node, without a gap: what is left of the log is read with the publish lock held. False: too much is."""
         with self._alone():
             if subscription.is_closed or subscription.end is not None:
                 return False
@@ -381,7 +381,7 @@ class FeedHub:
                     return False
                 deltas, is_last = reader.read(snapshot)
                 if not is_last:
-                    # It failed for one of them. Those before it are told, and then why it ends.
+                    # It failed for one of them. Those before it are delivered, and then why it ends.
                     subscription.read_on(deltas, reader.position)
                     return False
                 gone = why_gone(reader.plan.view, snapshot)

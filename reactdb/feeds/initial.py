@@ -1,11 +1,12 @@
-"""Beginning: the initial values of a feed, read while they are told, or before; and how far they were told.
+"""Beginning: the initial values of a feed, read while they are delivered, or before; and how far they were delivered.
 
-    a table, a filter, a range    page by page, from a snapshot that stands still until the last is told (`store.walk`).
-                                  Who comes back with a token goes on behind the last that was told, as of the same moment
+    a table, a filter, a range    page by page, from a snapshot that stands still until the last is delivered (`store.walk`).
+                                  A feed that resumes with a token goes on behind the last that was delivered, as of the
+                                  same moment
     everything else               at once: it has to be put in order, or is in memory anyway. There is no token before the
-                                  last was told, and who comes back begins anew
+                                  last was delivered, and a feed that resumes begins anew
 
-Rule of this file: what is told is the state that the subscription has joined at, whichever way it is read.
+Rule of this file: what is delivered is the state that the subscription has joined at, whichever way it is read.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Later:
         return snapshot
 
     def keep(self) -> AbstractContextManager[Snapshot]:
-        """The snapshot's context, which whoever asks exits from now on."""
+        """The snapshot's context, which the caller exits from now on."""
         inner, self._inner = self._inner, None
         assert inner is not None
         return inner
@@ -75,7 +76,7 @@ class InitialValues:
     """What a feed begins with, as an iterator of events.
 
     Attributes:
-        walk: What they are read from while they are told; None where they were read before.
+        walk: What they are read from while they are delivered; None where they were read before.
     """
 
     __slots__ = ("_before", "_events", "_is_told", "_order", "_place", "_seq", "walk")
@@ -86,7 +87,7 @@ class InitialValues:
         """As of `seq`. `order`: what the places are in the order of; None where there are none."""
         self._seq = seq
         self._order = order
-        # Of the last that was told, and of the one before it.
+        # Of the last that was delivered, and of the one before it.
         self._place = self._before = after
         self._is_told = False
         self._events: Iterator[Event] = iter(())
@@ -97,12 +98,12 @@ class InitialValues:
 
     @property
     def bookmark(self) -> Bookmark | None:
-        """How far they were told; None where that is to the end."""
+        """How far they were delivered; None where that is to the end."""
         return None if self._is_told else self._inside(self._place)
 
     @property
     def floor(self) -> Bookmark:
-        """How far they were told before the last event."""
+        """How far they were delivered before the last event."""
         return self._inside(self._before)
 
     def _inside(self, place: Place | None) -> Bookmark:
@@ -132,7 +133,7 @@ class InitialValues:
         return self
 
     def _listed(self, results: Iterator[Initial], options: FeedOptions) -> Iterator[Event]:
-        # A null in a list is told where offsets say so; elsewhere it is no value.
+        # A null in a list is delivered where offsets say so; elsewhere it is no value.
         events = (
             render_initial(initial, self._seq, options)
             for initial in results

@@ -13,7 +13,7 @@ from reactdb.feeds.consumers import BaseConsumer
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
-from reactdb.feeds.views.base import Everywhere, Horizon, OneKey, OneValue, Route, ValueRange
+from reactdb.feeds.views.base import Everywhere, MovingRange, OneKey, OneValue, Route, ValueRange
 from reactdb.hints import hints
 from reactdb.query import ALL_TABLES, Filter
 
@@ -47,7 +47,7 @@ def explain(request: Request) -> dict[str, Any]:
 
 
 def in_words(request: Request) -> str:
-    """The kind of feed and its table; only the table where nobody can look any more."""
+    """The kind of feed and its table; only the table where the file cannot be read any more."""
     table = request.query.table
     if table == ALL_TABLES:
         return "all tables"
@@ -69,7 +69,7 @@ def routing_in_words(routes: Sequence[Route]) -> str:
         return f"hashed by the value of {first.axis} ({len(routes)})"
     if isinstance(first, ValueRange):
         return f"by a range of {'the primary key' if first.axis is None else first.axis}"
-    if isinstance(first, Horizon):
+    if isinstance(first, MovingRange):
         return (
             f"by the part of {'the primary key' if first.axis is None else first.axis} up to the window's end"
         )
@@ -86,7 +86,7 @@ def figures(subscription: Subscription) -> dict[str, Any]:
         "kind": None if view is None else view.kind,
         "queued": subscription.queued,
         "dropped": subscription.dropped,
-        "told": subscription.told,
+        "told": subscription.delivered,
         "is_behind": subscription.is_behind,
         "lag_seq": max(0, request.hub.engine.published - subscription.position),
     }
@@ -109,7 +109,7 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
         "subscribers": max(map(len, nodes), default=0),
         "queued": sum(member.queued for member in members),
         "dropped": sum(member.dropped for member in members),
-        "told": sum(member.told for member in members),
+        "told": sum(member.delivered for member in members),
         "failed": sum(member.failed for member in members),
         "documents_held": sum(held.values()),
         "lag_seq": max(

@@ -2,9 +2,9 @@
 
     board = LiveList(games.order_by(desc("score")).limit(10))
     board[0]                                   the leader, now
-    board.subscribe(lambda event: redraw())    told after each change, which is in the list already
+    board.subscribe(lambda event: redraw())    called after each change, which is in the list already
 
-Rule of this file: the list changes by what the feed tells and in no other way: delete at `old_offset`, insert at `new_offset`.
+Rule of this file: the list changes by the feed's events and in no other way: delete at `old_offset`, insert at `new_offset`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ PAGE_CHANGES = 512
 class StateAt:
     """Snapshots as of any change of one commit, or of one page of the log; a view asks for them in rising order.
 
-    Nothing is read before somebody asks. A context manager, where it opens the snapshot itself.
+    Nothing is read before the first call. A context manager, where it opens the snapshot itself.
 
     Attributes:
         is_behind: It is of a page of the log: all that follows has to be taken back for each snapshot.
@@ -82,7 +82,7 @@ class LogReader:
         self.plan = plan
         self.position = position
         self._is_seeded = not plan.view.is_stateful
-        # A document could not be computed, and that is to be raised; but first, what comes before it is told.
+        # A document could not be computed, and that is to be raised; but first, what comes before it is delivered.
         self._error: Exception | None = None
 
     @property
@@ -131,7 +131,7 @@ class LogReader:
         return deltas, is_last
 
     def read_last(self, now: Snapshot, limit: int) -> None:
-        """Take in the next changes, which are fewer than `limit`, where nobody is told of them.
+        """Take in the next changes, which are fewer than `limit`, without delivering them.
 
         Raises:
             As `read`.

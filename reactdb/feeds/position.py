@@ -1,17 +1,17 @@
-"""Positions: how far a subscription was told, as a seq within one process and as a token beyond it.
+"""Positions: how far a feed was delivered, as a seq within one process and as a token beyond it.
 
     Bookmark(seq)           everything up to this change; what is past it is in the log
-    Bookmark(seq, inside)   of the initial values as of this change, those up to this place; the rest is read again as of then
+    Bookmark(seq, inside)   of the initial values as of this change, those up to this sort key; the rest is read again as of then
     ANEW                    a part of what cannot be read again from its middle: an order with a limit, groups, a union, ...
 
-The second is possible where initial values are read in the order of keys, or of an index, and are told in it.
+The second is possible where initial values are read in the order of keys, or of an index, and are delivered in it.
 
 As text a token is `database id.epoch.seq`, and inside of initial values `database id.epoch.seq.inside`, where `inside` is
-`order-key`, or for an index `order-value-key-tag`, in hexadecimal digits; without a place yet, `order` alone. Its holder may come
+`order-key`, or for an index `order-value-key-tag`, in hexadecimal digits; `order` alone before the first. Its holder may come
 back to another file, or to one whose newest commits were lost and written over; both are found out, because a seq alone would
 silently mean something else.
 
-Rule of this file: a bookmark is never ahead of what was told, and a position is good or refused, never guessed.
+Rule of this file: a bookmark is never ahead of what was delivered, and a position is good or refused, never guessed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ INSIDE = r"[0-9a-f]{8}(-([0-9a-f]{2})+|-([0-9a-f]{2})+-([0-9a-f]{2})+-[0-9]{1,10
 
 
 class Inside(NamedTuple):
-    """A place in the initial values.
+    """A position in the initial values.
 
     Attributes:
-        order: Names what they are read in the order of. A place means something there and nowhere else.
-        place: That of the last one that was told; None before the first.
+        order: Names the order in which they are read. A place is valid in that order only.
+        place: That of the last one that was delivered; None before the first.
     """
 
     order: str
@@ -43,7 +43,7 @@ class Inside(NamedTuple):
 
 
 class Bookmark(NamedTuple):
-    """How far somebody was told: see the head of this file."""
+    """How far a feed was delivered: see the head of this file."""
 
     seq: int
     inside: Inside | None = None
@@ -63,7 +63,7 @@ class Bookmark(NamedTuple):
 
 
 ANEW = Bookmark(-1)
-"""No token leads to the rest, so there is none, and who comes back begins anew."""
+"""No token leads to the rest, so there is none, and a feed that resumes begins anew."""
 
 
 def first_of(bookmarks: Iterable[Bookmark]) -> Bookmark:

@@ -1,15 +1,15 @@
-"""Queues: what one subscriber has not been told yet, where it has a queue of its own.
+"""Queues: what is not delivered yet to a subscriber that has a queue of its own.
 
     FeedQueue       every step
-    SquashQueue     for each place in the result, the net difference
+    SquashQueue     for each position in the result, the net difference
     OrderedQueue    the same for results that are lists
     UnionQueue      the same for unions: one of these for each member
 
 Bounded, because a reader that stops reading must not fill the writer's memory. What is dropped is the earliest, it is counted,
-and the count is the next thing the reader is told. (Subscribers who are told alike share a queue: see `broadcast`.)
+and the count is delivered next. (Subscribers that get the same events share a queue: see `broadcast`.)
 
-One thread adds (whoever publishes, one at a time) while another takes. Rule of this file: no threads of its own, no clock, no
-Rx. Whoever calls it brings those.
+One thread adds (the one that publishes) while another takes. Rule of this file: no threads of its own, no clock, no
+Rx. The caller brings those.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reactdb.values.codec import same_bytes
 
 
 class Queue(Protocol):
-    """What a subscription asks of any queue."""
+    """What a subscription needs of any queue."""
 
     @property
     def dropped(self) -> int:
@@ -45,7 +45,7 @@ class Queue(Protocol):
 
 
 class OwnQueue(Queue, Protocol):
-    """What it asks of one that is added to for this subscription alone."""
+    """What it needs of a queue of its own."""
 
     def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
         """Whether these fit without dropping any."""
@@ -68,7 +68,7 @@ class FeedQueue:
     """Every delta, in order.
 
     The deque is made when there is something to keep (an empty one takes 750 bytes, and most feeds are idle most of the time).
-    A deque's `append` and `popleft` are atomic, so no lock is needed between the one who adds and the one who takes.
+    A deque's `append` and `popleft` are atomic, so no lock is needed between the thread that adds and the one that takes.
 
     Attributes:
         held: The deque.
@@ -123,7 +123,7 @@ class FeedQueue:
 
 
 class SquashQueue:
-    """For each place in the result, its value when it was last told and its value now.
+    """For each position in the result, its value when it was last delivered and its value now.
 
     An entry keeps the place in line of its first change; one that came back to where it was is nothing, and goes.
     """
@@ -136,9 +136,9 @@ class SquashQueue:
         self._lock = threading.RLock()
         # identity -> the first delta and the last one.
         self._pending: dict[Hashable, tuple[AnyDelta, AnyDelta]] = {}
-        # Whether entries are of groups, whose values are counted and not known by their place.
+        # Whether entries are of groups, whose values are counted and not known by their position.
         self._has_groups = False
-        # Whether one step was about two places: what left the one and came to the other is told together.
+        # Whether one step was about two positions: what left the one and came to the other is delivered together.
         self._has_pairs = False
         self.dropped = 0
 
@@ -174,7 +174,7 @@ class SquashQueue:
             if type(delta) is Delta and delta.group is not None:
                 self._has_groups = True
             if type(delta) is Delta and delta.leaving is not None:
-                # One place in the result was left and another taken: each has its own net difference.
+                # One position in the result was left and another taken: each has its own net difference.
                 self._has_pairs = True
                 self._fold_one(delta.leaving, Delta(delta.change, delta.old_val, None, group=delta.group))
                 delta = Delta(delta.change, None, delta.new_val, identity=delta.identity, group=delta.group)
@@ -213,10 +213,10 @@ class SquashQueue:
 
 
 def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
-    """The net differences of places, as those of groups: which place a value has in its group is not told, so one that left
-    a place while an equal one took another is nothing to tell of.
+    """The net differences of positions, as those of groups. The position of a value in its group is not delivered, so a value
+    that left one position while an equal one took another is no difference.
 
-    Where steps told of two places together (`has_pairs`) these do so, too: else they would be more than the steps were.
+    Where steps were about two positions together (`has_pairs`), so are these: else they would be more than the steps were.
     """
     groups: dict[Hashable, list[AnyDelta]] = {}
     for delta in deltas:
@@ -235,7 +235,7 @@ def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
 
 
 def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta]]:
-    """(those whose old value goes, those whose new value comes), without the values that go at one place and come at another."""
+    """(those whose old value goes, those whose new value comes), without those that go at one position and come at another."""
     gone = [(spelling(one.old_val), one) for one in deltas if one.old_val is not None]
     come = [(spelling(one.new_val), one) for one in deltas if one.new_val is not None]
     stays = Counter(name for name, _ in gone) & Counter(name for name, _ in come)
@@ -243,7 +243,7 @@ def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta
 
 
 def paired(old: Sequence[AnyDelta], new: Sequence[AnyDelta]) -> Iterator[Delta]:
-    """A value that goes with one that comes, as far as there are both; for who hears of no places."""
+    """A value that goes with one that comes, as far as there are both; for subscribers that get no offsets."""
     for left, came in zip_longest(old, new):
         last = came or left
         assert isinstance(last, Delta)
@@ -268,7 +268,7 @@ def _without(
 def is_undone(first: AnyDelta, last: AnyDelta) -> bool:
     """Whether the last delta ends where the first began."""
     if type(first) is Change and type(last) is Change:
-        # Bytes tell, without decoding.
+        # The bytes show it, without decoding.
         old, new = first.old_bytes, last.new_bytes
         return old is new if old is None or new is None else same_bytes(old, new)
     old_val, new_val = first.old_val, last.new_val
@@ -286,10 +286,10 @@ def folded(first: AnyDelta, last: AnyDelta, identity: Hashable) -> AnyDelta:
 
 
 class ListItem:
-    """What stands at one offset of a list that somebody was told.
+    """What stands at one offset of a list that was delivered.
 
-    `name` is the view's, of the document; `identity` is this queue's. They are not the same, because a view need not tell that
-    one document took the place of another with an equal value, so a name may be out of date, and be met twice.
+    `name` is the view's, of the document; `identity` is this queue's. They are not the same, because a view need not report that
+    one document replaced another with an equal value, so a name may be out of date, and be met twice.
     """
 
     __slots__ = ("identity", "name", "value")
@@ -301,21 +301,31 @@ class ListItem:
 
 
 class OrderedQueue:
-    """Squashing for a result that is a list: the list last told and the list now.
+    """Squashing for a result that is a list: the list last delivered and the list now.
 
-    Offsets cannot be folded delta by delta: each counts in the list that the one before it left. So what is told is the way from
-    the one list to the other (law 4). A subscriber who asked for no offsets hears of values alone: a value that goes at one
-    offset and comes at another is nothing to tell. It needs no bound of its own: both lists are as long as the result.
+    Offsets cannot be folded delta by delta: each counts in the list that the one before it left. So the edits
+    from the one list to the other are delivered (law 4). A subscriber that asked for no offsets gets values alone: a value that
+    goes at one offset and comes at another is no difference. It needs no bound of its own: both lists are as long as the result.
     """
 
-    __slots__ = ("_away", "_has_offsets", "_last", "_lock", "_now", "_steps", "_told", "dropped", "first")
+    __slots__ = (
+        "_away",
+        "_delivered",
+        "_has_offsets",
+        "_last",
+        "_lock",
+        "_now",
+        "_steps",
+        "dropped",
+        "first",
+    )
 
     def __init__(self, items: Iterable[Initial], *, has_offsets: bool) -> None:
         # Re-entrant, because a finalizer may look at the queue while this very thread adds to it.
         self._lock = threading.RLock()
-        self._told = [ListItem(item.identity, item.value, object()) for item in items]
-        self._now = list(self._told)
-        # Name -> identity of what left the list since it was told: if it comes back, it was only away.
+        self._delivered = [ListItem(item.identity, item.value, object()) for item in items]
+        self._now = list(self._delivered)
+        # Name -> identity of what left the list since it was delivered: if it comes back, it was only away.
         self._away: dict[Hashable, Hashable] = {}
         self._has_offsets = has_offsets
         self.first: Change | None = None
@@ -351,26 +361,26 @@ class OrderedQueue:
 
     def take_batch(self) -> deque[AnyDelta] | None:
         with self._lock:
-            change, told, now = self._last, self._told, self._now
+            change, delivered, now = self._last, self._delivered, self._now
             if change is None:
                 return None
-            self._told, self._now = now, list(now)
+            self._delivered, self._now = now, list(now)
             self._away = {}
             self.first = self._last = None
             self._steps = 0
-        if len(told) == len(now) and all(
-            old is new or same_value(old.value, new.value) for old, new in zip(told, now, strict=True)
+        if len(delivered) == len(now) and all(
+            old is new or same_value(old.value, new.value) for old, new in zip(delivered, now, strict=True)
         ):
-            # Elements that look alike may have changed places: to the reader it is the list that it was.
+            # Elements that look alike may have been exchanged: to the reader it is the list that it was.
             return None
         found: deque[AnyDelta] = deque()
-        for edit in edits(told, now, same_value):
+        for edit in edits(delivered, now, same_value):
             old_val = None if edit.leaving is None else edit.leaving.value
             new_val = None if edit.entering is None else edit.entering.value
-            # To who asked for no offsets, a null is no value: it comes and goes unseen.
+            # Without offsets, a null is no value: it comes and goes unseen.
             is_move = same_value(old_val, new_val)
             if is_move and (not self._has_offsets or edit.old_offset == edit.new_offset):
-                # Another document, or another place, but to the reader the same.
+                # Another document, or another position, but to the reader the same.
                 continue
             identity = edit.entering.identity if edit.entering is not None else None
             found.append(
@@ -379,7 +389,7 @@ class OrderedQueue:
         if not self._has_offsets:
             old, new = net_sides(found)
             if max(len(old), len(new)) < len(found):
-                # As the last one moved up, say, where a null went and another came: the steps may have told of nothing.
+                # As the last one moved up, say, where a null went and another came: the steps may have delivered nothing.
                 found = deque(paired(old, new))
         return found or None
 
@@ -390,7 +400,7 @@ class OrderedQueue:
 
 
 def squash_queue(limit: int, order: Order, *, has_offsets: bool) -> BatchQueue:
-    """The queue for a result with that order, or with none; `has_offsets` is whether the reader is told places in it."""
+    """The queue for a result with that order, or with none; `has_offsets` is whether the reader gets offsets in it."""
     if isinstance(order, tuple):
         return UnionQueue([squash_queue(limit, member, has_offsets=has_offsets) for member in order])
     return SquashQueue(limit) if order is None else OrderedQueue(order, has_offsets=has_offsets)

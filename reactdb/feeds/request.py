@@ -1,6 +1,6 @@
 """Request: what all subscriptions of one feed share: the query, the options, and the form of its events.
 
-Rule of this file: a request knows which hub to ask. It has no subscribers, and no state that could not be made again.
+Rule of this file: a request knows its hub. It has no subscribers, and no state that could not be made again.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@
     a whole table       table                                 a list
     everything                                                a list
 
-An axis is a field or an index. Both documents are looked up: a view must hear of what leaves it too. Documents are decoded only
+An axis is a field or an index. Both documents are looked up: a view must learn what leaves it too. Documents are decoded only
 where some view of the table has an axis, and that is not an index whose values the writer has noted.
 
-A range may move while it is registered (`Horizon`): with the end of a window.
+A range may move while it is registered (`MovingRange`): with the end of a window.
 
 Rule of this file: it may find a view twice or in vain, never miss one. Not thread safe: the hub holds the publish lock.
 """
@@ -20,13 +20,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from reactdb.change import Change
+from reactdb.change import Change, InHand
 from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.intervals import Intervals
 from reactdb.feeds.views.base import (
     Axis,
     Everywhere,
-    Horizon,
+    MovingRange,
     OneKey,
     OneValue,
     Route,
@@ -64,7 +64,7 @@ class Multimap(Generic[T]):
         elif held is item:
             del self.held[key]
 
-    def everybody(self) -> Iterator[T]:
+    def all_items(self) -> Iterator[T]:
         for held in self.held.values():
             if type(held) is dict:
                 yield from held
@@ -73,12 +73,12 @@ class Multimap(Generic[T]):
 
 
 class AxisRoutes(Generic[T]):
-    """One axis of one table: who waits for a value of it, or for a range of values."""
+    """One axis of one table: the items that are routed by a value on it, or by a range of values."""
 
     __slots__ = ("failures", "ranges", "values")
 
     def __init__(self) -> None:
-        # Documents whose value could not be computed: nobody who waits here was asked about them. None as long as there are none.
+        # Documents whose value could not be computed, so that no item was found for them. None as long as there are none.
         self.failures: Failures | None = None
         self.values: Multimap[T] = Multimap()
         self.ranges: Intervals[T] = Intervals()
@@ -98,23 +98,23 @@ class AxisRoutes(Generic[T]):
             self.failures = Failures(change.table, say=say)
         self.failures.note(error, change.key_bytes, change.seq, lambda: f"the value of {axis}")
 
-    def everybody(self) -> list[T]:
-        """Who waits for any value."""
-        return [*self.values.everybody(), *self.ranges.items()]
+    def all_items(self) -> list[T]:
+        """The items that are routed by any value."""
+        return [*self.values.all_items(), *self.ranges.items()]
 
 
 class TableRoutes(Generic[T]):
     """The routes of one table.
 
     Attributes:
-        looks_inside: To find whom a change concerns, documents have to be decoded, or had to.
+        looks_inside: To find what a change concerns, documents have to be decoded, or had to be.
     """
 
     __slots__ = ("all", "axes", "listed", "looks_inside")
 
     def __init__(self) -> None:
         self.all: dict[T, None] = {}
-        # The same as a list, which nobody changes; None where it has to be made anew.
+        # The same as a list that is never changed; None where it has to be made anew.
         self.listed: list[T] | None = None
         # None is the axis of the primary key.
         self.axes: dict[Axis | None, AxisRoutes[T]] = {}
@@ -125,7 +125,7 @@ class TableRoutes(Generic[T]):
         return not self.all and not self.axes
 
     def add(self, item: T) -> None:
-        """To those who hear of every change."""
+        """Route every change of the table to the item."""
         self.all[item] = None
         self.listed = None
 
@@ -134,8 +134,8 @@ class TableRoutes(Generic[T]):
         self.all.pop(item, None)
         self.listed = None
 
-    def everybody(self) -> list[T]:
-        """Who hears of every change. Not to be changed."""
+    def all_items(self) -> list[T]:
+        """The items that get every change. The list must not be changed."""
         listed = self.listed
         if listed is None:
             listed = self.listed = [*self.all]
@@ -154,8 +154,8 @@ class Router(Generic[T]):
     """See the head of this file. `T` is whatever is to be found.
 
     Attributes:
-        everything: Who hears of all tables.
-        tables: Who hears of what is in one, by its id.
+        everything: The items that get changes of all tables.
+        tables: The routes of each table, by its id.
     """
 
     __slots__ = ("_say", "_tokens", "everything", "tables")
@@ -168,15 +168,21 @@ class Router(Generic[T]):
         # (item, route) -> the token of its interval.
         self._tokens: dict[tuple[T, Route], int] = {}
 
-    def find(self, change: Change) -> list[T]:
-        """Whom the change may concern; some perhaps twice. Not to be changed."""
-        # Most changes concern nobody, and there is one for each write: that is what has to be quick.
+    def find(self, change: Change, documents: InHand | None = None) -> list[T]:
+        """The items that the change may concern; some perhaps twice. Not to be changed.
+
+        Args:
+            documents: What the writer had decoded already; the change takes it over where the documents are looked into.
+        """
+        # Most changes concern no item, and there is one for each write: that is what has to be quick.
         table = self.tables.get(change.table_id)
         if table is None:
             return [*self.everything]
         axes = table.axes
         if not axes and not self.everything:
-            return table.listed or table.everybody()
+            return table.listed or table.all_items()
+        if documents is not None and table.looks_inside:
+            change.show(*documents)
         found = [*table.all] if table.all else []
         for axis, on_axis in axes.items():
             try:
@@ -185,8 +191,8 @@ class Router(Generic[T]):
                 values = unroutable.values
                 on_axis.note(unroutable.error, change, axis, self._say)
             except Exception:
-                # Whom it concerns cannot be said, so all of them look: those that cannot, say so.
-                found += on_axis.everybody()
+                # It is unknown what the change concerns, so all items get it; those that fail report it.
+                found += on_axis.all_items()
                 continue
             held = on_axis.values.held
             if held:
@@ -228,7 +234,7 @@ class Router(Generic[T]):
             else:
                 on_axis = table.on_axis(route.axis)
                 self._tokens[item, route] = on_axis.ranges.add(route.start, route.stop, item)
-                if isinstance(route, Horizon):
+                if isinstance(route, MovingRange):
                     route.on_move = partial(self._move, on_axis, item, route)
 
     def remove(self, item: T, routes: Sequence[Route]) -> None:
@@ -247,11 +253,6 @@ class Router(Generic[T]):
             if table.is_empty:
                 del self.tables[route.table_id]
 
-    def looks_inside(self, table_id: int) -> bool:
-        """Whether documents of the table have to be decoded to find whom a change of them concerns."""
-        table = self.tables.get(table_id)
-        return table is not None and table.looks_inside
-
     def inside(self, routes: Sequence[Route]) -> tuple[AxisRoutes[T], ...]:
         """The axes of these routes on which documents may have no value because of an error."""
         found: dict[int, AxisRoutes[T]] = {}
@@ -269,12 +270,12 @@ class Router(Generic[T]):
         """Nothing is registered, and nothing is left of what was."""
         return not self.everything and not self.tables and not self._tokens
 
-    def _move(self, on_axis: AxisRoutes[T], item: T, route: Horizon) -> None:
+    def _move(self, on_axis: AxisRoutes[T], item: T, route: MovingRange) -> None:
         on_axis.ranges.remove(self._tokens[item, route])
         self._tokens[item, route] = on_axis.ranges.add(route.start, route.stop, item)
 
     def _remove_from_axis(
-        self, table: TableRoutes[T], item: T, route: OneKey | OneValue | ValueRange | Horizon
+        self, table: TableRoutes[T], item: T, route: OneKey | OneValue | ValueRange | MovingRange
     ) -> None:
         axis = None if isinstance(route, OneKey) else route.axis
         on_axis = table.axes.get(axis)
@@ -285,7 +286,7 @@ class Router(Generic[T]):
         elif isinstance(route, OneValue):
             on_axis.values.remove(route.value, item)
         else:
-            if isinstance(route, Horizon):
+            if isinstance(route, MovingRange):
                 route.on_move = None
             token = self._tokens.pop((item, route), None)
             if token is not None:

@@ -1,20 +1,20 @@
-"""Subscription: one query as one subscriber hears it: how it begins, then what is queued, then how it ends.
+"""Subscription: what one subscriber gets of one query: how it begins, then what is queued, then how it ends.
 
 It is in one of five states, and `MOVES` has every way from one to another:
 
-    opening    it is in its node, which reports to it; first it is told how it begins: states, initial values
-    live       it is told what its node reports
+    opening    it is in its node, which reports to it; first it delivers how it begins: states, initial values
+    live       it delivers what its node reports
     behind     it is in no node and reads on from the log: after `since`, or where its queue was full and nothing may be lost
-    ended      nothing more will be queued; what is queued is still told, and then why it ended
-    closed     it is told nothing more
+    ended      nothing more will be queued; what is queued is still delivered, and then why it ended
+    closed     it delivers nothing more
 
-In its node it has a queue of its own, or once it is live and has told everything in that, a place in a queue that is shared with
-others (see `broadcast`).
+In its node it has a queue of its own. Once it is live and has delivered everything in that, it has a position in a queue that is
+shared with others instead (see `broadcast`).
 
 Two threads meet here: one offers (under the publish lock), one polls (in the consumer's turn). They share the queue, which knows
 how, and the state, which is changed by `_move` only; any third thread may close.
 
-Rule of this file: it gives events to whoever asks. When to ask, and what becomes of them, is the consumer's business.
+Rule of this file: it gives events to the consumer that polls. When to poll, and what to do with events, is up to the consumer.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ Way = Literal["called", "woken", "looking"]
 
 
 class Consumer(Protocol):
-    """Who polls."""
+    """What polls a subscription."""
 
     @property
     def way(self) -> Way:
@@ -104,12 +104,12 @@ class Called(Consumer, Protocol):
         """A call raised: its feed ends."""
 
     def interrupted(self) -> None:
-        """Ctrl-C struck during a call: nobody knows what the subscriber has heard, so its feed ends."""
+        """Ctrl-C struck during a call: it is unknown whether the subscriber got the event, so its feed ends."""
 
 
 NO_PACE = (0, 0.0)
 NO_FAILURES: tuple[Failing | None, int, int] = (None, 0, 0)
-# How it begins is not known yet: nothing is told before that.
+# How it begins is not known yet, and nothing is delivered before that.
 AWAITED: Final[Iterator[Event]] = iter(())
 
 
@@ -124,21 +124,22 @@ class Subscription:
 
     Attributes:
         request: What it asked for.
-        consumer: Who polls.
+        consumer: What polls it.
         path: What is applied to its events after `changes()`.
         state: Which of the five it is.
         node: The shared view that reports to it; None while it is behind, and after its end.
-        queue: What it is still to be told; None before it is attached, and after it was closed.
+        queue: What it has still to deliver; None before it is attached, and after it was closed.
         reader: Reads on from the log for it while it is behind; None before it has begun to.
         end: COMPLETED, or the error, once it has ended.
         since: Changes up to this seq are in what it began with.
-        is_woken: The consumer has been told that there is something.
+        is_woken: The consumer knows that there is something.
     """
 
     __slots__ = (
         "_base",
         "_batch",
-        "_dropped_told",
+        "_delivered",
+        "_dropped_delivered",
         "_failed",
         "_final",
         "_initial",
@@ -146,7 +147,6 @@ class Subscription:
         "_pace",
         "_render",
         "_taken",
-        "_told",
         "consumer",
         "end",
         "is_woken",
@@ -171,21 +171,21 @@ class Subscription:
         self.reader: LogReader | None = None
         self.end: Any = None
         self.since = 0
-        # Who looks before it waits need not be woken before that.
+        # A consumer that looks before it waits need not be woken before that.
         self.is_woken = consumer.way == "looking"
-        # What is told before anything that is queued, and where it comes from as long as these are initial values.
+        # What is delivered before anything that is queued, and the initial values that are a part of it.
         self._opening: Iterator[Event] | None = AWAITED
         self._initial: InitialValues | None = None
-        # What was taken from the queue to be told as one; empty while it is being taken.
+        # What was taken from the queue to be delivered as one batch; empty while it is being taken.
         self._batch: deque[AnyDelta] | None = None
-        self._told = 0
-        self._dropped_told = 0
-        # Everything up to here is told or in the queue; None while that is whatever was published.
+        self._delivered = 0
+        self._dropped_delivered = 0
+        # Everything up to here is delivered or in the queue; None while that is everything that was published.
         self._base: int | None = None
-        # For net differences: everything up to here was told before the batch was begun, which is told whole or not at all; and
+        # For net differences: everything up to here was delivered before the batch, which is delivered whole or not at all; and
         # when the next one is due, on the consumer's clock. One field, because most have no need of it.
         self._pace = NO_PACE
-        # The newest change that was taken from the queue: while it is being published, it is told already.
+        # The newest change that was taken from the queue: it may be delivered while it is still being published.
         self._taken = 0
         self._final: int | None = None
         # What counts documents that could not be computed, its count to begin from, and how many there were before.
@@ -225,22 +225,22 @@ class Subscription:
     # Beginning: called by the hub, under the publish lock
 
     def begin(self, plan: Plan, seq: int, ordered: Order, *, is_prepared: bool) -> None:
-        """In its node from `seq` on. `ordered`: what offsets begin with. Without `is_prepared`, nothing is told before `provide`
-        says how it begins."""
+        """In its node from `seq` on. `ordered`: what offsets begin with. Without `is_prepared`, nothing is delivered before
+        `provide` says how it begins."""
         self.since = seq
         self._prepare(plan, ordered)
         if is_prepared:
-            self._open(self._begin_telling(None))
+            self._open(self._opening_events(None))
 
     def provide(self, initial: InitialValues | None) -> None:
         """The initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
         self._initial = initial
-        self._open(self._begin_telling(initial))
+        self._open(self._opening_events(initial))
         if self.state == "closed":
             self._close_walk()
 
     def begin_behind(self, reader: LogReader, *, is_prepared: bool) -> None:
-        """At the reader's position; the log tells what came since. Without `is_prepared`, as `begin`."""
+        """At the reader's position; what came since is read from the log. Without `is_prepared`, as `begin`."""
         self.since = self._base = reader.position
         self.reader = reader
         self.count_failures_of(reader, 0)
@@ -255,11 +255,11 @@ class Subscription:
         if options.squash_s is None:
             self.queue = FeedQueue(options.queue_size)
         else:
-            # The first batch is what is told on subscribing; the interval runs from there.
+            # The first batch is what is delivered on subscribing; the interval runs from there.
             self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _begin_telling(self, initial: InitialValues | None) -> Iterator[Event] | None:
+    def _opening_events(self, initial: InitialValues | None) -> Iterator[Event] | None:
         after = self._state_events("catching_up" if self.state == "behind" else "ready")
         if initial is None or after is None:
             return after if initial is None else iter(initial)
@@ -270,13 +270,13 @@ class Subscription:
         return iter((state_event(name, options),)) if options.include_states else None
 
     def _open(self, opening: Iterator[Event] | None) -> None:
-        """This is told first."""
+        """Deliver this first."""
         self._opening = opening
         if opening is None:
             self._opened()
 
     def _opened(self) -> None:
-        """How it begins was told."""
+        """How it begins was delivered."""
         self._opening = self._initial = None
         if self.state == "opening":
             self._move("live")
@@ -295,7 +295,7 @@ class Subscription:
         if seq <= self.since or self.state == "closed":
             return True
         if options.squash_s is None and not options.include_offsets:
-            # What will not be told must neither fill the queue nor be counted.
+            # What will not be delivered must neither fill the queue nor be counted.
             deltas = without_moves(deltas)
             if not deltas:
                 return True
@@ -307,7 +307,7 @@ class Subscription:
         if options.on_overflow == "drop" or queue.has_room(deltas):
             queue.add(deltas)
         else:
-            # What is queued is told first: it is all there up to here, and can be gone on from.
+            # What is queued is delivered first. It is complete up to here, so the log can be read on from here.
             self._base = seq - 1
             if options.on_overflow == "spill":
                 has_room = not self._move("behind")
@@ -318,11 +318,11 @@ class Subscription:
 
     @property
     def kind(self) -> tuple[int, Render]:
-        """Subscriptions of one node with the same kind are told alike: (queue size, what makes events)."""
+        """Subscriptions of one node with the same kind get the same events: (queue size, what makes events)."""
         return self.request.options.queue_size, self._render
 
     def can_share(self, seq: int) -> bool:
-        """Whether it is told every step, and has nothing but what is published after `seq` to be told any more."""
+        """Whether it delivers every step, and has nothing left to deliver but what is published after `seq`."""
         options, queue = self.request.options, self.queue
         return (
             self.state == "live"
@@ -331,11 +331,11 @@ class Subscription:
             and not options.include_offsets
             and type(queue) is FeedQueue
             and not len(queue)
-            and queue.dropped == self._dropped_told
+            and queue.dropped == self._dropped_delivered
         )
 
     def share(self, queue: ReadPosition | CallPosition) -> None:
-        """From now on, what is published is in a broadcast, where this is its place."""
+        """From now on, what is published is in a broadcast, where this is its position."""
         if self.queue is not None:
             queue.carry(self.queue.dropped)
         self.queue = queue
@@ -343,12 +343,12 @@ class Subscription:
             queue.broadcast.sleepers[self] = None
 
     def missed(self, count: int) -> None:
-        """So many deltas of a broadcast were dropped, and this is told next."""
+        """So many deltas of a broadcast were dropped, and this count is delivered next."""
         queue = self.queue
         if type(queue) is CallPosition:
             queue.missed(count)
-            self._dropped_told += count
-            self._told += 1
+            self._dropped_delivered += count
+            self._delivered += 1
 
     def wake(self) -> None:
         """There is something new."""
@@ -357,25 +357,25 @@ class Subscription:
             self.consumer.wake(self)
 
     def rest(self) -> None:
-        """Its consumer wants to be woken again, and looks once more after saying so."""
+        """Its consumer wants to be woken again, and polls once more after saying so."""
         self.is_woken = False
         queue = self.queue
         if type(queue) is ReadPosition:
             queue.broadcast.sleepers[self] = None
 
     def fail(self, error: Exception) -> bool:
-        """It could not take in what it was offered, so what is queued is all that it can tell. Returns False, as `offer`."""
+        """It could not take in what it was offered, so what is queued is all that it can deliver. Returns False, as `offer`."""
         self._stop()
         self._end(error)
         try:
             self.wake()
         except Exception:
-            # Its consumer cannot be woken: it will look when somebody asks it.
+            # Its consumer cannot be woken: it finds the end when it polls next.
             logger.exception("a feed that ends could not be told so")
         return False
 
     def finish(self, end: Any) -> None:
-        """Nothing more will come; what is queued is still told. `end` is COMPLETED or the error."""
+        """Nothing more will come; what is queued is still delivered. `end` is COMPLETED or the error."""
         if self.end is None:
             if self._base is None:
                 self._base = max(self._published(), self.since)
@@ -396,59 +396,55 @@ class Subscription:
     def poll(self, *, is_in_line: bool = False) -> Any:
         """The next event; NOTHING where there is none now; ENDED after the last one (see `error`).
 
-        `is_in_line`: others are told together with this one, so after how it begins, and after each page of the log, it gives
-        NOTHING, and whoever polls looks again whose turn it is.
+        `is_in_line`: others are polled together with this one, so after how it begins, and after each page of the log, it gives
+        NOTHING, and the consumer looks again whose turn it is.
         """
         try:
-            return self._next_event(is_in_line=is_in_line)
+            while self.state != "closed":
+                if self._opening is not None:
+                    if self._opening is AWAITED:
+                        return NOTHING
+                    event = next(self._opening, None)
+                    if event is not None:
+                        self._delivered += 1
+                        return event
+                    self._opened()
+                    if is_in_line:
+                        return NOTHING
+                queue = self.queue
+                if queue is None:
+                    # It is still to be attached, while another member of its union is polled.
+                    return NOTHING
+                if type(queue) is CallPosition:
+                    # The broadcast delivers everything to it but its end.
+                    return NOTHING if self.end is None or len(queue) else ENDED
+                skipped = queue.dropped - self._dropped_delivered
+                if skipped and self._batch is None:
+                    self._dropped_delivered += skipped
+                    self._delivered += 1
+                    return overflow(skipped)
+                delta = self._next_delta(cast("OwnQueue | ReadPosition", queue))
+                if delta is not None:
+                    event = self._render(delta)
+                    if event is not None:
+                        self._delivered += 1
+                        return event
+                elif self.state == "behind":
+                    self._read_on(cast(OwnQueue, queue))
+                    if is_in_line:
+                        return NOTHING
+                elif self.end is None and self._is_in_use():
+                    return NOTHING
+                elif queue is self.queue:
+                    return NOTHING if len(queue) else ENDED
         except Exception as error:
             # A filter or a map failed for an initial value.
             self._end(error)
-            return ENDED
-
-    def _next_event(self, *, is_in_line: bool) -> Any:
-        while self.state != "closed":
-            if self._opening is not None:
-                if self._opening is AWAITED:
-                    return NOTHING
-                event = next(self._opening, None)
-                if event is not None:
-                    self._told += 1
-                    return event
-                self._opened()
-                if is_in_line:
-                    return NOTHING
-            queue = self.queue
-            if queue is None:
-                # It is still to be attached, while another member of its union is told.
-                return NOTHING
-            if type(queue) is CallPosition:
-                # The broadcast tells it everything but its end.
-                return NOTHING if self.end is None or len(queue) else ENDED
-            skipped = queue.dropped - self._dropped_told
-            if skipped and self._batch is None:
-                self._dropped_told += skipped
-                self._told += 1
-                return overflow(skipped)
-            delta = self._next_delta(cast("OwnQueue | ReadPosition", queue))
-            if delta is not None:
-                event = self._render(delta)
-                if event is not None:
-                    self._told += 1
-                    return event
-            elif self.state == "behind":
-                self._read_on(cast(OwnQueue, queue))
-                if is_in_line:
-                    return NOTHING
-            elif self.end is None and self._is_in_use():
-                return NOTHING
-            elif queue is self.queue:
-                return NOTHING if len(queue) else ENDED
         return ENDED
 
     def look(self) -> int | None:
         """Where in the log that stands which `poll` would give: 0 for what stands nowhere, such as initial values; None where
-        there is nothing to give now. For a consumer that tells several subscriptions in the order of the log."""
+        there is nothing to give now. For a consumer that delivers several subscriptions in the order of the log."""
         try:
             return self._look()
         except Exception as error:
@@ -466,14 +462,14 @@ class Subscription:
                 if queue is None:
                     # As `poll` has it: it is still to be attached.
                     return None
-                if queue.dropped != self._dropped_told:
+                if queue.dropped != self._dropped_delivered:
                     return 0
                 delta = queue.first if self.request.options.squash_s is None else None
                 first = None if delta is None else delta.seq
             if first is not None:
                 engine = self.request.hub.engine
                 if first > engine.published and (self.state == "behind" or first <= self.since):
-                    # It has read in the file what the others have not heard of yet.
+                    # It has read in the file what is not published to the others yet.
                     engine.catch_up()
                 return first
             assert queue is not None
@@ -482,13 +478,13 @@ class Subscription:
             elif self.end is None and self._is_in_use():
                 return None
             elif queue is self.queue:
-                # Its end comes after all that the others were told of before it.
+                # Its end comes after all that was published to the others before it.
                 return None if len(queue) else self.position + 1
         return 0 if self.state == "closed" else None
 
     @property
     def _is_idle(self) -> bool:
-        """Nothing is being told, neither how it begins nor a batch."""
+        """Nothing is being delivered, neither how it begins nor a batch."""
         return self._opening is None and self._batch is None
 
     @property
@@ -512,16 +508,16 @@ class Subscription:
 
     @property
     def is_opening(self) -> bool:
-        """How it begins is what is told next, and none of it is a change."""
+        """How it begins is what is delivered next, and none of it is a change."""
         opening = self._opening
         return opening is not None and opening is not AWAITED and not self._batch and self.state != "closed"
 
-    def tell_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> bool:
+    def deliver_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> bool:
         """As `poll` and `pass_on` for up to `most` events of how it begins. Whether `pass_on` wants more."""
-        before = self._told
+        before = self._delivered
         try:
             for event in islice(self._opening or (), most):
-                self._told += 1
+                self._delivered += 1
                 if not pass_on(self, event):
                     return False
                 if self.state == "closed":
@@ -530,7 +526,7 @@ class Subscription:
             # A filter or a map failed for an initial value: `poll` says so.
             self._opening = raised(error)
             return True
-        if self._told - before < most:
+        if self._delivered - before < most:
             self._opened()
         return True
 
@@ -563,13 +559,13 @@ class Subscription:
 
     def _take_batch(self, queue: BatchQueue) -> deque[AnyDelta] | None:
         self._pace = (self.position, self._pace[1])
-        # There before it leaves the queue: whoever asks meanwhile must not hear that all is told.
+        # There before it leaves the queue: the figures must not say meanwhile that all is delivered.
         self._batch = deque()
         batch = self._batch = queue.take_batch()
         if batch:
             self._taken = max(delta.seq for delta in batch)
             if self.request.options.squash_s:
-                # A net difference of nothing is not told, and nobody need wait after it.
+                # A net difference of nothing is not delivered, and no interval is waited for after it.
                 self._pace = (self._pace[0], self.consumer.now() + self.request.options.squash_s)
         return batch
 
@@ -586,7 +582,7 @@ class Subscription:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until there is something to tell; None where nothing is known to come."""
+        """Seconds until there is something to deliver; None where nothing is known to come."""
         if not self.has_work:
             return None
         queue = self.queue
@@ -606,11 +602,11 @@ class Subscription:
             return False
         if not self._is_idle or self.state == "behind" or self.end is not None:
             return True
-        # What recipients are told comes from the broadcast.
+        # What recipients get comes from the broadcast.
         return (
             queue is not None
             and type(queue) is not CallPosition
-            and (len(queue) > 0 or queue.dropped != self._dropped_told)
+            and (len(queue) > 0 or queue.dropped != self._dropped_delivered)
         )
 
     # -----------------------------------------------------------------------------------------------------------
@@ -634,7 +630,7 @@ class Subscription:
                 return
             deltas, is_last = hub.read_page(reader)
             self.read_on(deltas, reader.position)
-            # What was missed is told before the feed is live again; squashed, it is one batch.
+            # What was missed is delivered before the feed is live again; squashed, it is one batch.
             if is_last and (self.request.options.squash_s is not None or not deltas):
                 hub.rejoin(self, reader)
         except ReactDBError as error:
@@ -671,7 +667,7 @@ class Subscription:
         yield from ready or ()
 
     def break_off(self, error: Exception) -> None:
-        """What it was to be told cannot be told, so it ends at once."""
+        """What it has to deliver cannot be delivered, so it ends at once."""
         if type(self.queue) is CallPosition:
             self.queue.clear()
         self._end(error)
@@ -682,14 +678,14 @@ class Subscription:
         self._end(self.end or error)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Figures: by any thread, while another one tells
+    # Figures: by any thread, while another one delivers
 
     def _published(self) -> int:
         return self.request.hub.engine.published
 
     @property
     def position(self) -> int:
-        """Every change up to this seq has been told, or did not concern it."""
+        """Every change up to this seq has been delivered, or did not concern it."""
         if self._final is not None:
             return self._final
         # In this order: what is taken, or published, later than here is in the queue or the batch, or above what this says. The
@@ -707,17 +703,17 @@ class Subscription:
 
     @property
     def bookmark(self) -> Bookmark:
-        """What it was told: `position`, and before that how much of the initial values."""
+        """What was delivered: `position`, and before that how much of the initial values."""
         if self._opening is AWAITED and self.request.options.include_initial:
             return ANEW
-        # In this order: what is told to its end is so for good.
+        # In this order: initial values that are delivered to their end stay so.
         initial = self._initial
         inside = None if initial is None else initial.bookmark
         return Bookmark(self.position) if inside is None else inside
 
     @property
     def floor(self) -> Bookmark:
-        """Not ahead of what it was told before the newest event, which may be on its way."""
+        """Not ahead of what was delivered before the newest event, which may be on its way."""
         initial, queue = self._initial, self.queue
         if initial is not None:
             return initial.floor
@@ -728,28 +724,28 @@ class Subscription:
 
     @property
     def queued(self) -> int:
-        """Deltas that wait to be told."""
+        """Deltas that wait to be delivered."""
         queue = self.queue
         return (0 if queue is None else len(queue)) + len(self._batch or ())
 
     @property
     def dropped(self) -> int:
-        """Deltas that were never told."""
+        """Deltas that were never delivered."""
         queue = self.queue
-        return self._dropped_told if queue is None else queue.dropped
+        return self._dropped_delivered if queue is None else queue.dropped
 
     @property
-    def told(self) -> int:
-        """Events that it was told."""
+    def delivered(self) -> int:
+        """Events that were delivered."""
         queue = self.queue
-        return self._told + (queue.told if type(queue) is CallPosition else 0)
+        return self._delivered + (queue.delivered if type(queue) is CallPosition else 0)
 
     @property
     def oldest_time(self) -> int | None:
-        """When the first change that waits to be told was made, in milliseconds since 1970."""
+        """When the first change that waits to be delivered was made, in milliseconds since 1970."""
         first = None if self.queue is None else self.queue.first
         try:
-            # Of what is being told; it may be told any moment.
+            # Of what is being delivered; the batch may end at any moment.
             return self._batch[0].time  # type: ignore[index]
         except (IndexError, TypeError):
             return None if first is None else first.time
@@ -771,16 +767,16 @@ class Subscription:
     # Ending
 
     def close(self) -> None:
-        """Be told nothing more. Any thread; a second call does nothing."""
+        """Deliver nothing more. Any thread; a second call does nothing."""
         if self.state != "closed":
-            final, told, dropped = self.position, self.told, self.dropped
+            final, delivered, dropped = self.position, self.delivered, self.dropped
             if not self._move("closed"):
                 return
             self._final = final
             queue = self.queue
             if type(queue) is CallPosition:
                 queue.broadcast.strike(self)
-                self.queue, self._told, self._dropped_told = None, told, dropped
+                self.queue, self._delivered, self._dropped_delivered = None, delivered, dropped
             self._close_walk()
             self.request.hub.forget(self)
 

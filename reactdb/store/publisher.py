@@ -234,11 +234,14 @@ class Publisher:
     def _route(self, listener: CommitListener, commit: Commit) -> None:
         self._routing = get_ident()
         # The time limit of the query that has made the commit, or noticed it, is not for the predicates of other feeds.
-        outer = budget.current.set(None)
+        outer = budget.current.get()
+        if outer is not None:
+            budget.current.set(None)
         try:
             listener.route(commit)
         finally:
-            budget.current.reset(outer)
+            if outer is not None:
+                budget.current.set(outer)
             self._routing = None
 
     def abandon(self) -> None:
@@ -254,11 +257,14 @@ class Publisher:
         # Also where no feed is open any more: those that the last commit ended have yet to be told so.
         listener = self.listener
         if listener is not None:
-            outer = budget.current.set(None)
+            outer = budget.current.get()
+            if outer is not None:
+                budget.current.set(None)
             try:
                 listener.drain(is_outside=is_outside)
             finally:
-                budget.current.reset(outer)
+                if outer is not None:
+                    budget.current.set(outer)
 
 
 def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:

@@ -14,7 +14,6 @@ Rule of this file: it is called under the write lock with a transaction open, an
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import repeat
 from types import TracebackType
@@ -201,7 +200,8 @@ class WriteTransaction:
         if self.savepoint is None:
             # Nothing has to be taken back alone, so SQLite may say whether the key is free: a step less.
             count = self.count
-            self.flush()
+            if self._buffer:
+                self.flush()
             try:
                 self.write(table, key, INSERT, None, body, meta)
                 self.flush()
@@ -233,10 +233,9 @@ class WriteTransaction:
         if old is None:
             assert body is not None
             kind = INSERT
-            old_body = None
-            prev, had_tombstone = (
-                self._tombstone(table, key) if self._may_have_tombstones(table) else (None, False)
-            )
+            prev = old_body = None
+            if self.memory.tombstones.get(table_id) is not False and self._may_have_tombstones(table):
+                prev, had_tombstone = self._tombstone(table, key)
         else:
             prev, old_body = old
             if body is None:
@@ -295,7 +294,8 @@ class WriteTransaction:
             SQLiteError: From the file. Part of it may be written: the transaction can only be taken back as a whole.
         """
         if self._buffer:
-            self.secure()
+            if self.savepoint is not None:
+                self.secure()
             self._flush_until(self.count)
 
     def secure(self) -> None:
@@ -363,7 +363,7 @@ class WriteTransaction:
         is_labelled = origin is not None
         rows: list[tuple[Any, ...]] = []
         heads: dict[tuple[int, bytes], Head] = {}
-        blocks: set[tuple[int, int]] = set()
+        blocks: list[tuple[int, int]] = []
         moves: list[Moves] = []
         for table_id, kind, prev, key, body, meta, was_there, had_tombstone, moved in entries:
             checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
@@ -373,9 +373,8 @@ class WriteTransaction:
                 # What the file has of the key is what it had before the key's first entry.
                 was_there, had_tombstone = heads[name][2:]
             heads[name] = seq, body is None, was_there, had_tombstone
-            block = seq >> BLOCK_BITS
-            if newest_blocks.get(table_id) != block:
-                blocks.add((table_id, block))
+            if newest_blocks.get(table_id) != seq >> BLOCK_BITS:
+                blocks.append((table_id, seq >> BLOCK_BITS))
             if moved is not None:
                 moves.append(moved)
             if meta is not None:
@@ -392,18 +391,18 @@ class WriteTransaction:
         if moves:
             self._move_index_entries(moves)
         if blocks:
-            self._add_blocks(blocks)
+            self._add_blocks(set(blocks))
 
     def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
-        changed: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        changed: dict[str, list[tuple[Any, ...]]] = {}
         for name, (seq, is_deleted, was_there, had_tombstone) in heads.items():
             if is_deleted:
-                changed[DROP_HEAD].append(name)
-                changed[SET_TOMBSTONE].append((seq, *name))
+                changed.setdefault(DROP_HEAD, []).append(name)
+                changed.setdefault(SET_TOMBSTONE, []).append((seq, *name))
                 continue
-            changed[MOVE_HEAD if was_there else add_head].append((seq, *name))
+            changed.setdefault(MOVE_HEAD if was_there else add_head, []).append((seq, *name))
             if had_tombstone:
-                changed[DROP_TOMBSTONE].append(name)
+                changed.setdefault(DROP_TOMBSTONE, []).append(name)
         for statement, rows in changed.items():
             self.connection.executemany(statement, rows)
 

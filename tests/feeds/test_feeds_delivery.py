@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,6 +29,33 @@ from tests.support.threads import wait_until
 
 # ---------------------------------------------------------------------------------------------------------------
 # On the committing thread
+
+
+class LateTurn:
+    """A dispatcher's turn during whose first release another thread commits: it finds the turn taken, and leaves."""
+
+    def __init__(self, commit: Callable[[], None]) -> None:
+        self._turn = threading.RLock()
+        self._commit: Callable[[], None] | None = commit
+        self.acquire, self._is_owned = self._turn.acquire, self._turn._is_owned  # type: ignore[attr-defined]
+
+    def release(self) -> None:
+        commit, self._commit = self._commit, None
+        if commit is not None:
+            other = threading.Thread(target=commit)
+            other.start()
+            other.join()
+        self._turn.release()
+
+
+def test_what_becomes_ready_while_the_turn_is_given_back_is_delivered_at_once(db):
+    games, seen = db.table_create("games"), []
+    games.changes().subscribe(lambda event: seen.append(event["new_val"]["id"]))
+    hub(db).live.dispatcher._turn = LateTurn(lambda: games.insert({"id": 2}))
+
+    games.insert({"id": 1})
+
+    assert seen == [1, 2]
 
 
 def test_the_committing_thread_tells_before_the_write_returns(games):

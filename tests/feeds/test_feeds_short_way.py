@@ -264,13 +264,12 @@ class Struck(BaseException):
 @pytest.mark.parametrize(
     "function",
     [
-        LiveViews._advance,
+        LiveViews.dispatch,
         Node.publish,
         Broadcast.publish,
         Broadcast._renew_recipients,
         Broadcast.run,
         Broadcast._take,
-        Broadcast._deliver,
     ],
 )
 def test_ctrl_c_on_the_way_loses_and_doubles_nothing(function: Any) -> None:

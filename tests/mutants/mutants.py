@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "                changed[DROP_HEAD].append(name)\n",
+        "                changed.setdefault(DROP_HEAD, []).append(name)\n",
         "",
         (
             "tests/surface/test_tables.py::TestUpdateReplaceDelete",
@@ -533,8 +533,8 @@ MUTANTS = [
     Mutant(
         "a shared queue keeps one more than it may for those who are called",
         "feeds/broadcast.py",
-        "            floor = max(last - self.kind[0], at.number)",
-        "            floor = max(last - self.kind[0] - 1, at.number)",
+        "            floor = self.tail.number - self.kind[0]\n",
+        "            floor = self.tail.number - self.kind[0] - 1\n",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
     Mutant(
@@ -558,7 +558,7 @@ MUTANTS = [
     Mutant(
         "a window's route stays where it was, when all is held",
         "feeds/views/window.py",
-        "            horizon.move(source.start, source.stop)",
+        "            moving_range.move(source.start, source.stop)",
         "            pass",
         (
             "tests/feeds/test_feeds_routing.py::test_a_window_that_holds_all_that_is_left_hears_of_whatever_comes",
@@ -567,10 +567,10 @@ MUTANTS = [
     Mutant(
         "a window does not look further after it ran short",
         "feeds/views/window.py",
-        "            horizon.move(*source.values_until(self.bound, key))",
+        "            moving_range.move(*source.values_until(self.bound, key))",
         (
-            "            if (horizon.start, horizon.stop) == (source.start, source.stop):\n"
-            "                horizon.move(*source.values_until(self.bound, key))"
+            "            if (moving_range.start, moving_range.stop) == (source.start, source.stop):\n"
+            "                moving_range.move(*source.values_until(self.bound, key))"
         ),
         ("tests/feeds/test_feeds_routing.py::test_a_window_that_runs_short_looks_further_afterwards",),
     ),
@@ -593,8 +593,8 @@ MUTANTS = [
     Mutant(
         "a subscriber that raises stops those who are told with it",
         "feeds/broadcast.py",
-        "                except Exception as error:\n                    called(",
-        "                except GeneratorExit as error:\n                    called(",
+        "                    except Exception as error:\n                        recipients = self._called",
+        "                    except GeneratorExit as error:\n                        recipients = self._called",
         (
             "tests/feeds/test_feeds_shared.py::test_who_raises_is_taken_out_and_the_others_are_told",
             "tests/feeds/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
@@ -603,15 +603,15 @@ MUTANTS = [
     Mutant(
         "who is disposed of while others are told is told too",
         "feeds/broadcast.py",
-        "            self.calls[place] = nobody",
+        "            self.calls[index] = ignore",
         "            pass",
         ("tests/feeds/test_feeds_shared.py::test_who_is_disposed_while_others_are_told_hears_nothing_more",),
     ),
     Mutant(
         "all who are told together get one event",
         "feeds/broadcast.py",
-        "                        call(copy())",
-        "                        call(event)",
+        "                            call(copy())",
+        "                            call(event)",
         ("tests/feeds/test_feeds_shared.py::test_each_gets_an_event_of_its_own",),
     ),
     Mutant(
@@ -725,6 +725,16 @@ MUTANTS = [
         "                wait_s = self.wait_s\n                if wait_s:\n",
         "                wait_s = self.wait_s\n                self._is_asked = False\n                if wait_s:\n",
         SCHEDULES,
+    ),
+    Mutant(
+        "the dispatcher does not look at its line again after giving the turn back",
+        "feeds/dispatch.py",
+        "        while line:\n            if turn._is_owned()",
+        "        if line:\n            if turn._is_owned()",
+        (
+            "tests/feeds/test_feeds_delivery.py"
+            "::test_what_becomes_ready_while_the_turn_is_given_back_is_delivered_at_once",
+        ),
     ),
     Mutant(
         "a feed that is behind goes live though another thread has ended it",

@@ -178,6 +178,16 @@ def telling(*, listeners: int) -> Generator[Threads, None, None]:
             listener.check_steps(["a", "b", "e"], ["c", "d"])
 
 
+def telling_of_the_last_commits() -> Generator[Threads, None, None]:
+    """No later commit delivers what one of two writers has left to the other."""
+    with memory() as db:
+        table = two_documents(db)
+        listener = Listener(table.changes())
+        yield [write(table, 0, ["a"]), write(table, 1, ["b"])]
+
+        listener.check_steps(["a"], ["b"])
+
+
 def telling_a_squashed_feed() -> Generator[Threads, None, None]:
     with memory() as db:
         table = two_documents(db)
@@ -409,6 +419,7 @@ SCENARIOS = [
         lambda: telling(listeners=2),
         DELIVERY,
     ),
+    Scenario("delivery: the last commits", telling_of_the_last_commits, DELIVERY),
     Scenario("delivery: squashed", telling_a_squashed_feed, DELIVERY, may_pass_s=2.0),
     Scenario("delivery: a scheduler", lambda: telling_by_a_scheduler(squash=False), DELIVERY),
     Scenario(

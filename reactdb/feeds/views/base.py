@@ -214,7 +214,7 @@ class ValueRange(Value):
         self.stop = stop
 
 
-class Horizon:
+class MovingRange:
     """Changes of documents whose index value, or key, is in the range that a view holds. The range moves with the view.
 
     Attributes:
@@ -239,7 +239,7 @@ class Horizon:
                 self.on_move()
 
 
-Route = Everywhere | WholeTable | OneKey | OneValue | ValueRange | Horizon
+Route = Everywhere | WholeTable | OneKey | OneValue | ValueRange | MovingRange
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -27,13 +27,17 @@ class PairingView(SourceView):
     """What SelectView and PointView have in common: the results before and after a change are paired.
 
     Attributes:
-        is_verbatim: Every change that it hears of by its routes is told as it is.
+        is_verbatim: Every change of its table is delivered as it is.
     """
 
     __slots__ = ("is_verbatim",)
 
     is_stateful = False
     documents_held = 0
+
+    def __init__(self, source: Source | KeySource, pipeline: Pipeline, failures: Failures) -> None:
+        super().__init__(source, pipeline, failures)
+        self.is_verbatim = source.is_everything and pipeline.is_identity
 
     def seed(self, snapshot: Snapshot) -> None:
         pass
@@ -42,17 +46,23 @@ class PairingView(SourceView):
         source, pipeline = self.source, self.pipeline
         if change.table_id != source.table.id:
             return ()
+        if self.is_verbatim:
+            return (change,)
         if pipeline.is_identity and not source.needs_document:
             # A key stays where it is. So a document that is here once is told by the change itself, and not decoded.
-            copies = len(source.sort_keys(change.key_bytes, None))
+            copies = 1 if source.is_everything else len(source.sort_keys(change.key_bytes, None))
             if copies <= 1:
                 return (change,) * copies
         old = self.results(change, is_new=False)
         new = self.results(change, is_new=True)
         if not old and not new:
             return ()
-        if pipeline.only_tests and len(old) == len(new) == 1:
-            # The store logs no change that changes nothing.
+        if (
+            pipeline.only_tests
+            and len(old) == (change.old_bytes is not None)
+            and len(new) == (change.new_bytes is not None)
+        ):
+            # The documents are in the result as they are, and the store logs no change that changes nothing.
             return (change,)
         return self._paired(change, old, new)
 
@@ -83,7 +93,6 @@ class SelectView(PairingView):
         """`is_ordered`: initial values are put in the order that the pipeline's order_by gives."""
         super().__init__(source, pipeline, failures)
         self.is_ordered = is_ordered
-        self.is_verbatim = source.is_everything and pipeline.is_identity
 
     @property
     def order(self) -> str | None:
@@ -117,10 +126,6 @@ class PointView(PairingView):
 
     source: KeySource
     kind = "point"
-
-    def __init__(self, source: KeySource, pipeline: Pipeline, failures: Failures) -> None:
-        super().__init__(source, pipeline, failures)
-        self.is_verbatim = pipeline.is_identity
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return self._result(snapshot.get(self.source.table, self.source.key))

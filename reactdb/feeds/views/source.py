@@ -26,7 +26,7 @@ from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Sorted, inverted
 from reactdb.feeds.position import name_of_order
 from reactdb.feeds.views.axes import IndexAxis, routes_of_tests
-from reactdb.feeds.views.base import Horizon, OneKey, OneValue, Route, ValueRange, WholeTable
+from reactdb.feeds.views.base import MovingRange, OneKey, OneValue, Route, ValueRange, WholeTable
 from reactdb.query import Limit, Step
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Row, Snapshot
@@ -240,12 +240,12 @@ class Source:
             return [ValueRange(table_id, None, self.start, self.stop)]
         return [WholeTable(table_id)]
 
-    def horizon(self) -> Horizon | None:
+    def moving_range(self) -> MovingRange | None:
         """A route by the sort position of a document; None if the order is neither by a value nor by a key."""
         if self._positions is not None:
             return None
         axis = None if self.index is None else IndexAxis(self.index)
-        return Horizon(self.table.id, axis, self.start, self.stop)
+        return MovingRange(self.table.id, axis, self.start, self.stop)
 
     def values_until(self, sort_key: bytes, key: bytes) -> tuple[bytes, bytes]:
         """The range of values, or of keys, whose sort keys are all up to this one; `key` is that of its document."""
@@ -264,7 +264,9 @@ class KeySource:
     __slots__ = ("key", "table")
 
     index = None
+    is_everything = False
     needs_document = False
+    is_everything = False
 
     def __init__(self, table: TableInfo, key: bytes) -> None:
         self.table = table

@@ -94,7 +94,7 @@ class WindowView(SourceView):
         self._spare = self._least_spare
         self._refilled_in = -1
         # Only if the source gives the order can a change be found by the value that it sorts by.
-        self._horizon = None if self.is_sorted_here or self.stop is None else source.horizon()
+        self._moving_range = None if self.is_sorted_here or self.stop is None else source.moving_range()
 
     # -----------------------------------------------------------------------------------------------------------
     # Description
@@ -104,9 +104,9 @@ class WindowView(SourceView):
         if self.stop == self.start:
             return ()
         found = super().routes()
-        if self._horizon is None or not found or isinstance(found[0], (OneKey, OneValue)):
+        if self._moving_range is None or not found or isinstance(found[0], (OneKey, OneValue)):
             return found
-        return (self._horizon,)
+        return (self._moving_range,)
 
     @property
     def documents_held(self) -> int:
@@ -168,14 +168,14 @@ class WindowView(SourceView):
 
     def _look_until_bound(self) -> None:
         """Route only changes up to `bound` here: a leaderboard is not asked about the rest of the table."""
-        horizon, source = self._horizon, self.source
-        if horizon is None:
+        moving_range, source = self._moving_range, self.source
+        if moving_range is None:
             return
         if self.bound is None:
-            horizon.move(source.start, source.stop)
+            moving_range.move(source.start, source.stop)
         else:
             key, _ = self.held[-1].identity
-            horizon.move(*source.values_until(self.bound, key))
+            moving_range.move(*source.values_until(self.bound, key))
 
     def _found(self, snapshot: Snapshot, capacity: int | None, is_seed: bool) -> Iterator[Ranking]:
         """(sort key, item) of every document that passes; in order where the source is."""
