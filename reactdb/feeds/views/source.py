@@ -266,7 +266,6 @@ class KeySource:
     index = None
     is_everything = False
     needs_document = False
-    is_everything = False
 
     def __init__(self, table: TableInfo, key: bytes) -> None:
         self.table = table
