@@ -1,5 +1,5 @@
-"""What reactdb costs, beside the bare SQLite statements and beside other databases. `python -m benchmarks` runs it.
+"""The costs of reactdb, compared with bare SQLite statements and with other databases. `python -m benchmarks` runs it.
 
-`workloads` says what is done, `peers/` how each database does it, `harness` in which order and how often, `marks` what
-was hoped for, `report` prints. `README.md` has the method and the figures of one run.
+`workloads` defines the work, `peers/` how each database does it, `harness` the order and the repeats, `marks` the
+targets, and `report` prints. `README.md` has the method and the figures of one run.
 """

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     if given.json not in (None, STDOUT):
-        # Before an hour of measuring, not after it.
+        # A wrong path must be reported before an hour of measuring, and not after it.
         folder = Path(given.json).absolute().parent
         if not folder.is_dir() or Path(given.json).is_dir():
             parser.error(f"--json cannot write {given.json}: it is a folder, or its folder does not exist")
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes: list[Outcome] = []
     for outcome in measure(chosen, taking_part, repeat=repeat, scale=scale, others=given.others):
         outcomes.append(outcome)
-        # Always what there is: who runs for an hour wants to stop before the end.
+        # Every outcome is written at once, so that a long run can be stopped before its end.
         keep(given, what, how, outcomes)
     show(given, what, how, outcomes)
     return 0

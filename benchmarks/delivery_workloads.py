@@ -1,9 +1,9 @@
-"""The workloads about the way to a listener that is not just called: in another thread, through Rx, or asleep.
+"""The workloads about delivery to a listener that is not a plain function: in another thread, through Rx, or asleep.
 
-Latency in another thread is told as how much later than the listener in the writing thread the other one has the same change:
-both hear of every write, so that the write itself, and how busy the machine is, weigh on both alike. Between two writes the
-writer sleeps, as one does who has told another thread to go on; `bare` is the same with nothing between the threads but what
-Python has for it: a condition, or a callback in an event loop.
+Latency in another thread is the time by which its listener gets a change later than the listener in the writing thread. Both
+get every write, so the write itself and the load of the machine affect both. Between two writes the writer sleeps, as a
+program does that has woken another thread; `bare` is the same with only Python's own means between the threads: a
+condition, or a callback in an event loop.
 
 Rule of this file: as in `workloads`.
 """

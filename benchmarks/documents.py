@@ -1,6 +1,6 @@
 """The documents of every workload: games' players of 8 fields and about 200 bytes, the same in every run.
 
-Rule of this file: a seed decides everything. Nothing here looks at a clock or at the machine.
+Rule of this file: everything follows from a seed, and nothing depends on a clock or on the machine.
 """
 
 from __future__ import annotations

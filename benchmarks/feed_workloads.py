@@ -1,10 +1,10 @@
-"""The workloads with feeds open: what listeners cost a writer, how soon they hear, what they weigh. See `workloads`.
+"""The workloads with open feeds: what listeners cost a writer, how soon they get events, how much memory they need.
 
-Where a feed's own cost is small beside that of a write, "added" says it: the commits of transactions are timed, in turns with
-the feed open and without it, and the medians' difference is divided by the changes in each. All that a feed costs a writer, it
-costs there, also to have the changes made into objects, which nobody does while nobody listens.
+If the cost of a feed is small beside that of a write, the figure "added" shows it: the commits of transactions are timed
+alternately with and without the feed, and the difference of the medians is divided by the number of changes. A commit contains
+all that a feed costs a writer, also the change objects, which are not created without listeners.
 
-Rule of this file: as in `workloads`. Listeners count what they hear, and do nothing else.
+Rule of this file: as in `workloads`. Listeners count their events, and do nothing else.
 """
 
 from __future__ import annotations

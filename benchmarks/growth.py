@@ -5,10 +5,10 @@ python -m benchmarks.growth --curve documents --most 10000000        this one, t
 python -m benchmarks.growth --json FILE --plot FOLDER    keep the points, and draw them (needs matplotlib)
 python -m benchmarks.growth --from FILE --plot FOLDER    draw what was kept
 
-Where an index serves, nothing may grow faster than the logarithm of the size. Behind every curve stands the exponent of its last
-two decades: 0 is flat, 1 grows with the size, and what a tree costs lies below 0.15.
+If an index serves the work, its cost must not grow faster than the logarithm of the size. Each curve has the exponent of its last
+two decades: 0 is flat, 1 is proportional to the size, and the cost of a tree lies below 0.15.
 
-Rule of this file: how what is measured is measured. It draws nothing: see `plots`.
+Rule of this file: it measures. `plots` draws.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Harness: runs workloads with their peers in turn, several times, and sums up what it took.
+"""Harness: runs workloads with all their peers several times, and summarises the figures.
 
-The peers take turns within every repeat, and begin with another one each time, so that a machine that grows slower for a
-while does so for all of them. A ratio is formed within a repeat, between neighbours in time, and only then is the
-median taken. CPU is user and system time of the whole process, threads included; wall is what the clock on it says.
+The peers take turns within every repeat, and each repeat begins with another one, so that a machine that is slower for a
+while is slower for all of them. A ratio is formed within a repeat, between neighbours in time, and the median is taken
+after that. CPU is user and system time of the whole process, with its threads; wall is elapsed time.
 
 Rule of this file: it knows neither databases nor workloads nor what a good figure is.
 """

@@ -1,4 +1,4 @@
-"""What the figures were measured on: the line that has to stand above every table."""
+"""The machine on which the figures were measured: the line above every table."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Marks: what reactdb is meant to reach, and whether a run did.
+"""Marks: targets for reactdb, and whether a run reached them.
 
-A mark on a ratio is on cost: 1.1 is a tenth more than the statements written by hand took in the same run, for the same work
-with a log in the same transaction. Where a log is no part of it, both ways of writing by hand are the same, and so is the mark.
+A mark on a ratio is a limit of cost: 1.1 is a tenth more than statements written by hand took in the same run, for the same work
+with a log in the same transaction. For work without a log, `raw` and `raw+log` are the same, and so is the mark.
 
-A miss is printed as a miss and changes no exit code: on a shared machine one run proves nothing, and the answer to a mark
-that is missed again and again is a profile (`python -m benchmarks.profile`), not a red light.
+A miss is printed and does not change the exit code: on a shared machine one run proves nothing, and a mark that is
+missed repeatedly calls for a profile (`python -m benchmarks.profile`), not for a failed run.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How soon another process hears of a commit: from the write in this one to the subscriber in another.
+"""The latency between processes: from the write in this process to the subscriber in another.
 
     python -m benchmarks.other_process            # 300 commits at each pace, about ten seconds
     python -m benchmarks.other_process --json
 
-Two figures for each pace, in microseconds: from before the write began, and from when it returned (what is heard before the
-writer is told so counts as 0). Both processes read CLOCK_MONOTONIC, which is one for the machine. The CPU time that the listener
-needs while nothing happens, and what the writer pays for being listened to, are measured, too.
+There are two figures for each pace, in microseconds: from before the write, and from its return (an event that arrives before the
+write returns counts as 0). Both processes read CLOCK_MONOTONIC, which is the same for the whole machine. The CPU time of the idle
+listener, and what the listener costs the writer, are measured too.
 """
 
 from __future__ import annotations

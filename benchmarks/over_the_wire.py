@@ -1,14 +1,14 @@
-"""Over the wire: what RethinkDB's official driver gets from `reactdb serve`, and what a real RethinkDB gave it.
+"""Over the wire: the figures of RethinkDB's official driver with `reactdb serve`, beside those with a real RethinkDB.
 
     python -m benchmarks.over_the_wire [--seconds 3]
 
-The server is a process of its own with a file under soft durability; the clients are in this one. A real RethinkDB 2.4.4 on
-a machine of this kind did 1,090, 966 and 180 updates a second with 0, 100 and 1,000 open feeds, told of a write in 0.57 ms
-(p50) and 4.2 ms (p99), and took 9,800 documents a second in bulk.
+The server is a process of its own with a file with soft durability; the clients are in this process. A real RethinkDB 2.4.4 on
+a similar machine did 1,090, 966 and 180 updates a second with 0, 100 and 1,000 open feeds, delivered a write in 0.57 ms
+(p50) and 4.2 ms (p99), and inserted 9,800 documents a second in bulk.
 
-Measure on a machine that has nothing else to do: three processes want two processors here.
+Measure on an idle machine, because three processes share two processors here.
 
-Rule of this file: one client writes, one listens, both by the official driver. Needs `pip install rethinkdb`.
+Rule of this file: one client writes, one listens, both with the official driver. Needs `pip install rethinkdb`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plots: the curves of `growth` as pictures, for pages that are read on white and on black.
 
-The background is transparent, and text and lines have a brightness in the middle, so that both leave contrast enough. Every line
-is named at its end, by hue and by words: nobody has to look into a legend, or to tell colours apart.
+The background is transparent, and text and lines have a medium brightness, which contrasts with both. Every line is labelled at
+its end, so that no legend is needed, and nothing depends on distinguishing colours.
 
 Rule of this file: it changes no figure. Needs matplotlib.
 """

@@ -1,4 +1,4 @@
-"""The workload with a second process: how soon it hears of a commit. See `workloads` and `other_process`, which has the details.
+"""The workload with a second process: how soon it gets the event of a commit. See `workloads`; `other_process` has the details.
 
 Rule of this file: as in `workloads`.
 """

@@ -1,12 +1,12 @@
-"""`python -m benchmarks.profile`: what share of a workload's CPU goes to SQLite, the system, msgpack, our Python, and Rx.
+"""`python -m benchmarks.profile`: the shares of a workload's CPU that SQLite, the system, msgpack, our Python, and Rx take.
 
 python -m benchmarks.profile --workload W3-each W10-get     shares, one line each
 python -m benchmarks.profile --workload W3-each --functions 20      and the Python functions that cost most
 python -m benchmarks.profile --workload W1 --peer raw+log           the same of somebody else
 
-Only what a workload times is sampled; `sampling` says how, and what to make of it. Every sample has two owners: the library
-whose machine code was running, and the Python function that was being executed or had called it. The shares are those of
-libraries, with the interpreter's own divided by whose function it was:
+Only the timed part of a workload is sampled; `sampling` explains how, and how far to trust it. Every sample has two owners: the
+library whose machine code was running, and the Python function that was being executed or had called it. The shares are those of
+libraries, and the interpreter's share is divided by the package of the function:
 
     SQLite      libsqlite3, and Python's binding to it
     system      the kernel: nearly all of it SQLite's locks, reads, writes and flushes
@@ -16,7 +16,7 @@ libraries, with the interpreter's own divided by whose function it was:
     other       the interpreter elsewhere: the workload's own loop and listeners, the standard library, and threads
     C library   memory and strings, for all of the others
 
-Rule of this file: it knows workloads and owners, and leaves the counting to `sampling`.
+Rule of this file: it knows workloads and owners; `sampling` counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`python -m benchmarks ... --markdown | python -m benchmarks.readme NAME`: put a table where README.md has a place for it.
+"""`python -m benchmarks ... --markdown | python -m benchmarks.readme NAME`: puts a table into its place in README.md.
 
-A place is what stands between `<!-- NAME -->` and `<!-- end of NAME -->`.
+The place is the text between `<!-- NAME -->` and `<!-- end of NAME -->`.
 """
 
 from __future__ import annotations

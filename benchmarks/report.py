@@ -1,6 +1,6 @@
 """Report: outcomes as aligned text, as a Markdown table, and as JSON.
 
-The least median of a row wins and is marked: with a star, or in bold. Also where it is not ours.
+The least median of a row is marked with a star or in bold, also if it is not reactdb's.
 """
 
 from __future__ import annotations

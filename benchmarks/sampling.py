@@ -1,14 +1,14 @@
-"""Sampling: at which instruction the processor was, and which Python function had called for it.
+"""Sampling: which machine code was running, and which Python function had called it.
 
-Linux counts the CPU time of this process and, every 500 µs of it, writes down the address of the instruction that is
-being executed (`perf_event_open`, the software clock: no special processor is needed). The address says whose machine code it
-is: the kernel's, SQLite's, msgpack's, the interpreter's, the C library's. For each of these notes a signal is sent, and Python's
-handler, called before the interpreter goes on to anything else, adds the function that it interrupts. So there is no cost to a
-function call, as a tracing profiler has it, and what happens within C is seen.
+Linux counts the CPU time of this process and, for every 500 µs of it, records the address of the instruction that is
+being executed (`perf_event_open` with the software clock, which needs no special processor). The address shows whose machine code
+it is: the kernel's, SQLite's, msgpack's, the interpreter's, the C library's. Each record also sends a signal. Python's handler
+runs before the interpreter does anything else, and adds the function that it interrupts. So function calls cost nothing
+extra, as they do in a tracing profiler, and time within C is seen.
 
-What it cannot see: the handler is called when the call into C has come back, or at the next call or turn of a loop. What a
-function does after its last call is counted to its caller, and what it does before calling another one to that. Libraries are
-exact; neighbouring functions lend each other some per cent. The C library works for all of them and says not for whom.
+Its limits: the handler runs when a call into C has returned, or at the next call or loop iteration. So the work of a
+function after its last call is attributed to its caller, and its work before a call to the called function. Libraries are
+exact; neighbouring functions are off by some per cent. The C library works for all of them and does not show for which.
 
 Rule of this file: nothing about databases or benchmarks.
 """

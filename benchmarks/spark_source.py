@@ -1,10 +1,10 @@
-"""What the Spark data source costs, beside plain pyarrow, row tuples and pandas.
+"""The cost of the Spark data source, compared with plain pyarrow, row tuples and pandas.
 
     python -m benchmarks.spark_source [--changes 1000000] [--repeat 3] [--only source pyarrow ...] [--markdown]
 
-A log of changes of about 200 bytes goes to Parquet, at `local[2]`, in a session that is warm. Each way writes the same columns:
-seq, table, key, op, ts, commit and the document after the change. Processor time is counted apart for the JVM, which writes the
-Parquet files, and for the Python workers, which read ours; of the ways without Spark, for the process that does it all.
+A log of changes of about 200 bytes goes to Parquet, at `local[2]`, in a warm session. Each way writes the same columns:
+seq, table, key, op, ts, commit and the document after the change. Processor time is counted separately for the JVM, which writes
+the Parquet files, and for the Python workers, which read the log; without Spark, for the single process.
 
 Processor time comes from /proc, so this runs on Linux.
 

@@ -1,10 +1,10 @@
-"""`python -m benchmarks.start_up [OTHER]`: what a process pays before its first live result, here and in another copy.
+"""`python -m benchmarks.start_up [OTHER]`: the CPU time of a process until its first live result, here and in another copy.
 
-The processor time of a new process, phase by phase: `import reactdb`, `connect`, the first `changes().subscribe`, one insert that
-is told. OTHER is a folder with another copy of the package, as it was before a change; the two run in turns, so that a machine
-which is busy is busy for both. The best of all runs counts: a process is never quicker than it can be.
+It measures a new process phase by phase: `import reactdb`, `connect`, the first `changes().subscribe`, and one insert with its
+event. OTHER is a folder with another copy of the package, such as an earlier version; the two run alternately, so that a busy
+machine slows down both. The best of all runs counts, because only disturbances make a run slower.
 
-Rule of this file: bytecode is written beforehand and elsewhere, as an installation has it. Starting Python is not in it.
+Rule of this file: bytecode is written beforehand and elsewhere, as in an installation. The start of Python is not counted.
 """
 
 from __future__ import annotations

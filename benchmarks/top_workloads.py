@@ -1,8 +1,8 @@
-"""The workloads about the best few: what a live top ten, hundred or thousand adds to a write, and what asking again costs.
+"""The workloads about a limit: what a live top ten, hundred or thousand adds to a write, and what querying again costs.
 
-Every change is committed among 500 others, in turns with the feed open and without it; see `feed_workloads` for "added".
-A uniform change is to any document, to any score, so that most of them are far from the window. A hot one is to one of those
-documents only that are in the window or would be next, and it stays among them: every change concerns the window.
+Every change is committed together with 500 others, alternately with and without the feed; see `feed_workloads` for "added".
+A uniform change gives any document any score, so that most changes are far from the window. A hot change affects only documents
+that are in the window or next to it, and keeps them there, so that every change concerns the window.
 
 Rule of this file: as in `workloads`.
 """

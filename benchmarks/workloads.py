@@ -1,7 +1,8 @@
-"""The workloads: what is done, to how many documents, and what is timed. Each says what it asks, and what to expect.
+"""The workloads: their operations, the number of documents, and the timed part. Each says which question it answers, and what
+to expect.
 
-Rule of this file: a workload does the same with every peer, times nothing but the work (documents are made before it),
-and looks afterwards whether the work was done. Figures are for one operation, as `unit` says.
+Rule of this file: a workload does the same with every peer, times only the work (documents are made before), and
+checks afterwards that the work was done. Figures are for one operation, in `unit`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """reactdb.json: documents, events and whatever else a document can hold as JSON text and back, without loss.
 
 JSON has null, true, false, strings, arrays and objects; numbers with a point or an exponent are floats here, others are
-integers of any size. What JSON has no word for is an object with a type, ReQL's where ReQL has one:
+integers of any size. A value that JSON lacks becomes an object with a type, ReQL's if ReQL has one:
 
     value                     JSON
     ------------------------  -----------------------------------------------------------------------------------
@@ -22,7 +22,7 @@ integers of any size. What JSON has no word for is an object with a type, ReQL's
 Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, a type that is not in
 this list, or a typed object with other fields than these is refused, because accepting it would store something else.
 
-Where msgspec is installed it writes what JSON has words for, in a fraction of the time. The text is the same.
+If msgspec is installed, it writes values without typed objects in a fraction of the time. The text is the same.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _encoder_of_msgspec() -> Callable[[Any], bytes] | None:
 
 
 _quick_encode: Final = _encoder_of_msgspec()
-# Where msgspec's text may be another one: it writes null for NaN and the infinities, spells small and large floats in its own
-# way, and knows nothing of the keys that mean a type.
+# Finds text that msgspec may write differently: it writes null for NaN and the infinities, has its own form for small and large
+# floats, and does not know the keys that mark a typed object.
 _DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
 
 
@@ -86,7 +86,7 @@ def dumps(value: Any) -> str:
             tuple becomes a list.
 
     Raises:
-        InvalidDocument: It holds something that no document can; `path` says where.
+        InvalidDocument: It contains a value that no document can have; `path` says where.
     """
     try:
         if _quick_encode is not None and _is_plain(value):
@@ -99,7 +99,7 @@ def dumps(value: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON has words for all of it, NaN and the infinities aside."""
+    """Whether JSON has all types in the value. NaN and the infinities are not checked."""
     kind = type(value)
     if kind is dict:
         if not _TEXT.issuperset(map(type, value)):
@@ -112,7 +112,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _refused(value: Any, path: list[str | int]) -> InvalidDocument:
-    """The error for the first part of a value that cannot be written, which is there."""
+    """The error for the first part of a value that cannot be written; there must be one."""
     if len(path) > MAX_DEPTH:
         return InvalidDocument(f"nested deeper than {MAX_DEPTH} levels", tuple(path[:3]))
     parts: Iterable[tuple[Any, Any]] = ()
@@ -138,7 +138,7 @@ def dumps_deleted(key: Any) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """The value as what `json` can write. Any value that a document may hold."""
+    """The value in types that `json` can write. Accepts any value that a document can have."""
     kind = type(value)
     if kind in _JSON_TYPES:
         return value
@@ -173,7 +173,7 @@ def _write_datetime(value: datetime) -> Any:
 def _write_duration(value: timedelta) -> Any:
     seconds, microseconds = divmod(value // _MICROSECOND, 1_000_000)
     if seconds < 0 and microseconds:
-        # -1.5 s is -2 s and half a second to divmod, and "-1.5" to everybody else.
+        # divmod splits -1.5 s into -2 s and half a second, but its text is "-1.5".
         seconds, microseconds = seconds + 1, 1_000_000 - microseconds
         text = f"-{-seconds}.{microseconds:06}"
     else:
@@ -198,13 +198,13 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Without typed objects: for people, and for analytics. Nothing reads these back.
+# Writing without typed objects, for people and for analytics; reactdb does not read these texts back
 
 Words = dict[type, Callable[[Any], str]]
 
 
 def readable(value: Any) -> str:
-    """The value on one line for people: JSON, but for the types that it has no word for, which are just their text."""
+    """The value on one line for people: JSON, in which values of types that JSON lacks are just their text."""
     write = _FOR_PEOPLE.get(type(value))
     return encode(_with_texts(value)) if write is None else write(value)
 
@@ -223,23 +223,23 @@ def _with_texts(value: Any) -> Any:
 def dumps_plain(value: Any) -> str:
     """The JSON text of a value for analytics, which Spark's `from_json` and its functions on strings read without help.
 
-    A datetime, a date and a time are ISO 8601 in a string; a Decimal and a timedelta (in seconds) are numbers with all of their
-    digits; bytes are base64, and a UUID, NaN and the infinities their name, in a string.
+    A datetime, a date and a time are strings in ISO 8601; a Decimal and a timedelta (in seconds) are numbers with all of their
+    digits; bytes are base64 in a string, and a UUID, NaN and the infinities are strings with their usual text.
     """
     if _quick_encode is not None and _is_plain(value):
         data = _quick_encode(value)
-        # It writes null for a NaN, too.
+        # A null may also be a NaN.
         if b"null" not in data:
             return data.decode()
     try:
         return encode(value)
     except (TypeError, ValueError):
-        # It holds something that JSON has no word for, or a float that is no number.
+        # The value has a type that JSON lacks, or a float that is NaN or infinite.
         return _plain(value)
 
 
 def plain_text(value: Any) -> str:
-    """A value in a column of strings: as in `dumps_plain`, but strings, dates and such without quotes."""
+    """The text of a value in a column of strings: as in `dumps_plain`, but without quotes around strings, dates and similar."""
     if type(value) is str:
         return value
     write = _FOR_ANALYTICS.get(type(value))
@@ -296,7 +296,7 @@ _FOR_ANALYTICS: Final[Words] = {
 
 
 def deleted_key(parsed: Any) -> tuple[Any] | None:
-    """(key,) where the line is one of `dumps_deleted`; None where it is a document."""
+    """(key,) if `dumps_deleted` wrote the line; None if it is a document."""
     if isinstance(parsed, dict) and parsed.get(OURS) == "deleted" and parsed.keys() == {OURS, "value"}:
         return (from_json(parsed["value"], ["value"]),)
     return None
@@ -306,13 +306,13 @@ def loads(text: str) -> Any:
     """The value of one JSON text.
 
     Raises:
-        InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, as far as it is known.
+        InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, if that is known.
     """
     return from_json(parse(text), [])
 
 
 def parse(text: str) -> Any:
-    """Strict JSON, its typed objects still as they are written.
+    """The value of strict JSON, in which typed objects are not yet converted.
 
     Raises:
         InvalidDocument.
@@ -326,7 +326,7 @@ def parse(text: str) -> Any:
     except InvalidDocument:
         raise
     except ValueError as error:
-        # An integer of more digits than Python converts.
+        # Python does not convert an integer with so many digits.
         raise InvalidDocument(f"not a number: {error}") from None
 
 
@@ -358,10 +358,10 @@ _decoder: Final = json.JSONDecoder(
 
 
 def from_json(value: Any, path: list[str | int]) -> Any:
-    """The value that `to_json` wrote. `path` is where it stands; it is used while reading and comes back as it was.
+    """The value that `to_json` wrote. `path` leads to it; it changes during the call and is restored.
 
     Raises:
-        InvalidDocument: A typed object that is not right.
+        InvalidDocument: A typed object is wrong.
     """
     if isinstance(value, dict):
         if REQL in value or OURS in value:
@@ -407,7 +407,7 @@ def _read_typed(value: dict[str, Any], path: list[str | int]) -> Any:
 
 
 def _microseconds(seconds: int | float) -> int:
-    """Of the shortest decimal that means this float, which is what was written."""
+    """The microseconds of the shortest decimal that reads as this float, because that decimal was written."""
     return int(Decimal(repr(seconds)).scaleb(6).to_integral_value())
 
 

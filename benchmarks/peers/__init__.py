@@ -1,10 +1,10 @@
 """Peers: the databases that run the workloads, each in a file of its own.
 
-A module in this folder that names its peers in `PEERS` takes part; one that cannot be imported, because its package is
-not installed, is left out. `raw` comes first: every ratio is to it.
+A module in this folder takes part if it lists its peers in `PEERS`; it is left out if it cannot be imported, because its
+package is not installed. `raw` comes first, because every ratio is relative to it.
 
 Rule of this folder: a store does what its docstring says, in the way that a careful programmer who knows that database
-would write it, loops included. What it cannot do, it leaves to `Store`, which says so.
+would write it, with its loops. For work that the database cannot do, `Store` raises NotOffered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""LMDB by its Python binding: a memory-mapped tree of bytes. No log, no feeds; documents as MessagePack by their key.
+"""LMDB with its Python binding: a memory-mapped tree of bytes. No log, no feeds; documents are MessagePack, by their key.
 
-The index is a second tree, from the score to the key, kept by hand in the same transaction, as LMDB's users do. `soft` is
+The index is a second tree, from the score to the key, maintained in the same transaction, as LMDB's users do. `soft` is
 `sync=False`: like a write-ahead log that is not flushed, except that a power cut may damage the file (LMDB's manual).
 """
 

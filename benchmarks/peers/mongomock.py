@@ -1,7 +1,7 @@
-"""mongomock: MongoDB's Python interface on dicts in memory. Nothing is kept, nothing is logged, nobody is told.
+"""mongomock: MongoDB's Python interface on dicts in memory. No files, no log, no feeds.
 
-It has no transactions and does not use its indexes: an update by anything but a loop over all documents is not to be had.
-Those workloads that would take minutes are left out.
+It has no transactions and does not use its indexes: every update loops over all documents. Workloads that would take minutes
+are omitted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_STEPS = 20_000_000
 
 
 class MongomockStore(Store):
-    """What is in it when it is closed is put into a file here, and taken out again when that is opened: the workloads
+    """The store writes its content to a file when it is closed, and reads it when it is opened, because the workloads
     begin with a filled database."""
 
     def __init__(self, folder: Path) -> None:

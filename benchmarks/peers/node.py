@@ -1,10 +1,10 @@
-"""RxDB and TanStack DB: the reactive databases of JavaScript, under Node. Both are in memory here, and keep and log nothing.
+"""RxDB and TanStack DB: two reactive databases of JavaScript, under Node. Here both are in memory, without files and logs.
 
-A process of its own does each measurement and measures itself, so that neither starting Node nor handing documents over is
-in it: `node/measure.mjs`, and a file for each database that says how it is used. `npm ci` in that folder installs them.
+Each measurement is a process that times itself, so that neither the start of Node nor the transfer of documents
+counts: `node/measure.mjs`, with a file for each database. `npm ci` in that folder installs them.
 
-RxDB is on its memory storage: of the free ones the only one that runs in Node with more than 500 documents. Neither has a
-durability to speak of, so they are left out where a flush to the disk is what is measured; and neither has a log.
+RxDB uses its memory storage, the only free one that runs in Node with more than 500 documents. Neither database is durable,
+so they are left out of the workloads that measure a flush to the disk; and neither has a log.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""raw: the bare sqlite3 statements, as a careful programmer writes them by hand for just this. The measure of all others.
+"""raw: bare sqlite3 statements that a careful programmer writes for exactly this work. All others are compared with it.
 
-Careful means: WAL, prepared statements by way of sqlite3's cache, explicit transactions, one reused packer, the key as
+Careful means: WAL, prepared statements from sqlite3's cache, explicit transactions, one reused packer, the key as
 the table's own key (WITHOUT ROWID for strings, the rowid itself for integers), a page cache that holds the table, and a
-checkpoint every 16 MiB as reactdb has it. What it does not do: check that documents can be stored, look whether the file
-is still there.
+checkpoint every 16 MiB as in reactdb. It does not check that documents can be stored, nor that the file still exists.
 
-`raw+log` writes a change log in the same transaction, with the document before and after. Its replay is what it is for,
-and it tells listeners: by loops and dicts, as somebody writes them who knows beforehand what will be listened to.
+`raw+log` writes a change log in the same transaction, with the documents before and after. It can replay the log, and
+it calls listeners: with loops and dicts, as a programmer writes them who knows beforehand which listeners there are.
 
-`raw+log-plain` is the same for who has not measured: in bulk it fills both tables with one `executemany` each, in the order
-in which the documents come. Only there does it differ, so it has no other workloads.
+`raw+log-plain` is the same from a programmer who has not measured: in bulk it fills both tables with one `executemany` each, in
+the order of the documents. It differs only there, so it has no other workloads.
 """
 
 from __future__ import annotations

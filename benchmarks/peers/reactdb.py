@@ -1,5 +1,5 @@
-"""reactdb through its public API, all features on; open feeds only in the workloads about them. Nothing here that its users
-could not write.
+"""reactdb through its public API with all features; feeds are open only in the workloads about them. Its users could write
+everything here.
 """
 
 from __future__ import annotations

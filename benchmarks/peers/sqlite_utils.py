@@ -1,6 +1,6 @@
 """sqlite-utils: Python dicts into SQLite tables, a column for each field. No log, no feeds.
 
-As its manual has it: `insert_all` for many, `insert` and `update` for one, each a transaction of its own. `soft` sets
+It is used as its manual shows: `insert_all` for many, `insert` and `update` for one, each a transaction of its own. `soft` sets
 `synchronous` to NORMAL; both write to a write-ahead log.
 """
 

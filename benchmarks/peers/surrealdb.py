@@ -1,5 +1,5 @@
 """SurrealDB, embedded in the process by its Python package, on its own key-value store. Documents and indexes; its live
-queries are not measured: the embedded connection tells nobody of a commit.
+queries are not measured, because the embedded connection does not deliver events.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""TinyDB: documents in one JSON file, which every write writes anew. No index, no log, no feeds.
+"""TinyDB: documents in one JSON file, which every write rewrites. No index, no log, no feeds.
 
-A write costs as much as the file is long, so those workloads are left out that would take minutes.
+The cost of a write grows with the file, so workloads that would take minutes are omitted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The command `reactdb`: what a shell can ask of a database file.
+"""The command `reactdb`: a database file from the shell.
 
-A command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
+Each command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
 
 Exit codes: 0 done (also a `tail` or `top` that was ended by Ctrl-C), 1 an error or a finding, 2 a mistake in the command line,
 130 interrupted. Errors are one line on standard error, `reactdb: what is wrong`; there is never a traceback.
 
-Rule of this package: it uses what any user of the library could use, and the store's doctor. It speaks no SQL.
+Rule of this package: it uses the public library and the store's tools, and no SQL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reactdb.errors import ReactDBError
 
 INTERRUPTED = 130
 
-# Name -> (module, attribute, what `reactdb --help` says). A test compares the last with the commands' own words.
+# Name -> (module, attribute, help line of `reactdb --help`). A test compares the help line with the command's docstring.
 COMMANDS = {
     "compact": ("reactdb.cli.compact", "compact", "Remove history and give room back."),
     "demo": ("reactdb.cli.demo", "demo", "Watch a real day of departures go through a reactive database."),
@@ -80,7 +80,7 @@ class Commands(click.Group):
                 if error.filename and error.strerror
                 else error.strerror or str(error)
             )
-        # `--help` and `--version` end with the exit code as the result.
+        # After `--help` and `--version`, the result is the exit code.
         sys.exit(result if isinstance(result, int) and not isinstance(result, bool) else 0)
 
 
@@ -121,11 +121,11 @@ def main(context: click.Context) -> None:
 
     FILE is always the path of a database file. Other processes may be writing to it meanwhile.
     """
-    # https://no-color.org: set and not empty.
+    # https://no-color.org: no colours if the variable is set and not empty.
     if os.environ.get("NO_COLOR"):
         context.color = False
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character gets its number, not a traceback.
+        # A character that the terminal cannot show is printed as its number instead of raising an error.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     if context.invoked_subcommand is None:

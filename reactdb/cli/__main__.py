@@ -1,4 +1,4 @@
-"""`python -m reactdb.cli`: the command where its script is not on the path."""
+"""`python -m reactdb.cli`: runs the command if its script is not on the path."""
 
 from reactdb.cli import main
 

@@ -19,7 +19,7 @@ from reactdb.values.codec import same
 
 COLORS: Final = {"insert": "green", "update": "yellow", "replace": "magenta", "delete": "red"}
 ABSENT: Final = object()
-# Columns for one value; `--json` prints it whole.
+# The most columns for one value; `--json` prints it whole.
 LONGEST_VALUE: Final = 60
 _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 
@@ -40,7 +40,7 @@ def as_json(change: Change) -> dict[str, Any]:
 
 
 def as_line(change: Change, *, with_table: bool = False) -> str:
-    """A change as a line for people, in local time, with terminal colours that `click.echo` strips where there is none."""
+    """A change as a line for people, in local time, with terminal colours that `click.echo` strips if there is no terminal."""
     moment = instant(change.time).astimezone().replace(tzinfo=None).isoformat(" ", timespec="milliseconds")
     parts = [
         click.style(moment, dim=True),
@@ -58,14 +58,14 @@ def as_line(change: Change, *, with_table: bool = False) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value on one line for people, cut where it is long."""
+    """A value on one line for people, shortened if it is long."""
     return cut(safe(readable(value)), LONGEST_VALUE)
 
 
 def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
-    """What differs, field by field and into dicts: `score: 1 -> 2`, `+ tag: "new"`, `- tag: "old"`; all of a new document.
+    """The fields that differ, also inside dicts: `score: 1 -> 2`, `+ tag: "new"`, `- tag: "old"`; all fields of a new document.
 
-    The order is the new document's, with what it lacks at the end.
+    They come in the order of the new document, removed ones at the end.
     """
     if old is None:
         yield from (f"{name_of((field,))}: {shown(value)}" for field, value in new.items())
@@ -88,5 +88,5 @@ def _steps(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...]
 
 
 def name_of(path: tuple[str, ...]) -> str:
-    """A path as `address.city`; names that are not words as JSON."""
+    """A path as `address.city`, with names that are not words in JSON."""
     return ".".join(field if _PLAIN_NAME.fullmatch(field) else shown(field) for field in path)

@@ -44,7 +44,7 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
         try:
             removed = database.compact(kept, vacuum=vacuum)
         except DiskFull as error:
-            # Its advice is for Python.
+            # The error's advice names the Python argument.
             raise DiskFull(str(error).replace("vacuum=True", "--vacuum")) from error
         after = measure(file)
     if as_json:

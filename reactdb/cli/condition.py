@@ -1,4 +1,4 @@
-"""Conditions as they are typed into a shell: text in, an Expression out. Nothing of the text is ever run.
+"""Conditions as typed into a shell: text in, an Expression out. No part of the text is ever executed.
 
     score>10        player=Bob        room=5 and score>=3        not (address.city="New York" or vip=true)
 
@@ -9,12 +9,12 @@
     comparison  = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
     value       = a word | "in quotes, as JSON" | 'in quotes, as it is'
 
-A word is the number, `true`, `false` or `null` that JSON would read it as, and any other word is a string: so `007` and
+A word that JSON reads as a number, `true`, `false` or `null` has that value, and any other word is a string: so `007` and
 `2013-01-01` are strings, as they are in CSV. A comparison means what the same expression means in Python: it
 follows the one order of all values.
 
-A comparison with a field that is not there does not hold, also in the middle of an `or`: ReQL would give up the whole
-condition there, which does not help a search.
+A comparison with a missing field is false, also inside an `or`. ReQL would abandon the whole condition there, which does
+not help a search.
 
 Rule of this file: it knows words and expressions, and neither files nor options. Every error names its position, from 1.
 """
@@ -30,7 +30,7 @@ from typing import Any, Final, NoReturn
 from reactdb.errors import QueryError, UsageError
 from reactdb.expression import Expression, row
 
-# An expression can be a tree of 200; a level of parentheses takes up to three, and a name one.
+# An expression tree may have 200 levels; a level of parentheses takes up to three of them, and a name one.
 MAX_LEVELS: Final = 20
 MAX_NAMES: Final = 50
 
@@ -57,24 +57,24 @@ _JSON: Final = json.JSONDecoder()
 
 
 def parse_condition(text: str) -> Expression:
-    """The expression that the text means.
+    """The expression that the text stands for.
 
     Raises:
-        QueryError: It means none; the sentence names the position.
+        QueryError: It is not a condition; the message names the position.
     """
-    reader = _Reader(text)
+    reader = _ConditionReader(text)
     condition = reader.condition(0)
     reader.finish("`and`, `or` or the end")
     return condition
 
 
 def parse_field(text: str) -> Expression:
-    """The field that a name, or names with dots between them, mean.
+    """The field that a name, or several names with dots between them, stand for.
 
     Raises:
-        QueryError: They mean none; the sentence names the position.
+        QueryError: The text is not a field; the message names the position.
     """
-    reader = _Reader(text)
+    reader = _ConditionReader(text)
     start = reader.place
     names = reader.names()
     reader.finish("a dot or the end")
@@ -89,9 +89,9 @@ def _field(names: list[str]) -> Expression:
 
 
 def _compared(names: list[str], comparison: str, value: Any) -> Expression:
-    """The comparison, behind tests that there is something to look into.
+    """The comparison, with a test before it that each part of the path is an object.
 
-    Brackets after a number are an error in ReQL, and after a list they mean each of its elements.
+    In ReQL, brackets after a number are an error, and after a list they mean each of its elements.
     """
     found: Any = COMPARISONS[comparison](_field(names), value)
     for count in range(len(names) - 1, 0, -1):
@@ -99,8 +99,8 @@ def _compared(names: list[str], comparison: str, value: Any) -> Expression:
     return found  # type: ignore[no-any-return]
 
 
-class _Reader:
-    """A place in the text, and what is read from there on: one method for each line of the grammar."""
+class _ConditionReader:
+    """Reads the text from its present position: one method for each line of the grammar."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -114,7 +114,7 @@ class _Reader:
         found = self._conjunction(level)
         if not self._take_keyword("or"):
             return found
-        # Each by itself: a field that one of them misses must not decide for the others.
+        # Each side has its own default, so that a field missing on one side does not decide about the other.
         found = found.default(False) | self._conjunction(level).default(False)
         while self._take_keyword("or"):
             found = found | self._conjunction(level).default(False)
@@ -183,7 +183,7 @@ class _Reader:
             try:
                 return int(word)
             except ValueError:
-                # Python reads no more than 4,300 digits, because that takes time by their square.
+                # Python refuses more than 4,300 digits, because the time grows with their square.
                 self._fail(f"a number of {len(word):,} digits")
         if _FLOAT.fullmatch(word):
             number = float(word)
@@ -208,7 +208,7 @@ class _Reader:
         return str(value)
 
     # -----------------------------------------------------------------------------------------------------------
-    # The place
+    # The position
 
     def _move(self, place: int) -> None:
         self.place = place
@@ -230,15 +230,15 @@ class _Reader:
         return match is not None and match[0] == keyword and self._take(keyword)
 
     # -----------------------------------------------------------------------------------------------------------
-    # What is wrong
+    # Errors
 
     def finish(self, expected: str) -> None:
-        """Raises: QueryError, where there is more."""
+        """Raises: QueryError, if there is more text."""
         if self.place < len(self._text):
             self._expect(expected)
 
     def built(self, start: int, build: Callable[[], Expression]) -> Expression:
-        """What `build` gives; its complaint, such as of letters that are none, with the position."""
+        """The result of `build`; the position is added to its error."""
         try:
             return build()
         except UsageError as error:

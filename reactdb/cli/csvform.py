@@ -1,15 +1,15 @@
 """Documents as CSV and back. A cell is text, so one rule decides what it means:
 
-    A cell is read as a value exactly where that value would be written as this very cell; any other text is a string.
+A cell is read as a value only if that value would be written as exactly this cell; any other text is a string.
 
 So `42` is an int, `1.5` a float, `true` and `false` are themselves and `null` is None; `007`, `1.50` and `+1` stay strings,
 and no zip code or version number is harmed. Lists, dicts and the other types are compact JSON as in `reactdb.json`. A string
 that would be mistaken for one of these is written as a JSON string: the string 42 is the cell `"42"`, quotes included.
 An empty cell means that the document does not have the field (RethinkDB's import reads it so too); the empty string is `""`.
 
-What CSV cannot keep is the order of fields inside a document: it becomes the order of the columns.
+CSV does not keep the order of fields inside a document: it becomes the order of the columns.
 
-Rule of this file: cells and headers. Files, lines and tables are the business of `importing` and `exporting`.
+Rule of this file: cells and headers. `importing` and `exporting` know files, lines and tables.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ ABSENT: Final = object()
 
 _WORDS: Final = {"null": None, "true": True, "false": False}
 _INT: Final = re.compile(r"-?(0|[1-9][0-9]{0,2465})", re.ASCII)
-# Python's csv reads a bare carriage return as the end of a row, and other programs stumble over the rest.
+# Python's csv reads a bare carriage return as the end of a row, and other programs fail on the other characters.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def write_cell(value: Any) -> str:
-    """The cell of a value; of ABSENT, the empty one."""
+    """The cell of a value; the empty cell for ABSENT."""
     if value is ABSENT:
         return ""
     if type(value) is str:
-        # The empty string too: an empty cell is read as ABSENT, not as it.
+        # The empty string is written as JSON too, because an empty cell is read as ABSENT.
         return value if read_cell(value) is value and not _CONTROL.search(value) else dumps(value)
     return dumps(value)
 
 
 def read_cell(text: str) -> Any:
-    """The value of a cell by the rule above: `text` itself, the same object, where it is just a string."""
+    """The value of a cell by the rule above; for a plain string, `text` itself, the same object."""
     if not text:
         return ABSENT
     if text in _WORDS:
@@ -71,12 +71,12 @@ def read_cell(text: str) -> Any:
 
 
 def write_text(value: Any) -> str:
-    """The cell of a value for other programs: strings as they are. What is a number and what is text is lost."""
+    """The cell of a value for other programs: strings unchanged, so numbers and text can no longer be distinguished."""
     return value if type(value) is str else write_cell(value)
 
 
 def write_name(name: str) -> str:
-    """The header's cell of a field name: the name, or a JSON string where it could be misread."""
+    """The header cell of a field name: the name, or a JSON string if the name could be misread."""
     return dumps(name) if not name or name[0] == '"' or _CONTROL.search(name) else name
 
 

@@ -24,7 +24,7 @@ import reactdb
 from reactdb.cli.terminal import NO_RICH, is_terminal
 from reactdb.demo import flights, render, replay
 
-# Simulated minutes a second. From the first announcement of 1 January to its last landing 33 hours pass, here
+# Simulated minutes a second. 1 January takes 33 hours from its first announcement to its last landing, and here
 # 26 s.
 TERMINAL_SPEED = 75.0
 
@@ -71,7 +71,7 @@ def demo(
     if speed is None:
         speed = TERMINAL_SPEED if with_board else 0.0
     if file is not None and file.exists():
-        # Replaying needs an empty table, and a demo must not empty a file of the user's.
+        # A replay needs an empty table, and a demo must not empty a user's file.
         raise click.UsageError(f"{file} exists; the demo writes to a new file only")
     try:
         steps = flights.day_steps(flights.parse_day(day), data)
@@ -79,8 +79,8 @@ def demo(
     except reactdb.ReactDBError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        told = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        raise click.ClickException(told) from error
+        message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        raise click.ClickException(message) from error
 
     if as_json:
         click.echo(json.dumps(figures(result), indent=2))
@@ -94,8 +94,10 @@ def demo(
         sys.exit(EXIT_STOPPED)
 
 
-def _replay(steps: list[flights.Step], speed: float, file: Path | None, with_board: bool) -> replay.Result:
-    """Open the database and the screen, replay, close both, weigh the file."""
+def _replay(
+    steps: list[flights.FlightStep], speed: float, file: Path | None, with_board: bool
+) -> replay.Result:
+    """Open the database and the screen, replay, close both, and measure the file."""
     with ExitStack() as stack:
         if file is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reactdb-demo-"))
@@ -113,7 +115,7 @@ def _replay(steps: list[flights.Step], speed: float, file: Path | None, with_boa
 
 
 def _size_bytes(file: Path) -> int:
-    """Of the database with the write-ahead log that another process may be holding open."""
+    """The size of the database with its write-ahead log, which another process may hold open."""
     parts = (file, file.with_name(file.name + "-wal"))
     return sum(part.stat().st_size for part in parts if part.exists())
 
@@ -127,9 +129,9 @@ def figures(result: replay.Result) -> dict[str, Any]:
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[float], bool]]:
-    """A `wait` that Ctrl-C ends between two commits, so that the summary is of whole commits.
+    """A `wait` that Ctrl-C ends between two commits, so that the summary covers whole commits.
 
-    A second Ctrl-C interrupts at once, wherever the program is.
+    A second Ctrl-C interrupts the program at once.
     """
     stop = threading.Event()
 
@@ -138,7 +140,7 @@ def _stoppable() -> Iterator[Callable[[float], bool]]:
         signal.signal(signal.SIGINT, previous)
 
     if threading.current_thread() is not threading.main_thread():
-        # Only the main thread is told of signals.
+        # Only the main thread can handle signals.
         yield stop.wait
         return
     previous = signal.signal(signal.SIGINT, on_interrupt)

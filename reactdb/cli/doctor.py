@@ -1,4 +1,4 @@
-"""`reactdb doctor`: does the file agree with itself? What is examined, and how, is in `reactdb.store.tools.doctor`."""
+"""`reactdb doctor`: prints the findings of `reactdb.store.tools.doctor`, which examines whether a file agrees with itself."""
 
 from __future__ import annotations
 

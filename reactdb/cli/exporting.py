@@ -1,6 +1,6 @@
 """`reactdb export`: documents, or changes, as text that `reactdb import` or another program reads.
 
-An export to a file appears under its name when it is complete: what has the name is whole.
+An export gets its file name when it is complete, so a file with the name is whole.
 """
 
 from __future__ import annotations
@@ -124,16 +124,16 @@ def export(
 
 @contextmanager
 def opened(target: str) -> Iterator[BinaryIO]:
-    """Where to write: standard output for `-`; otherwise a new file that takes the name when it is complete.
+    """The stream to write to: standard output for `-`; otherwise a new file that gets the name when it is complete.
 
     Raises:
-        OSError: With the target's name, also where a write fails, as on a full disk.
+        OSError: With the target's name, also if a write fails, as on a full disk.
     """
     try:
         with _stream(target) as stream:
             yield stream
     except OSError as error:
-        # A failed write knows no name.
+        # The error of a failed write has no file name.
         if error.filename is None and error.strerror:
             error.filename = "standard output" if target == "-" else target
         raise
@@ -146,7 +146,7 @@ def _stream(target: str) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     if os.path.exists(target) and not os.path.isfile(target):
-        # A pipe or a device with a name: it must stay what it is.
+        # The target is a named pipe or a device, which must not be replaced.
         with open(target, "wb") as stream:
             yield stream
         return
@@ -164,7 +164,7 @@ def _stream(target: str) -> Iterator[BinaryIO]:
 
 def changed(database: Database, table: str, since: int, until: int) -> Iterator[dict[str, Any] | Deleted]:
     """The newest state of each document that changed in since < seq <= until, in the order of those changes."""
-    # Twice through the log, so that seqs are kept in memory and not documents.
+    # The log is read twice, so that only seqs are kept in memory and no documents.
     newest = {change.key_bytes: change.seq for change in entries(database, table, since, until)}
     for change in entries(database, table, since, until):
         if newest[change.key_bytes] == change.seq:
@@ -191,7 +191,7 @@ def write_json(
             counts["documents"] += 1
             line = dumps(one)
         out.write(line.encode() + b"\n")
-        progress.tell(counts["documents"] + counts["deletions"])
+        progress.update(counts["documents"] + counts["deletions"])
 
 
 def write_changes(
@@ -203,7 +203,7 @@ def write_changes(
     count = 0
     for count, change in enumerate(entries(database, table, since, until), 1):
         out.write(encode(changelines.as_json(change)).encode() + b"\n")
-        progress.tell(count)
+        progress.update(count)
     return count
 
 
@@ -216,7 +216,7 @@ def write_csv(
     counts: dict[str, int],
     progress: Progress,
 ) -> None:
-    """Twice through the table: once for its columns, once for its documents."""
+    """Write a table as CSV, reading it twice: once for its columns, once for its documents."""
     from reactdb.cli import csvform
 
     names = list(
@@ -229,6 +229,6 @@ def write_csv(
     for document in documents(then, table):
         writer.writerow([cell(document.get(name, csvform.ABSENT)) for name in names])
         counts["documents"] += 1
-        progress.tell(counts["documents"])
-    # The stream below stays open: it is not ours.
+        progress.update(counts["documents"])
+    # The stream below belongs to the caller and stays open.
     text.detach()

@@ -1,4 +1,4 @@
-"""What the commands share about files and tables: arguments, opening, keys from a command line, documents page by page.
+"""Files and tables for all commands: arguments, opening, keys from a command line, documents page by page.
 
 Rule of this file: no output.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Documents that are in memory at a time, whatever the size of the table.
+# The number of documents in memory at a time, whatever the size of the table.
 PAGE_DOCUMENTS = 500
 
 file_argument = click.argument("file", metavar="FILE")
@@ -28,7 +28,7 @@ SEQ = click.IntRange(min=0)
 
 
 def parsed_by(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """A callback of an option that a function of `condition` reads; what that refuses is a mistake in the command line."""
+    """The callback of an option that a function of `condition` parses; its errors become mistakes in the command line."""
 
     def read(context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
         from reactdb.cli import condition
@@ -57,20 +57,20 @@ def json_option(words: str) -> Callable[[F], F]:
 
 
 def open_database(file: str, *, write: bool = False, create: bool = False, advice: str = "") -> Database:
-    """Open an existing file, to read only unless `write`; a missing or empty one is made a database only where `create`.
+    """Open an existing file, for reading only unless `write`. A missing or empty file becomes a database only if `create`.
 
     Args:
-        advice: What to do where there is no database, for the end of the sentence that says so.
+        advice: What to do if there is no database, for the end of the error message.
 
     Raises:
-        CannotOpen: There is no database, or what `reactdb.connect` says.
+        CannotOpen: There is no database, or `reactdb.connect` raised it.
     """
     import reactdb
     from reactdb.store.file.sqlite import file_bytes
 
     if write and not create and not os.path.exists(file):
         raise CannotOpen(os.path.abspath(file), f"it does not exist{advice}")
-    # One with a write-ahead log has lost something, which `connect` says.
+    # An empty file with a write-ahead log has lost data; `connect` raises an error for it.
     path = os.path.realpath(file)
     if not create and os.path.isfile(path) and not file_bytes(path) and not file_bytes(path + "-wal"):
         raise CannotOpen(path, f"it is empty: no database{advice}")
@@ -78,7 +78,7 @@ def open_database(file: str, *, write: bool = False, create: bool = False, advic
 
 
 def refuse_database(file: str, other: str) -> None:
-    """Opening a database's own file a second time, as text, would drop SQLite's locks on it in this process.
+    """Refuse to open a database's own file as text: closing it would drop SQLite's locks on it in this process.
 
     Source: https://sqlite.org/howtocorrupt.html, section 2.2.
     """
@@ -93,11 +93,11 @@ def documents(
     """The documents of a table in order of their keys, all of one state, a page in memory at a time.
 
     Args:
-        database: A view of the past (`db.at(seq)`): only that stands still between two pages.
-        where: An expression; only documents that it holds for.
+        database: A view of the past (`db.at(seq)`), because it does not change between two pages.
+        where: An expression that selects documents.
 
-    Raises:
-        TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
+        Raises:
+            TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
     """
     from reactdb import maxval, minval
 
@@ -118,9 +118,9 @@ def documents(
 
 
 def keys_meant(text: str) -> list[Any]:
-    """The keys that a word on the command line may mean, the likelier first: `42` the number, or else the string.
+    """The keys that a word on the command line may mean, the likelier first: `42` is the number, or else the string.
 
-    As JSON it means one thing: `"42"` is the string, `{"$reactdb_type$": "uuid", "value": ...}` a UUID.
+    As JSON it has one meaning: `"42"` is the string, `{"$reactdb_type$": "uuid", "value": ...}` a UUID.
     """
     from reactdb.errors import InvalidDocument
     from reactdb.json import loads

@@ -1,13 +1,13 @@
-"""`reactdb import`: JSON lines or CSV into a table, in batches, each one commit; and on from where it stopped.
+"""`reactdb import`: stores JSON lines or CSV in a table, in batches of one commit each, and can resume where it stopped.
 
-Where an import stands is written with its documents, as the origin of the commit:
+The position of an import is stored with its documents, as the origin of the commit:
 
     import people.jsonl line 5000 0f3a9c55d2a4b1e6
 
 the source's name, the number of the last line, and the beginning of the SHA-256 of all lines up to it. So a position can
-neither be lost nor be ahead of the documents, and `--resume` notices a source that is not the same as far as it was read.
+neither be lost nor be ahead of the documents, and `--resume` notices if the part of the source that was read has changed.
 
-A line that is wrong ends the import: nothing of its batch is written, everything before its batch is.
+A wrong line ends the import: its batch is not written, and the batches before it are.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from reactdb.database import Database
 
 POSITION = re.compile(r"import (.*) line (\d+) ([0-9a-f]{16})", re.DOTALL)
-# An origin has room for 256 characters.
+# An origin may have 256 characters.
 LONGEST_NAME = 150
-# Several times what the largest document needs as text: a source without line ends must not fill the memory.
+# Several times the text of the largest document. A source without line ends must not fill the memory.
 LONGEST_LINE_BYTES = 128 * 1024 * 1024
 LARGEST_CELL = 64 * 1024 * 1024
 SEARCH_CHANGES = 2_000
 
 
 class Item(NamedTuple):
-    """What the source says, and the line where that begins (a CSV row may end some lines later)."""
+    """One document or deletion of the source, and the line where it begins (a CSV row may end some lines later)."""
 
     line: int
     what: dict[str, Any] | Deleted
@@ -65,13 +65,13 @@ class BadLine(Exception):
 
 
 class Interrupted(click.ClickException):
-    """Ctrl-C, with something to say."""
+    """Ctrl-C, with a message."""
 
     exit_code = 130
 
 
-class Position(NamedTuple):
-    """How far an earlier import came: its last line, what the lines up to it hash to, and the seq of its last change."""
+class ImportPosition(NamedTuple):
+    """How far an earlier import came: its last line, the hash of the lines up to it, and the seq of its last change."""
 
     line: int
     fingerprint: str
@@ -81,13 +81,13 @@ class Position(NamedTuple):
 class Lines:
     """The lines of a source as text, counted and hashed as they are read.
 
-    Those up to `start` were imported before; they must be the same as then.
+    The lines up to `start` were imported before and must not have changed.
 
     Raises:
-        ClickException: They are not. BadLine: A line is not UTF-8.
+        ClickException: They have changed. BadLine: A line is not UTF-8.
     """
 
-    def __init__(self, stream: BinaryIO, start: Position | None) -> None:
+    def __init__(self, stream: BinaryIO, start: ImportPosition | None) -> None:
         self._stream = stream
         self._start = start
         self._hash = hashlib.sha256()
@@ -103,7 +103,7 @@ class Lines:
             if self.is_behind_start:
                 raise self._other(f"it ends at line {self.number}")
             raise StopIteration
-        # A last line without its end is the same line when others follow it later.
+        # A last line without its line end must hash the same when other lines follow later.
         self._hash.update(data if data.endswith(b"\n") else data + b"\n")
         self.position += len(data)
         self.number += 1
@@ -116,12 +116,12 @@ class Lines:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise BadLine(self.number, f"not UTF-8: byte {error.start + 1} of the line") from None
-        # A byte order mark is how Excel says that a CSV is UTF-8.
+        # Excel marks a CSV in UTF-8 with a byte order mark.
         return text.removeprefix("\ufeff") if self.number == 1 else text
 
     @property
     def is_behind_start(self) -> bool:
-        """Whether the lines read so far were all imported before, with more of them to come."""
+        """Whether more lines follow that were imported before."""
         return self._start is not None and self.number < self._start.line
 
     @property
@@ -221,7 +221,7 @@ def import_(
                 for group in batches(items, batch):
                     origin = f"import {name} line {lines.number} {lines.fingerprint()}"
                     counts.update(write(database, table, group, conflict, origin))
-                    progress.tell(done(counts), lines.position)
+                    progress.update(done(counts), lines.position)
             except BadLine as error:
                 where = "standard input" if source == "-" else source
                 raise click.ClickException(f"{where}, line {error.line}: {error}{so_far(counts)}") from None
@@ -240,9 +240,9 @@ def import_(
             }
         )
         return
-    told = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count) or "nothing to do"
+    summary = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count) or "nothing to do"
     after = f" after line {start.line:,}" if start is not None else ""
-    click.echo(f"imported {plural(done(counts), 'document')} into {table}{after}: {told}; seq {seq}")
+    click.echo(f"imported {plural(done(counts), 'document')} into {table}{after}: {summary}; seq {seq}")
 
 
 def done(counts: Counter[str]) -> int:
@@ -272,12 +272,12 @@ def declared_types(types: Iterable[str]) -> dict[str, str]:
 
 @contextmanager
 def opened(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The source as bytes, and how many they are where that is known."""
+    """The source as bytes, and its size if that is known."""
     if source == "-":
         yield sys.stdin.buffer, None
         return
     with open(source, "rb") as stream:
-        # A pipe with a name has no size.
+        # A named pipe has no size.
         yield stream, os.fstat(stream.fileno()).st_size or None
 
 
@@ -286,10 +286,10 @@ def opened(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 
 def read(lines: Lines, form: str, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
-    """What the source says, past the position where an earlier import stopped.
+    """The items of the source, after the position where an earlier import stopped.
 
     Raises:
-        BadLine: As the reading comes to it.
+        BadLine: When the reading reaches it.
     """
     if form == "csv":
         yield from read_csv(lines, strings, declared)
@@ -348,7 +348,7 @@ def read_csv(lines: Lines, strings: bool, declared: dict[str, str]) -> Iterator[
 
 
 def in_words(error: Exception) -> str:
-    """What is wrong, without the path of the whole document."""
+    """The error's message without the path in the document."""
     return error.reason if isinstance(error, InvalidDocument) and not error.path else str(error)
 
 
@@ -368,10 +368,10 @@ def batches(items: Iterator[Item], most: int) -> Iterator[list[Item]]:
 
 
 def write(database: Database, table: str, group: list[Item], conflict: str, origin: str) -> Counter[str]:
-    """One batch as one commit. Returns what it did, as ReQL counts.
+    """Store one batch as one commit. Returns ReQL's counters.
 
     Raises:
-        BadLine: A document cannot be stored, or its key is taken; nothing of the batch was.
+        BadLine: A document cannot be stored, or its key is taken; then nothing of the batch is stored.
     """
     counts: Counter[str] = Counter()
     target = database.table(table)
@@ -395,7 +395,7 @@ def numbers(result: dict[str, Any]) -> dict[str, int]:
 
 
 def culprit(database: Database, table: str, group: list[Item], conflict: str) -> BadLine | None:
-    """What a batch was refused for, found by storing it one by one, which is then taken back."""
+    """The line for which a batch was refused: found by storing its items one by one in a transaction that is rolled back."""
     target = database.table(table)
     try:
         with database.transaction():
@@ -417,15 +417,15 @@ def culprit(database: Database, table: str, group: list[Item], conflict: str) ->
 
 
 def name_of(source: str) -> str:
-    """A source's name in origins: without its folder, so that it may be moved."""
+    """The name of a source in origins, without its folder, so that the source can be moved."""
     return os.path.basename(source)[-LONGEST_NAME:] if source != "-" else "-"
 
 
-def position_to_resume(database: Database, table: str, name: str) -> Position:
-    """Where the newest import of a source of this name into this table stopped.
+def position_to_resume(database: Database, table: str, name: str) -> ImportPosition:
+    """The position where the newest import of a source with this name into this table stopped.
 
     Raises:
-        ClickException: The log knows of none.
+        ClickException: The log has no such import.
     """
     found = last_position(database, table, name)
     if found is None:
@@ -434,8 +434,8 @@ def position_to_resume(database: Database, table: str, name: str) -> Position:
     return found
 
 
-def last_position(database: Database, table: str, name: str) -> Position | None:
-    """The newest position of an import in the log, looked for from the end."""
+def last_position(database: Database, table: str, name: str) -> ImportPosition | None:
+    """The newest position of an import in the log, which is searched from its end."""
     top, oldest = database.seq, database.stats()["oldest"]
     while top > oldest:
         bottom = max(oldest, top - SEARCH_CHANGES)
@@ -443,7 +443,7 @@ def last_position(database: Database, table: str, name: str) -> Position | None:
         for change in database.log(bottom, top, table):
             match = POSITION.fullmatch(change.origin) if change.origin is not None else None
             if match is not None and match[1] == name:
-                found = Position(int(match[2]), match[3], change.seq)
+                found = ImportPosition(int(match[2]), match[3], change.seq)
         if found is not None:
             return found
         top = bottom

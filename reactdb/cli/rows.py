@@ -23,7 +23,7 @@ from reactdb.cli.terminal import columns, cut, is_terminal, safe, screen_width
 if TYPE_CHECKING:
     from reactdb.database import Database
 
-# The documents that decide which columns there are and how wide.
+# So many documents together decide which columns there are, and how wide they are.
 LAID_OUT_TOGETHER = 100
 WIDEST_CELL = 40
 
@@ -59,7 +59,7 @@ def primary_key_of(database: Database, table: str) -> str:
 
 
 def as_columns(found: Iterable[dict[str, Any]], primary_key: str, screen: int) -> Iterator[str]:
-    """Lines of a table, the primary key first, cut to the screen's width; a header for every hundred documents."""
+    """Lines of a table, the primary key first, cut to the screen's width, with a header for every hundred documents."""
     pending = iter(found)
     while page := list(islice(pending, LAID_OUT_TOGETHER)):
         names = list(dict.fromkeys([primary_key, *(name for document in page for name in document)]))
@@ -71,7 +71,7 @@ def as_columns(found: Iterable[dict[str, Any]], primary_key: str, screen: int) -
 
 
 def cell(value: Any) -> str:
-    """A value for a column: strings as they are, the rest as `readable` has it."""
+    """The text of a value in a column: strings unchanged, others as `readable` writes them."""
     from reactdb.json import readable
 
     return cut(safe(value if isinstance(value, str) else readable(value)), WIDEST_CELL)

@@ -1,4 +1,4 @@
-"""`reactdb export --salvage`: what can still be read from a damaged file. How it is found is in `reactdb.store.tools.salvage`."""
+"""`reactdb export --salvage`: writes what `reactdb.store.tools.salvage` can still read from a damaged file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from reactdb.errors import TableNotFound
 if TYPE_CHECKING:
     from reactdb.store.tools.salvage import Salvage, SavedTable
 
-# Keys of lost documents that are told one by one.
+# At most so many keys of lost documents are listed.
 MOST_KEYS = 20
 
 
 def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
-    """One table to `target`; all tables to a folder beside the file, where none is named. Ends with the exit code."""
+    """Write one table to `target`; without a table, all of them to a folder beside the file. Ends with the exit code."""
     from reactdb.cli.terminal import write_line
     from reactdb.store.tools.salvage import Salvage
 
@@ -37,7 +37,7 @@ def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
         for one in chosen:
             if table is None:
                 make_folder(folder)
-                # Names have letters, digits and _.- only, unless they are damaged as well.
+                # Names have only letters, digits and _.- unless they are damaged too.
                 name = (
                     one.name
                     if one.name.replace(".", "").replace("-", "").isidentifier()
@@ -58,7 +58,7 @@ def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Raises: ClickException: It cannot be made; what to do instead."""
+    """Create the folder. Raises: ClickException: It cannot be created; the message says what to do instead."""
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -73,32 +73,32 @@ def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) 
 
     for count, document in enumerate(found.documents(table), 1):
         out.write(dumps(document).encode() + b"\n")
-        progress.tell(count)
+        progress.update(count)
 
 
 def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> list[str]:
-    """The summary in words."""
+    """The summary as text."""
     from reactdb.store.damage import key_in_words
 
-    told = [f"trouble: {trouble}" for trouble in found.troubles]
+    report = [f"trouble: {trouble}" for trouble in found.troubles]
     for table in chosen:
         target = "" if targets[table.id] == "-" else f" to {targets[table.id]}"
-        told.append(f"saved {plural(table.saved, 'document')} of {table.name}{target}")
+        report.append(f"saved {plural(table.saved, 'document')} of {table.name}{target}")
         for keys, words in ((table.older, "in an earlier version"), (table.lost, "lost")):
-            told += [f"{words}: {table.name}, key {key_in_words(key)}" for key in keys[:MOST_KEYS]]
+            report += [f"{words}: {table.name}, key {key_in_words(key)}" for key in keys[:MOST_KEYS]]
             if len(keys) > MOST_KEYS:
-                told.append(f"{words}: {table.name}, {len(keys) - MOST_KEYS:,} more")
+                report.append(f"{words}: {table.name}, {len(keys) - MOST_KEYS:,} more")
     older, lost = (sum(map(len, lists)) for lists in ([t.older for t in chosen], [t.lost for t in chosen]))
     if found.is_complete:
-        told.append("everything was readable")
+        report.append("everything was readable")
     elif not (older or lost or found.unread):
-        told.append("every document that is still known of was saved")
+        report.append("every document that is still known of was saved")
     else:
-        told.append(
+        report.append(
             f"not everything was readable: {plural(lost, 'document')} lost, {older:,} in an earlier version; "
             f"{found.unread:,} log entries unread"
         )
-    return told
+    return report
 
 
 def summary(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> dict[str, object]:

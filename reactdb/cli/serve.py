@@ -119,8 +119,8 @@ def serve(
             streams=max_streams,
             query_s=query_timeout,
         )
-        # Python's own is 5 ms: an answer that takes five turns waited 25 ms for each thread that computes. A process of our own
-        # may choose; a server inside of another's leaves it alone.
+        # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes. This process
+        # is the server's own, so it may change the interval; a server inside another program does not.
         sys.setswitchinterval(0.0005)
         try:
             asyncio.run(_serve(file, host, port, Credentials(user, password), limits, durability))
@@ -138,7 +138,7 @@ async def _serve(
     import reactdb
     from reactdb.servers.rethinkdb import RethinkDBServer
 
-    # Opening a file that is not there makes one, as RethinkDB's server makes its folder.
+    # A missing file is created, as RethinkDB's server creates its folder.
     with reactdb.connect(file, durability=durability) as database:
         async with RethinkDBServer(
             database, host=host, port=port, credentials=credentials, limits=limits
@@ -148,7 +148,7 @@ async def _serve(
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 with contextlib.suppress(NotImplementedError):
-                    # Windows has no signal handlers on the loop; there Ctrl-C raises KeyboardInterrupt.
+                    # On Windows a loop has no signal handlers; there Ctrl-C raises KeyboardInterrupt.
                     loop.add_signal_handler(number, stopped.set)
             await stopped.wait()
     click.echo("stopped")

@@ -1,9 +1,9 @@
 """`reactdb spark`: from the log to Parquet, with Spark.
 
-Mistakes in a command line are reported before Spark is started, because starting it takes some seconds. Spark's own log goes to a
-file, or nowhere; an error of Spark's becomes one line. The session is stopped in every case.
+Mistakes in a command line are reported before Spark is started, because starting it takes some seconds. Spark's log goes to a
+file, or nowhere; an error of Spark's becomes one line. The session is always stopped.
 
-Rule of this file: options, progress and words. What the commands do is in `reactdb.spark.pipelines`.
+Rule of this file: options, progress and output. `reactdb.spark.pipelines` does the work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Start = Callable[[], AbstractContextManager[Any]]
 
 FORMS = ("struct", "json", "variant", "binary")
-# Rows that are printed at most: what does not fit a screen belongs into a folder.
+# The most rows that are printed; a larger result belongs into a folder.
 MOST_ROWS = 1_000
 
 
@@ -52,7 +52,7 @@ overwrite_option = click.option(
 
 
 def document_options(default: str) -> Callable[[Any], Any]:
-    """What becomes of documents."""
+    """The options `--document` and `--schema`."""
     form = click.option(
         "--document",
         type=click.Choice(FORMS),
@@ -104,9 +104,9 @@ def spark() -> None:
 def command(
     word: str, *own: Callable[[Any], Any], prints: str = "What was done as one JSON object."
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command of the group: its own arguments and options, then those that all have.
+    """A command of the group: its own arguments and options, then the shared ones.
 
-    The function checks what was asked, enters `start()` for a session, and returns what was done. `word` names what it counts.
+    The function checks its arguments, enters `start()` for a session, and returns its result. `word` names what that counts.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
@@ -121,7 +121,7 @@ def command(
                 raise click.UsageError("--schema needs --document struct.")
             environment.check()
             given["options"] = {} if files is None else {"pathGlobFilter": files}
-            tell(function(start=lambda: running(master, settings, log), **given), word, as_json)
+            print_result(function(start=lambda: running(master, settings, log), **given), word, as_json)
 
         decorated: Any = call
         for option in reversed((*own, *SESSION_OPTIONS, json_option(prints))):
@@ -274,7 +274,7 @@ def audit(
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What they share
+# Shared by the commands
 
 
 def check_report(
@@ -291,11 +291,11 @@ def check_report(
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
-    """The rows, if a person can still read them; times as `2026-07-21T12:03:04.123Z`."""
+    """The rows, if they are few enough to print; times as `2026-07-21T12:03:04.123Z`."""
     from reactdb.cli.files import timestamp
 
     times = [name for name, type_ in rows.dtypes if type_ == "timestamp"]
-    # As numbers: Python would get datetimes of the machine's time zone.
+    # Times are collected as numbers, because Python would get datetimes in the machine's time zone.
     as_numbers = [f"unix_millis({name}) AS {name}" if name in times else name for name in rows.columns]
     found = [row.asDict() for row in rows.selectExpr(*as_numbers).limit(MOST_ROWS + 1).collect()]
     if len(found) > MOST_ROWS:
@@ -309,8 +309,8 @@ def collected(rows: DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def tell(found: Any, word: str, as_json: bool) -> None:
-    """What was done, in words or as JSON; or rows, as a table on a terminal and as JSON lines elsewhere."""
+def print_result(found: Any, word: str, as_json: bool) -> None:
+    """Print an outcome as text or JSON, or rows as a table on a terminal and as JSON lines elsewhere."""
     import sys
 
     from reactdb.cli.terminal import write_line

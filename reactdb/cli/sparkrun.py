@@ -1,7 +1,7 @@
-"""Running Spark for a command: started quietly, watched while it works, stopped on the way out, its errors one sentence.
+"""Runs Spark for a command: starts it quietly, shows its progress, stops it at the end, and turns its errors into one sentence.
 
-The JVM inherits standard error, to which its launcher, its logging and its Python workers write many lines. So it is started with
-a file in that place. Everything that matters is raised as an exception anyway.
+The JVM inherits standard error, to which its launcher, its logging and its Python workers write many lines. So standard error is
+a file when the JVM starts. Everything that matters is raised as an exception anyway.
 
 Rule of this file: it knows neither the options nor the work of a command.
 """
@@ -25,10 +25,10 @@ import click
 from reactdb.cli.terminal import Progress
 
 LOOK_EVERY_S = 0.2
-# They log a traceback of what is raised anyway, also of an interrupt.
-TALKERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-# The last line of a Python worker's traceback, where the error is one of ours.
-OURS = re.compile(r"reactdb\.errors\.\w+: (.+)")
+# These loggers write tracebacks of exceptions that are raised anyway, also of an interrupt.
+NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# The last line of a Python worker's traceback, if the error is one of reactdb's.
+OUR_ERROR = re.compile(r"reactdb\.errors\.\w+: (.+)")
 OTHER = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)", re.MULTILINE)
 
 
@@ -37,7 +37,7 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
     """A session for one command.
 
     Raises:
-        click.ClickException: What Spark says, in one sentence.
+        click.ClickException: Spark's error in one sentence.
         SparkUnavailable.
     """
     from pyspark.errors import PySparkException
@@ -49,7 +49,7 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
         progress = stack.enter_context(Progress("tasks"))
         file = stack.enter_context(open_log(log))
         try:
-            progress.say("starting Spark ...")
+            progress.show("starting Spark ...")
             config = {"spark.sql.session.timeZone": "UTC", **settings}
             with quiet(file), interrupted_later(progress):
                 session = stack.enter_context(environment.session("reactdb", master=master, config=config))
@@ -64,14 +64,14 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
 
 @contextmanager
 def open_log(path: str | None) -> Iterator[IO[bytes]]:
-    """The file for Spark's log; a temporary one where none is wanted."""
+    """The file for Spark's log; a temporary one if no log is wanted."""
     with tempfile.TemporaryFile() if path is None else open(path, "wb") as file:
         yield file
 
 
 @contextmanager
 def quiet(file: IO[bytes]) -> Iterator[None]:
-    """What this process and those that it starts write to standard error goes to the file."""
+    """Send to the file what this process and its children write to standard error."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -85,10 +85,10 @@ def quiet(file: IO[bytes]) -> Iterator[None]:
 
 @contextmanager
 def silent_loggers() -> Iterator[None]:
-    """Nothing of Python's logging comes to standard error: each error ends as a sentence of ours."""
-    for name in TALKERS:
+    """Keep Python's logging off standard error, because each error is printed as one sentence."""
+    for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # py4j logs by the root's own functions, which make a handler where there is none.
+    # py4j logs with the functions of the root logger, which create a handler if there is none.
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
     try:
@@ -99,22 +99,22 @@ def silent_loggers() -> Iterator[None]:
 
 @contextmanager
 def interrupted_later(progress: Progress) -> Iterator[None]:
-    """Ctrl-C counts when Spark has been started: a JVM that is left while it starts would stay for ever."""
+    """Delay Ctrl-C until Spark has been started: a JVM that is abandoned while it starts would never end."""
     if threading.current_thread() is not threading.main_thread():
-        # Only the main thread is told of signals.
+        # Only the main thread can handle signals.
         yield
         return
     was_asked = threading.Event()
 
     def remember(number: int, frame: FrameType | None) -> None:
         was_asked.set()
-        progress.say("stopping, as soon as Spark has started ...")
+        progress.show("stopping, as soon as Spark has started ...")
 
     before = signal.signal(signal.SIGINT, remember)
     try:
         yield
     finally:
-        # Spark has a handler of its own by now, which cancels what it does; `before` would not.
+        # By now Spark may have its own handler, which cancels its jobs; `before` would not cancel them.
         if signal.getsignal(signal.SIGINT) is remember:
             signal.signal(signal.SIGINT, before)
     if was_asked.is_set():
@@ -129,13 +129,13 @@ def watched(session: Any, progress: Progress) -> Iterator[None]:
     def watch() -> None:
         tracker = session.sparkContext.statusTracker()
         while not over.wait(LOOK_EVERY_S):
-            # The session may be ending just now.
+            # The session may be ending at this moment.
             with suppress(Exception):
                 stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
                 total = sum(stage.numTasks for stage in stages if stage is not None)
                 if total:
-                    progress.expect(total)
-                    progress.tell(sum(stage.numCompletedTasks for stage in stages if stage is not None))
+                    progress.set_total(total)
+                    progress.update(sum(stage.numCompletedTasks for stage in stages if stage is not None))
 
     thread = threading.Thread(target=watch, name="reactdb-spark-progress", daemon=True)
     thread.start()
@@ -147,13 +147,13 @@ def watched(session: Any, progress: Progress) -> Iterator[None]:
 
 
 def sentence_of(text: str, log: IO[bytes]) -> str:
-    """What an error of Spark's comes to: our own words where the error is ours, or else its first line.
+    """One sentence for an error of Spark's: the message of reactdb's error if there is one, otherwise the first line.
 
     Args:
-        text: Of the error: it may hold the traceback of a Python worker, and of Java below that.
-        log: What Spark has logged.
+        text: The text of the error, which may contain the tracebacks of a Python worker and of Java.
+        log: Spark's log.
     """
-    found = OURS.findall(text)
+    found = OUR_ERROR.findall(text)
     if found:
         return str(found[-1]).strip()
     if "JAVA_GATEWAY_EXITED" in text:

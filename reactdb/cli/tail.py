@@ -1,8 +1,8 @@
 """`reactdb tail`: the change log on a terminal or in a pipe, to its end or until Ctrl-C.
 
-The changes that are printed come from the log; a feed only says that there are more. So nothing is lost where printing is slow:
-what the feed drops is still in the log. With a condition or an order, the events of that selection's feed are printed instead
-(see `watching`).
+The changes that are printed come from the log; a feed only signals that there are more. So nothing is lost if printing is slow:
+the events that the feed drops are still in the log. With a condition or an order, the events of that selection's feed are
+printed instead (see `watching`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from reactdb.change import Change
     from reactdb.database import Database
 
-# Rings that are kept while the log is being read; one would do.
-BELL_EVENTS = 100
+# Events that the feed queues while the log is being read; one would be enough.
+QUEUE_EVENTS = 100
 
 
 @click.command()
@@ -73,14 +73,14 @@ def tail(
                 selection = watching.selected(
                     database, table, where, order, is_descending=is_descending, limit=limit
                 )
-                told = watching.events(
+                found = watching.events(
                     database, selection, since, is_ordered=order is not None, is_following=is_following
                 )
-                _print_events(told, database.table(table).primary_key, as_json)
+                _print_events(found, database.table(table).primary_key, as_json)
         except KeyboardInterrupt:
             if not is_following:
                 raise
-            # The only way to end it is no error.
+            # Ctrl-C is the only way to end it, and so no error.
 
 
 def _print_changes(
@@ -96,10 +96,10 @@ def _print_changes(
             click.echo(changelines.as_line(change, with_table=table is None))
 
 
-def _print_events(told: Iterator[dict[str, Any]], primary_key: str, as_json: bool) -> None:
+def _print_events(found: Iterator[dict[str, Any]], primary_key: str, as_json: bool) -> None:
     from reactdb.cli.terminal import write_line
 
-    for event in told:
+    for event in found:
         if as_json:
             write_line(watching.as_json(event))
         else:
@@ -107,27 +107,27 @@ def _print_events(told: Iterator[dict[str, Any]], primary_key: str, as_json: boo
 
 
 def past(database: Database, table: str | None, since: int | None) -> Iterator[Change]:
-    """What the log holds now."""
+    """The changes that the log has now."""
     if since is None:
         since = database.stats()["oldest"]
     return database.log(since, table=table)
 
 
 def follow(database: Database, table: str | None, since: int | None) -> Iterator[Change]:
-    """The changes past `since` (default: past this moment), and then every next one, for ever.
+    """The changes after `since` (default: after this moment), and then every new one, without end.
 
     Raises:
         HistoryLost: Compaction overtook the reader. FeedAborted: The table was dropped.
     """
     source = database if table is None else database.table(table)
-    # The bell is hung up before the log is read: nothing falls between the two.
-    with source.changes(include_seq=True, changefeed_queue_size=BELL_EVENTS).cursor() as bell:
+    # The feed is opened before the log is read, so that no change falls between the two.
+    with source.changes(include_seq=True, changefeed_queue_size=QUEUE_EVENTS).cursor() as feed:
         position = database.seq if since is None else since
         head = database.seq
         yield from between(database, position, head, table)
         position = max(position, head)
-        for event in bell:
-            # Without a seq it says that rings were dropped.
+        for event in feed:
+            # An event without a seq says that events were dropped.
             if event.get("seq", position + 1) <= position:
                 continue
             head = database.seq
@@ -136,10 +136,10 @@ def follow(database: Database, table: str | None, since: int | None) -> Iterator
 
 
 def between(database: Database, since: int, until: int, table: str | None) -> Iterator[Change]:
-    """The changes with since < seq <= until. Of a table that was dropped meanwhile too; then that is said.
+    """The changes with since < seq <= until, also of a table that was dropped meanwhile.
 
     Raises:
-        TableNotFound: When its last changes have been told.
+        TableNotFound: The table was dropped; raised after its last changes.
     """
     try:
         yield from database.log(since, until, table)

@@ -23,27 +23,27 @@ try:
     from rich.cells import cell_len as width
     from rich.cells import set_cell_size as set_width
 except ImportError:
-    # Without the extra `cli`: as if each character took one column, which East Asian ones do not.
+    # Without the extra `cli`, each character counts as one column, which is wrong for East Asian ones.
     width = len  # type: ignore[assignment]
 
     def set_width(text: str, total: int) -> str:  # type: ignore[misc]
         return text[:total].ljust(total)
 
 
-# A sentence that names a document of megabytes is still a sentence.
+# A message that quotes a document of megabytes must stay one line.
 LONGEST_MESSAGE: Final = 600
-# About as often as an eye follows.
+# People do not notice faster updates.
 REDRAW_EVERY_S: Final = 0.1
 NO_RICH: Final = "without rich nothing is drawn in place: `pip install 'reactdb[cli]'`"
 
 
 def one_line(message: str, longest: int = LONGEST_MESSAGE) -> str:
-    """The message without line breaks and control characters, cut where it gets long."""
+    """The message without line breaks and control characters, shortened if it is long."""
     return cut(safe(" ".join(message.split())), longest)
 
 
 def safe(text: str) -> str:
-    """The text with everything escaped that a terminal would act on instead of showing it."""
+    """The text with all characters escaped that a terminal would act on instead of showing them."""
     if text.isprintable():
         return text
     return "".join(
@@ -53,7 +53,7 @@ def safe(text: str) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """The text in at most so many columns of a terminal, with `…` where something is missing."""
+    """The text in at most `longest` columns of a terminal, with `…` in place of what was cut."""
     return text if width(text) <= longest else set_width(text, longest - 1).rstrip() + "…"
 
 
@@ -80,7 +80,7 @@ def screen_width() -> int:
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool] = ()) -> list[str]:
-    """Lines of a table with two spaces between the columns; columns of `numbers` end at their right."""
+    """Lines of a table with two spaces between the columns; columns of `numbers` are right-aligned."""
     right = [*numbers, *[False] * (len(header) - len(numbers))]
     # (rich's own Table takes a fifth of a millisecond for each line, and a table of documents can have many.)
     widths = [max(width(row[place]) for row in (header, *rows)) for place in range(len(header))]
@@ -94,9 +94,9 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Seque
 
 
 class Progress:
-    """A bar on standard error that says how far something is: only on a terminal, drawn by rich, and gone at the end.
+    """A progress bar on standard error: only on a terminal, drawn by rich, and removed at the end.
 
-    `total` is the last `position`, in any unit; None where it is not known.
+    `total` is the last `position`, in any unit; None if it is unknown.
     """
 
     def __init__(self, word: str, total: int | None = None) -> None:
@@ -127,32 +127,32 @@ class Progress:
             self._bar.stop()
             self._bar = None
 
-    def tell(self, count: int, position: int | None = None) -> None:
-        """`count` things are done; `position` of `total` (default: the count itself)."""
+    def update(self, count: int, position: int | None = None) -> None:
+        """Show that `count` things are done, at `position` of `total` (default: the count itself)."""
         if self._bar is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + REDRAW_EVERY_S
         done = count if position is None else position
         self._bar.update(self._task, completed=done, total=self._total, description=f"{count:,} {self._word}")
 
-    def say(self, text: str) -> None:
-        """Show this instead, at once."""
+    def show(self, text: str) -> None:
+        """Show this text instead, at once."""
         if self._bar is not None:
             self._bar.update(self._task, description=text, refresh=True)
 
-    def expect(self, total: int) -> None:
-        """What `position` ends at, where it is learned on the way."""
+    def set_total(self, total: int) -> None:
+        """Set the last `position`, if it becomes known only later."""
         self._total = total
 
 
 def is_terminal(stream: object) -> bool:
-    """Whether the stream ends at a screen whose lines can be drawn again."""
+    """Whether the stream is a terminal whose lines can be redrawn."""
     asks = getattr(stream, "isatty", None)
     return bool(asks is not None and asks()) and os.environ.get("TERM") != "dumb"
 
 
 def write_line(value: Any, *, err: bool = False) -> None:
-    """Print plain JSON values as one line, in UTF-8 whatever the terminal's encoding, and send it off at once."""
+    """Print plain JSON values as one line, in UTF-8 whatever the terminal's encoding, and flush it."""
     from reactdb.json import encode
 
     click.echo(encode(value).encode(), err=err)

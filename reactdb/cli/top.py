@@ -3,7 +3,7 @@
 Documents are counted in SQLite's indexes; only the changes of the last second are read. The file is opened for reading only, so
 it never blocks a writer, and no writer blocks it.
 
-Rule of this file: looking (`Observer`) knows no screen, drawing knows no database.
+Rule of this file: `Observer` knows no screen, and drawing knows no database.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ pause = time.sleep
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """One table. `changes_per_s` is since the look before; None at the first look, or where compaction was quicker."""
+    """One table. `changes_per_s` is since the look before; None at the first look, or if compaction has removed the changes."""
 
     name: str
     documents: int
@@ -42,11 +42,11 @@ class TableLine:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A file at one look. Ages are in seconds by this machine's clock; None where the log holds no change any more.
+    """The figures of a file at one look. Ages are in seconds by this machine's clock; None if the log has no changes any more.
 
     Attributes:
-        seq: The newest change. oldest: The log can be read past it.
-        changes_per_s: Of all tables, also of those that were dropped meanwhile; None at the first look.
+        seq: The newest change. oldest: The log begins after this seq.
+        changes_per_s: The rate of all tables, also of those that were dropped meanwhile; None at the first look.
         tables: The busiest first, then by name.
     """
 
@@ -61,10 +61,10 @@ class Figures:
 
 
 class Observer:
-    """Looks at a database now and then, and remembers the look before.
+    """Reads the figures of a database, and remembers them until the next time.
 
     Args:
-        monotonic, wall: Seconds, for rates and for ages.
+        monotonic, wall: Clocks in seconds, for rates and for ages.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Observer:
         self._before: tuple[float, int] | None = None
 
     def look(self) -> Figures:
-        """The figures of now."""
+        """The present figures."""
         stats = self._database.stats()
         now, seq = self._monotonic(), stats["seq"]
         rate, rates = self._rates(now, seq)
@@ -101,7 +101,7 @@ class Observer:
         )
 
     def _rates(self, now: float, seq: int) -> tuple[float | None, dict[str, float] | None]:
-        """Changes per second since the look before: of all, and by table."""
+        """Changes per second since the look before: of all tables, and by table."""
         if self._before is None or now <= self._before[0]:
             return None, None
         then, since = self._before
@@ -144,12 +144,12 @@ def top(file: str, count: int | None, as_json: bool) -> None:
                 for figures in refreshes(Observer(database), count):
                     draw(figure_lines(figures))
         except KeyboardInterrupt:
-            # Without --count it is the only way to end it.
+            # Without --count, Ctrl-C is the only way to end it, and so no error.
             return
 
 
 def refreshes(observer: Observer, count: int | None) -> Iterator[Figures]:
-    """A look each second, `count` of them or for ever. A slow look is followed by the next one at once."""
+    """Figures once a second, `count` times or without end. If reading them takes longer, the next reading follows at once."""
     due = time.monotonic()
     done = 0
     while True:
@@ -166,7 +166,7 @@ def refreshes(observer: Observer, count: int | None) -> Iterator[Figures]:
 
 
 def figure_lines(figures: Figures) -> list[str]:
-    """The picture, a line of text each; the header of the tables is its fourth."""
+    """The picture as lines of text, of which the fourth is the header of the tables."""
     age = "" if figures.newest_age_s is None else f", the newest {age_in_words(figures.newest_age_s)} ago"
     body = [
         [table.name, f"{table.documents:,}", rate_in_words(table.changes_per_s)] for table in figures.tables
@@ -193,10 +193,10 @@ def age_in_words(age_s: float) -> str:
 
 
 def open_screen() -> AbstractContextManager[Draw]:
-    """What draws a picture: over the one before on a terminal that rich is installed for; elsewhere one after the other."""
+    """The function that draws a picture: over the one before if there is a terminal and rich; otherwise below it."""
     if is_terminal(sys.stdout):
         try:
-            return Screen()
+            return TextScreen()
         except ImportError:
             click.echo(NO_RICH, err=True)
     return nullcontext(print_lines)
@@ -206,8 +206,8 @@ def print_lines(lines: list[str]) -> None:
     click.echo("\n".join(lines) + "\n")
 
 
-class Screen(AbstractContextManager[Draw]):
-    """Draws each picture over the one before, as much of it as the terminal has room for; the last one stays."""
+class TextScreen(AbstractContextManager[Draw]):
+    """Draws each picture over the one before, cut to the size of the terminal; the last one stays."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -1,6 +1,6 @@
 """The events of a selection's feed, one line each.
 
-Where printing is slow, the feed reads on from the log, so nothing is lost here either.
+If printing is slow, the feed catches up from the log, so nothing is lost.
 
 Rule of this file: a selection in, events and text out.
 """
@@ -34,7 +34,7 @@ def selected(
     is_descending: bool,
     limit: int | None,
 ) -> Selection:
-    """The part of the table that is meant."""
+    """The selection that the options describe."""
     from reactdb import asc, desc
 
     found: Selection = database.table(table)
@@ -48,13 +48,13 @@ def selected(
 def events(
     database: Database, selection: Selection, since: int | None, *, is_ordered: bool, is_following: bool
 ) -> Iterator[dict[str, Any]]:
-    """What its feed tells past `since`, for ever where `is_following`, else up to now. Without states.
+    """The events of the selection's feed after `since`, without end if `is_following`, otherwise up to now. States are left out.
 
-    Where `since` is None: all that the log holds; if following, from now on, and the present list first if it is ordered,
-    because offsets mean nothing without the list.
+    If `since` is None, the events begin with the log. If following, they begin now, for an ordered selection with the present
+    list first, because offsets mean nothing without the list.
 
     Raises:
-        HistoryLost: Compaction has removed what would have to be told. FeedAborted: The table was dropped.
+        HistoryLost: Compaction has removed changes that are needed. FeedAborted: The table was dropped.
     """
     if since is None and not is_following:
         since = database.stats()["oldest"]
@@ -94,7 +94,7 @@ def as_line(event: dict[str, Any], primary_key: str) -> str:
 
 
 def place(old: int | None, new: int | None) -> str:
-    """Where in the list, counted from 0: `at 3` if it came, went or stayed there, `3 -> 0` if it moved."""
+    """The place in the list, counted from 0: `at 3` if the document came, went or stayed there, `3 -> 0` if it moved."""
     if old is None or new is None or old == new:
         return f"at {old if new is None else new}"
     return f"{old} -> {new}"

@@ -1,7 +1,7 @@
-"""Boards: short lists of flights that follow an ordered selection, and never ask again.
+"""Boards: short lists of flights that follow an ordered selection, without ever querying again.
 
-Rule of this file: what a board shows comes from its feed alone. What it should show is worked out a second time,
-from all flights and in plain Python, by `expected`; the two share nothing, so that comparing them can fail.
+Rule of this file: a board shows only what its feed delivers. `expected` computes what it should show a second time,
+from all flights and in plain Python. The two share no code, so that the comparison can fail.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Event = dict[str, Any]
 
 
 class Board:
-    """One airport's list, and what it ought to be.
+    """One airport's list, and what it should be.
 
     Args:
         origin: The airport.
-        name: What it shows, for when it is wrong.
-        shown: The list, which follows by itself.
-        expected: The right list, worked out from all flights.
+        name: The name of the board, for error messages.
+        shown: The live list.
+        expected: Computes the right list from all flights.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Board:
         return list(self.shown)
 
     def difference(self, flights: Iterable[Document]) -> str | None:
-        """Where the board departs from what the flights say it should show; None if nowhere."""
+        """The first difference between the board and the right list; None if there is none."""
         shown, expected = self.documents(), self.expected(flights)
         if shown == expected:
             return None
@@ -55,17 +55,17 @@ class Board:
 
 
 def next_departures(flights: Table, origin: str, limit: int) -> Board:
-    """The flights that leave `origin` next: still to leave, by scheduled time."""
+    """The flights that leave `origin` next, by scheduled time."""
     return _board("next departures", flights, origin, limit, is_waiting=True)
 
 
 def last_departures(flights: Table, origin: str, limit: int) -> Board:
-    """The flights that left the board of `origin` last, the newest first: gone or cancelled."""
+    """The flights from `origin` that departed or were cancelled last, the newest first."""
     return _board("last departures", flights, origin, limit, is_waiting=False)
 
 
 def _board(name: str, flights: Table, origin: str, limit: int, *, is_waiting: bool) -> Board:
-    """The one place that decides how a board is fed."""
+    """A board with its feed."""
     field, descending = ("scheduled", False) if is_waiting else ("closed", True)
 
     def order(flight: Document) -> tuple[Any, str]:
@@ -78,6 +78,6 @@ def _board(name: str, flights: Table, origin: str, limit: int, *, is_waiting: bo
     state = row["state"]
     condition = (row["origin"] == origin) & (state == "scheduled" if is_waiting else state != "scheduled")
     listed = flights.order_by(index=desc(field) if descending else asc(field)).filter(condition).limit(limit)
-    # Spill: what is dropped could never be made good again.
+    # The queue spills, because a list cannot recover from dropped events.
     feed = listed.changes(include_initial=True, include_offsets=True, on_overflow="spill")
     return Board(origin, name, LiveList(feed), expected)

@@ -1,7 +1,7 @@
 """What happened at New York's airports: flight records in, an ordered list of timed steps out.
 
-A record holds a flight's whole life in one line: when it should leave, when it left, when it arrived. Here
-each line is taken apart again into the moments at which an airport learned of it:
+A record has a whole flight in one line: when it should leave, when it left, when it arrived. Here
+each line is split into the moments at which an airport learned of it:
 
     scheduled   four hours before the scheduled departure   the flight is inserted
     departed    at the actual departure                     updated with the time and the delay
@@ -38,7 +38,7 @@ EXCERPT = "flights-2013-01-01.csv.gz"
 AIRPORTS = ("EWR", "JFK", "LGA")
 STATES = ("scheduled", "departed", "arrived", "cancelled")
 
-# How long before its departure a flight appears. Long enough that a board of the next dozen is always full.
+# A flight appears so long before its departure, which is enough for a board of the next dozen flights to be full.
 ANNOUNCED_BEFORE = timedelta(hours=4)
 
 _DAY = ("year", "month", "day")
@@ -48,10 +48,10 @@ _COLUMNS = {
 }  # fmt: skip
 _MISSING = ("", "NA")
 
-# The clocks of the destinations, as hours from UTC in winter; every other destination keeps New York's. The
-# time zone database would say the same, but not every Windows has one, and 2013 will not change any more.
+# The clocks of the destinations, as hours from UTC in winter; every other destination has New York's. The
+# time zone database has the same data, but not every Windows has one, and 2013 will not change any more.
 # With these clocks all 327,346 flights of the year that have an air time taxi for 5 to 235 minutes, so no
-# clock is wrong. (Trusting only the minutes of `arr_time` fails for the 13,340 that taxi for over an hour.)
+# clock is wrong. (Using only the minutes of `arr_time` fails for the 13,340 that taxi for over an hour.)
 _CLOCKS = {
     -4: "BQN PSE SJU STT",
     -6: "AUS BHM BNA DFW DSM HOU IAH MCI MDW MEM MKE MSN MSP MSY OKC OMA ORD SAT STL TUL XNA",
@@ -64,7 +64,7 @@ _WINTER_HOURS = {airport: hours for hours, airports in _CLOCKS.items() for airpo
 _NEW_YORK_WINTER_HOURS = -5
 _WITHOUT_SUMMER_TIME = ("BQN", "PSE", "SJU", "STT", "PHX", "HNL")
 
-# On each airport's own winter clock.
+# The moments of the change are on each airport's own winter clock.
 _SUMMER_BEGINS = datetime(2013, 3, 10, 2)
 _SUMMER_ENDS = datetime(2013, 11, 3, 1)
 
@@ -73,8 +73,8 @@ StepKind = Literal["scheduled", "departed", "arrived", "cancelled"]
 
 
 @dataclass(slots=True, frozen=True)
-class Step:
-    """What the airport learns at `at`: the flight `id` gets `fields`. `scheduled` comes first."""
+class FlightStep:
+    """One event at the time `at`: the flight `id` gets `fields`. `scheduled` is a flight's first."""
 
     at: datetime
     kind: StepKind
@@ -142,7 +142,7 @@ def _installed_package() -> Path:
 
 
 def _unwrap(data: bytes) -> bytes:
-    """Take off wrappings, told by their first bytes, until text is left. The sdist has three."""
+    """Unwrap the data, whose format the first bytes show, until text is left. The sdist has three layers."""
     if data.startswith(b"\x1f\x8b"):
         return _unwrap(gzip.decompress(data))
     if data.startswith(b"PK\x03\x04"):
@@ -176,7 +176,7 @@ def parse_day(text: str) -> date:
 
 
 def scheduled_departure(record: Record) -> datetime:
-    """On New York's clock. `time_hour` is in UTC and the rest is local, so the record has the offset."""
+    """The scheduled departure on New York's clock. `time_hour` is in UTC and the rest is local, which gives the offset."""
     wall = datetime.combine(_day(record), time(int(record["hour"]), int(record["minute"])))
     instant = datetime.fromisoformat(record["time_hour"].removesuffix("Z")) + timedelta(
         minutes=int(record["minute"])
@@ -185,14 +185,14 @@ def scheduled_departure(record: Record) -> datetime:
 
 
 def departure(record: Record) -> datetime | None:
-    """None if it never left. From the delay, because `dep_time` does not say on which day."""
+    """The departure, computed from the delay, because `dep_time` has no day. None if the flight never left."""
     if record["dep_time"] in _MISSING:
         return None
     return scheduled_departure(record) + timedelta(minutes=int(record["dep_delay"]))
 
 
 def arrival(record: Record) -> datetime | None:
-    """On New York's clock; None if it never left, or was diverted and did not come back.
+    """The arrival on New York's clock; None if the flight never left, or was diverted and did not come back.
 
     `arr_time` is a time of day on the destination's clock, with no day; the arrival is the first moment after
     the departure at which that clock shows it. No flight takes 24 hours.
@@ -206,7 +206,7 @@ def arrival(record: Record) -> datetime | None:
 
 
 def _day(record: Record) -> date:
-    """Of the scheduled departure."""
+    """The day of the scheduled departure."""
     return date(int(record["year"]), int(record["month"]), int(record["day"]))
 
 
@@ -223,11 +223,11 @@ def _offset(airport: str, instant: datetime) -> timedelta:
 
 
 def flight_id(record: Record) -> str:
-    """As `2013-01-01-UA-1545-EWR`: unique over the year, which without the airport it would not be."""
+    """An id such as `2013-01-01-UA-1545-EWR`. The airport is needed to make it unique over the year."""
     return f"{_day(record)}-{record['carrier']}-{record['flight']}-{record['origin']}"
 
 
-def flight_steps(record: Record) -> list[Step]:
+def flight_steps(record: Record) -> list[FlightStep]:
     """The steps of one flight, in order."""
     id_ = flight_id(record)
     scheduled, left, arrived = scheduled_departure(record), departure(record), arrival(record)
@@ -243,26 +243,28 @@ def flight_steps(record: Record) -> list[Step]:
     }
     if record["tailnum"] not in _MISSING:
         document["tailnum"] = record["tailnum"]
-    steps = [Step(scheduled - ANNOUNCED_BEFORE, "scheduled", id_, document)]
+    steps = [FlightStep(scheduled - ANNOUNCED_BEFORE, "scheduled", id_, document)]
     # `closed` is when the flight left the board, one way or the other.
     if left is None:
-        steps.append(Step(scheduled, "cancelled", id_, {"state": "cancelled", "closed": scheduled}))
+        steps.append(FlightStep(scheduled, "cancelled", id_, {"state": "cancelled", "closed": scheduled}))
         return steps
     delay_min = int(record["dep_delay"])
-    steps.append(Step(left, "departed", id_, {"state": "departed", "closed": left, "delay_min": delay_min}))
+    steps.append(
+        FlightStep(left, "departed", id_, {"state": "departed", "closed": left, "delay_min": delay_min})
+    )
     if arrived is not None:
         fields: dict[str, Any] = {"state": "arrived", "arrived": arrived}
         if record["arr_delay"] not in _MISSING:
             fields["arrival_delay_min"] = int(record["arr_delay"])
-        steps.append(Step(arrived, "arrived", id_, fields))
+        steps.append(FlightStep(arrived, "arrived", id_, fields))
     return steps
 
 
-def day_steps(day: date, source: str | os.PathLike[str] | None = None) -> list[Step]:
+def day_steps(day: date, source: str | os.PathLike[str] | None = None) -> list[FlightStep]:
     """Everything that happened to the flights of one day, in the order in which it happened.
 
-    Begins on the evening before or in the night and ends when the last flight has landed, usually the morning
-    after.
+    The steps begin on the evening before or in the night, and end when the last flight has landed, usually on the
+    next morning.
 
     Raises:
         InvalidOption: No flight was scheduled on that day, or as `read_records`.

@@ -1,6 +1,6 @@
-"""The summary of a replay, as text. The board itself is in `screen`.
+"""The summary of a replay, as text. `screen` draws the boards.
 
-Rule of this file: text and nothing else; in English whatever the locale.
+Rule of this file: it only makes text, in English whatever the locale.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def duration_in_words(microseconds: float) -> str:
 
 
 def summary(result: Result) -> str:
-    """The figures, one idea a line."""
+    """The figures, one idea on each line."""
     states = ", ".join(f"{result.states.get(state, 0):,} {state}" for state in STATES)
     lines = [
         f"flights    {result.flights:,}: {states}",

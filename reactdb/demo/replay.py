@@ -1,4 +1,4 @@
-"""Replay: the steps of a day go through a database, minute by minute, while boards and counters listen.
+"""Replay: writes the steps of a day to a database, minute by minute, while boards and counters listen.
 
 All steps of one minute are one transaction, and the feeds deliver its events before the commit call returns. The figures
 measure that: the time from the start of the commit call until a subscriber has the event.
@@ -6,7 +6,7 @@ measure that: the time from the start of the commit call until a subscriber has 
 Once every simulated hour, and at the end, all flights are read afresh and every board and counter is compared
 with them. The comparisons are not part of the times.
 
-Rule of this file: no terminal and no sleeping. `observe` sees what happens, `wait` sets the pace.
+Rule of this file: no terminal and no sleeping. `observe` is called after each commit, `wait` sets the pace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from reactdb.demo.board import Board, Document, Event, last_departures, next_departures
-from reactdb.demo.flights import AIRPORTS, Step
+from reactdb.demo.flights import AIRPORTS, FlightStep
 
 if TYPE_CHECKING:
     from reactdb import Database, Table
@@ -35,17 +35,17 @@ CHECK_EVERY = timedelta(hours=1)
 
 @dataclass(slots=True)
 class Result:
-    """What a replay did, and how quickly its feeds were told.
+    """What a replay did, and how quickly its feeds delivered.
 
     Attributes:
         flights: Documents in the table at the end. changes: Steps written, of `changes_planned`; each is one
         entry of the change log. commits: Transactions; one a simulated minute in which something happened.
-        feeds, events: Live subscriptions, and changes that they were told, all together. lag_p50_us,
-        lag_p99_us, lag_max_us: From the start of the commit call to the subscriber, of all events. busy_s:
-        Seconds spent in transactions, telling the subscribers included. duration_s: Seconds from the first
-        step to the last, waiting and checking included. seq: The database's position at the end. states:
-        Flights by state, as the counting feed has it. checks: How often boards and counters were compared
-        with a fresh read. mistakes: What was found wrong; empty after every good run. was_stopped: `wait`
+        feeds, events: Live subscriptions, and the events delivered to all of them. lag_p50_us,
+        lag_p99_us, lag_max_us: Times of all events from the start of the commit call to the subscriber. busy_s:
+        Seconds spent in transactions, with the delivery to the subscribers. duration_s: Seconds from the first
+        step to the last, with waiting and checking. seq: The database's position at the end. states:
+        Flights by state, as the counting feed has them. checks: How often boards and counters were compared
+        with a fresh read. mistakes: The differences found; empty after a good run. was_stopped: `wait`
         asked to stop before the last step. until: Simulated time of the last step written, None if there was
         none. file_bytes: Size of the file after it was closed; set by the caller.
     """
@@ -80,7 +80,7 @@ class Result:
 
 @dataclass(slots=True, frozen=True)
 class Scene:
-    """What there is to see at one moment; the boards are live."""
+    """The state of the replay at one moment; the boards are live."""
 
     now: datetime
     next_boards: Sequence[Board]
@@ -93,7 +93,7 @@ class Scene:
 class _Listeners:
     """The live feeds of one replay: boards, the counting feed, and the stopwatch at their end.
 
-    `commit_began_ns` is set just before each commit; every event heard until the next one belongs to it.
+    `commit_began_ns` is set just before each commit; every event until the next one belongs to it.
     """
 
     def __init__(self, flights: Table) -> None:
@@ -130,7 +130,7 @@ class _Listeners:
             self.states[new["state"]] += 1
 
     def check(self) -> None:
-        """Compare everything that is kept up to date with what a fresh read of the table says."""
+        """Compare everything that feeds keep up to date with a fresh read of the table."""
         everything: list[Document] = list(self._flights.run())
         for board in self.boards:
             if board.shown.error is not None:
@@ -149,7 +149,7 @@ class _Listeners:
 
 def run(
     db: Database,
-    steps: Sequence[Step],
+    steps: Sequence[FlightStep],
     *,
     speed: float = 0.0,
     observe: Callable[[Scene], None] | None = None,
@@ -198,7 +198,7 @@ def _replay(
     db: Database,
     flights: Table,
     listeners: _Listeners,
-    steps: Sequence[Step],
+    steps: Sequence[FlightStep],
     result: Result,
     *,
     speed: float,
@@ -209,7 +209,7 @@ def _replay(
     next_check: datetime | None = None
     for minute, group in groupby(steps, key=attrgetter("at")):
         if wait is not None:
-            # Counted from the beginning, so that slow drawing makes the replay jerk and not drift.
+            # The time is counted from the beginning, so that slow drawing makes the replay jerk and not drift.
             due = (minute - steps[0].at) / timedelta(minutes=1) / speed if speed else 0.0
             if wait(max(0.0, began + due - time.perf_counter()) if speed else 0.0):
                 result.was_stopped = True
@@ -234,8 +234,10 @@ def _replay(
     result.duration_s = time.perf_counter() - began
 
 
-def _commit(db: Database, flights: Table, steps: list[Step], listeners: _Listeners) -> tuple[int, float]:
-    """Write one minute as one transaction; how many changes, and how many seconds."""
+def _commit(
+    db: Database, flights: Table, steps: list[FlightStep], listeners: _Listeners
+) -> tuple[int, float]:
+    """Write one minute as one transaction. Returns the number of changes, and the seconds that it took."""
     began_ns = time.perf_counter_ns()
     with db.transaction():
         announced = [dict(step.fields) for step in steps if step.kind == "scheduled"]
@@ -255,5 +257,5 @@ def _check(listeners: _Listeners, result: Result) -> None:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least that share of the values does not exceed."""
+    """The smallest value that at least this share of the values does not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]

@@ -1,6 +1,6 @@
 """The departures board on a terminal: drawn by rich, each picture over the one before.
 
-Rule of this file: it looks at a scene and changes nothing. It needs rich, so it is imported only where rich is installed.
+Rule of this file: it reads a scene and changes nothing. It needs rich, so it is imported only if rich is installed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from reactdb.demo.replay import LAST_LIMIT, NEXT_LIMIT, Scene
 _STATE_STYLES = {"scheduled": "", "departed": "green", "arrived": "dim", "cancelled": "red"}
 _AIRPORT_NAMES = {"EWR": "EWR Newark", "JFK": "JFK Kennedy", "LGA": "LGA LaGuardia"}
 
-# Three of these and a space between them fill a terminal of 80 columns to the last one.
+# Three columns of this width with a space between them exactly fill a terminal of 80 columns.
 _COLUMN = 26
 
-# Airlines call a flight late from 15 minutes on; so does the source of the data.
+# Airlines and the source of the data call a flight late from 15 minutes on.
 _LATE_MIN = 15
 
-# About as often as an eye can tell apart; drawing more costs the replay its pace.
+# People do not notice faster updates, and they would slow the replay down.
 _REDRAW_EVERY_S = 1 / 15
 
 
 class Screen(AbstractContextManager["Screen"]):
-    """Draws scenes, at most so many a second, each over the one before; the last one stays.
+    """Draws scenes at a limited rate, each over the one before; the last one stays.
 
-    A scene is kept and not a picture of it: its boards are live, so on leaving it shows how everything ended.
+    It keeps the scene and not a picture: the boards are live, so the last drawing shows how everything ended.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -67,7 +67,7 @@ class Screen(AbstractContextManager["Screen"]):
 
 
 def picture(scene: Scene, width: int = 80) -> Group:
-    """The whole picture, with as many airports as fit; always of the same height, so that it can be painted over itself."""
+    """The whole picture, with as many airports as fit. Its height is always the same, so that the next picture covers it."""
     result = scene.result
     written = f"{result.changes:,} changes in {result.commits:,} commits; {result.feeds} feeds"
     shown = max(1, min(len(scene.next_boards), (width + 1) // (_COLUMN + 1)))
@@ -112,11 +112,11 @@ def flight_line(flight: Document | None, now: datetime) -> Text:
 
 
 def status(flight: Document, now: datetime) -> tuple[str, str]:
-    """What the board says of a flight, in nine letters at most, and its style."""
+    """The status of a flight on the board, in nine letters at most, and its style."""
     if flight["state"] == "cancelled":
         return "cancelled", "red"
     if flight["state"] == "scheduled":
-        # A delay is known when the plane leaves; until then the board knows only that the plane has not left.
+        # The delay is known only when the plane leaves; until then the board only knows that it has not left.
         late_min = int((now - flight["scheduled"]).total_seconds() // 60)
         return (f"late {late_min}", "yellow") if late_min > 0 else ("on time", "")
     delay_min = flight["delay_min"]

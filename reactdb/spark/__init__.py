@@ -23,7 +23,7 @@ __all__ = ["check", "register", "session", "set_interpreter"]
 def register(spark: SparkSession) -> None:
     """Make the format `reactdb` known to a session. Doing it twice does nothing.
 
-    A session that was started where the package `pyspark_reactdb` can be imported (it comes with reactdb) knows it by itself.
+    A session finds the format by itself if it can import the package `pyspark_reactdb`, which comes with reactdb.
 
     Raises:
         SparkUnavailable: pyspark or pyarrow is missing or too old.

@@ -1,4 +1,4 @@
-"""Change plan: which changes of which files a read takes: options and pinned files become slices of the log.
+"""Change plan: turns the options and the pinned files of a read into slices of the log.
 
 Rule of this file: it runs on the driver, and reads positions, never changes.
 """
@@ -20,10 +20,10 @@ from reactdb.store.snapshot import Snapshot
 
 
 def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
-    """For each file the changes that the options ask for, as one slice; none where a file has none of them.
+    """For each file one slice with the changes that the options ask for; no slice for a file that has none of them.
 
     Raises:
-        HistoryLost: Some of them were compacted away, and `failOnDataLoss` is not false.
+        HistoryLost: Compaction has removed some of them, and `failOnDataLoss` is not false.
         TableNotFound: No file has, or had, the table.
     """
     found = []
@@ -41,7 +41,7 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
 
 
 def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
-    """A range of a file's changes, with about what it weighs; None of an empty one."""
+    """A range of a file's changes with an estimate of its size; None if the range is empty."""
     until = min(until, pin.seq)
     if since >= until:
         return None
@@ -49,7 +49,7 @@ def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
 
 
 def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
-    """The position that a read begins after: before the first change that is left, unless the options say otherwise."""
+    """The seq after which a read begins: by default, the one before the first change that is left."""
     if options.ranges is not None:
         since = range_of(options, pin)[0]
         if since < pin.oldest and options.fail_on_data_loss:
@@ -59,7 +59,7 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     if start is None:
         return pin.oldest
     if isinstance(start, Instant):
-        # The first millisecond that is not before it.
+        # This rounds up to the first millisecond that is not before the instant.
         time_ms = -(-start.microseconds // 1000)
         since = exports.newest_at(snapshot, time_ms - 1)
         first = exports.time_of(snapshot, pin.oldest + 1)
@@ -80,7 +80,7 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 
 
 def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
-    """The last change that a read has: the newest, unless the options say otherwise."""
+    """The seq of the last change to read: by default, of the newest."""
     if options.ranges is not None:
         return min(pin.seq, range_of(options, pin)[1])
     end = options.end
@@ -89,7 +89,7 @@ def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     if isinstance(end, Instant):
         return min(pin.seq, exports.newest_at(snapshot, end.microseconds // 1000))
     if isinstance(end, Version):
-        # To the end of the commit that begins there.
+        # The read goes to the end of this commit.
         return min(pin.seq, exports.first_of_commit(snapshot, end.commit + 1) - 1)
     return min(pin.seq, end)
 
@@ -106,7 +106,7 @@ class ChangePlan:
     """A batch read of changes. See the head of this file.
 
     Attributes:
-        slices: What is read.
+        slices: The changes to read.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ChangePlan:
         self.schema = schema
         self.options = options
         self.is_inferred = is_inferred
-        # The user hears of a wrong schema now, and not from an executor.
+        # A wrong schema raises now, and not later on an executor.
         self.rows()
         self.slices = change_slices(options, pins)
 

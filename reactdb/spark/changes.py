@@ -32,12 +32,12 @@ DEBEZIUM_OPS = ("c", "u", "u", "d")
 DELTA_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
 
 
-# What fills a column: from a page and the names of its tables, one array.
-Fill = Callable[["Page"], Any]
+# Makes the array of one column from a page of the log.
+Fill = Callable[["ChangePage"], Any]
 
 
-class Page:
-    """One page of the log, with what several columns share."""
+class ChangePage:
+    """One page of the log, with the values that several columns share."""
 
     __slots__ = ("columns", "keys", "names", "path", "rows")
 
@@ -61,14 +61,14 @@ class Page:
 
 
 class ChangeRows:
-    """Slices of the log as batches of one schema. Made where it is used, on an executor.
+    """Slices of the log as batches of one schema. Each executor creates its own.
 
     Args:
-        schema: As Spark has it; columns in any order, and only those that are wanted.
-        is_inferred: It was made by `schema.infer`: then a field that it does not have is one that does not fit.
+        schema: The columns that are wanted, in any order.
+        is_inferred: The schema comes from `schema.infer`, so a field that it lacks does not fit.
 
     Raises:
-        InvalidOption: It has a column that there is none of, or of a type that cannot be.
+        InvalidOption: It has an unknown column, or a column of a wrong type.
     """
 
     def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
@@ -92,7 +92,7 @@ class ChangeRows:
 
         Raises:
             HistoryDiverged: A file is not the one that was planned for.
-            HistoryLost: Compaction has removed changes since.
+            HistoryLost: Compaction has removed changes since the plan was made.
             SchemaMismatch: With FAILFAST.
             CorruptDatabase.
         """
@@ -128,14 +128,14 @@ class ChangeRows:
 
     def batch(self, columns: Entries, names: dict[int, str], path: str) -> Any:
         """One page as a batch."""
-        page = Page(columns, names, path)
+        page = ChangePage(columns, names, path)
         if self._columns is not None:
             return self._delta(page, self._columns)
         arrays = [fill(page) for fill in self._fills]
         return finished(arrays, self.arrow, page.rows, self._corrupt, self.mode)
 
     # -----------------------------------------------------------------------------------------------------------
-    # What fills a column
+    # Columns
 
     def _fill_of(self, field: spark.StructField) -> Fill:
         name, type_ = field.name, field.dataType
@@ -145,7 +145,7 @@ class ChangeRows:
             return lambda page: pa.repeat(page.path, len(page.columns.seqs))
         if name == options.corrupt_column:
             check_type(field, spark.StringType)
-            # Filled when all others are.
+            # `finished` fills it when all others are done.
             return lambda page: None
         images = IMAGES[options.shape]
         if name in images:
@@ -160,7 +160,7 @@ class ChangeRows:
             key_column = column_for(type_)
             is_text = type_ == spark.StringType()
 
-            def fill_keys(page: Page) -> Any:
+            def fill_keys(page: ChangePage) -> Any:
                 found = texts(page.columns.keys) if is_text else None
                 if found is not None:
                     return found
@@ -175,10 +175,10 @@ class ChangeRows:
         return _fixed(field, options.shape)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Delta's shape: a row for each image
+    # Delta's shape has one row for each image
 
     def _field_columns(self) -> DocumentColumn:
-        """The columns that are fields of documents, or the one that is the whole document."""
+        """The columns of the documents' fields, or the one column of whole documents."""
         ours = {*CHANGE_COLUMNS["delta"], self.options.source_column, self.options.corrupt_column}
         for field in self._schema.fields:
             if field.name in CHANGE_COLUMNS["delta"]:
@@ -198,7 +198,7 @@ class ChangeRows:
             type_ = spark.StructType([field for field in self._schema.fields if field.name not in ours])
         return DocumentColumn("", type_, self.mode, is_complete=self.is_inferred)
 
-    def _delta(self, page: Page, column: DocumentColumn) -> Any:
+    def _delta(self, page: ChangePage, column: DocumentColumn) -> Any:
         columns = page.columns
         places: list[int] = []
         types: list[int] = []
@@ -249,7 +249,7 @@ class ChangeRows:
 
 
 def _fixed(field: spark.StructField, shape: str) -> Fill:
-    """What fills a column that is the same whatever the documents are."""
+    """The function that fills a column which does not depend on the documents' fields."""
     name = field.name
     if name == "ts":
         check_type(field, spark.TimestampType)
@@ -273,19 +273,19 @@ def _fixed(field: spark.StructField, shape: str) -> Fill:
     return lambda page: column.convert(list(map(sub, page.columns.seqs, page.columns.steps)))
 
 
-def seqs_of(page: Page) -> Any:
-    """The seqs, whole numbers all of them: their checksums were compared."""
+def seqs_of(page: ChangePage) -> Any:
+    """The seqs. All are whole numbers, because the checksums of the entries were verified."""
     seqs = page.columns.seqs
     if isinstance(seqs, range) and _arange is not None:
         return _arange(seqs.start, seqs.stop)
     return pa.array(list(seqs), pa.int64())
 
 
-# Of pyarrow 21 and newer.
+# pyarrow has it since version 21.
 _arange = getattr(pa, "arange", None)
 
 
-def _tables(page: Page) -> Any:
+def _tables(page: ChangePage) -> Any:
     ids = page.columns.table_ids
     if ids.count(ids[0]) == len(ids):
         return pa.repeat(page.names.get(ids[0], f"#{ids[0]}"), len(ids))

@@ -10,14 +10,14 @@ column at once: `set(map(type, values))` costs 20 ns a value.
     BIGINT and smaller  int within the type's range
     DOUBLE              float, and int where that is exact (up to 2^53 and some beyond)
     FLOAT               float that 32 bits hold exactly, int the same
-    DECIMAL(p, s)       Decimal and int that p digits, s of them behind the point, hold exactly
-    STRING              str as it is; UUID, and all others as `reactdb.json.plain_text` writes them
+    DECIMAL(p, s)       Decimal and int that p digits, s of them after the point, hold exactly
+    STRING              str unchanged; UUID and all others as `reactdb.json.plain_text` writes them
     BINARY              bytes
     DATE                date
-    TIMESTAMP           datetime, as the moment it is: its own offset from UTC is not kept
+    TIMESTAMP           datetime; the moment is kept and the offset from UTC is not
     INTERVAL            timedelta, to the microsecond; INTERVAL DAY TO SECOND
     TIME                time
-    STRUCT              dict; a missing field and a null are the same
+    STRUCT              dict; a missing field becomes null
     MAP<STRING, ...>    dict
     ARRAY               list
     VARIANT             everything, see `variant`
@@ -49,7 +49,7 @@ MILLISECONDS, MICROSECONDS = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"
 
 
 class Misfit(Exception):
-    """A value that the column's type does not take. `path` leads to it from the column down."""
+    """A value that the column's type does not take. `path` leads to it from the column."""
 
     def __init__(self, reason: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(reason)
@@ -65,7 +65,7 @@ class Misfit(Exception):
 
 
 class Column:
-    """Makes arrays of one type. `convert` takes a list of values; None is null."""
+    """Makes arrays of one type from lists of values, in which None is null."""
 
     def __init__(self, type_: spark.DataType, *, nullable: bool = True) -> None:
         self.type = type_
@@ -82,7 +82,7 @@ class Column:
         raise NotImplementedError
 
     def patched(self, value: Any) -> Any:
-        """What is left of a value when everything in it that does not fit is null."""
+        """The value, with null in place of everything in it that does not fit."""
         try:
             self.convert([value])
         except Misfit:
@@ -97,13 +97,13 @@ class Column:
         return Misfit(f"a value is not {self.name}")
 
     def check_nulls(self, kinds: set[type]) -> None:
-        """Called with the types of the values where there may be no null."""
+        """Raise Misfit if there is a null and the column may have none. `kinds` are the types of the values."""
         if NONE in kinds:
             raise Misfit(f"null, and {self.name} may not be null here")
 
 
 class Scalar(Column):
-    """A type of single values, which Arrow makes of the Python types in `taken`."""
+    """A type of single values, which Arrow converts from the Python types in `taken`."""
 
     def __init__(self, type_: spark.DataType, taken: tuple[type, ...], *, nullable: bool = True) -> None:
         super().__init__(type_, nullable=nullable)
@@ -129,13 +129,13 @@ class Scalar(Column):
 
 
 class Float(Scalar):
-    """32 bits: what they do not hold exactly is refused, where Arrow would round."""
+    """A float of 32 bits. Values that it does not hold exactly are refused, which Arrow would round."""
 
     def convert(self, values: Sequence[Any]) -> Any:
         exact = Scalar.convert(DOUBLE, values)
         made = exact.cast(self.arrow, safe=False)
         back = made.cast(pa.float64())
-        # As bits, because a NaN is not equal to itself.
+        # Nulls and NaNs become 0 for the comparison, because a NaN is not equal to itself.
         if not back.fill_null(0).equals(exact.fill_null(0)):
             for value, kept in zip(values, back.to_pylist(), strict=True):
                 if value is not None and value == value and float(value) != kept:
@@ -146,7 +146,7 @@ class Float(Scalar):
 
 
 class DecimalColumn(Scalar):
-    """Exact decimals. Ints are made Decimals first: Arrow takes a precision from the first value that it meets."""
+    """Exact decimals. Ints become Decimals first, because Arrow takes the precision from the first value."""
 
     def convert(self, values: Sequence[Any]) -> Any:
         kinds = set(map(type, values))
@@ -156,10 +156,10 @@ class DecimalColumn(Scalar):
 
 
 class Text(Column):
-    """STRING: strings as they are, anything else as the text that says it.
+    """STRING: strings unchanged, anything else as text.
 
     Args:
-        is_strict: It was inferred from strings alone, so that what is none, nor a UUID or a time of day, is a misfit.
+        is_strict: It was inferred from strings, UUIDs and times of day, so that any other value is a misfit.
     """
 
     def __init__(self, type_: spark.DataType, *, nullable: bool = True, is_strict: bool = False) -> None:
@@ -201,10 +201,10 @@ class Variant(Column):
 
 
 class Struct(Column):
-    """STRUCT, of dicts.
+    """STRUCT, made from dicts.
 
     Args:
-        is_complete: A field that the type does not name is a misfit. Not so where the user has said which fields are wanted.
+        is_complete: A field that the type does not name is a misfit. False if the user has chosen the fields.
     """
 
     def __init__(self, type_: spark.StructType, *, nullable: bool = True, is_complete: bool = False) -> None:
@@ -221,7 +221,7 @@ class Struct(Column):
             )
             for field in type_.fields
         )
-        # Of one name, itemgetter gives the value itself.
+        # With one name, itemgetter returns the value and not a tuple.
         self._pick = itemgetter(*self.names) if len(self.names) > 1 else None
         self._known = frozenset(self.names)
 
@@ -242,14 +242,14 @@ class Struct(Column):
         )
 
     def arrays(self, documents: Sequence[dict[str, Any]]) -> list[Any]:
-        """The fields of dicts, none of them null, as one array each."""
+        """One array for each field of these dicts, of which none is null."""
         if self._pick is not None and documents:
             try:
                 columns: Any = list(zip(*map(self._pick, documents), strict=True))
             except KeyError:
                 columns = None
             else:
-                # All fields are there, so there are others where there are more.
+                # Every dict has all fields, so a larger total means that one has others as well.
                 if self.is_complete and sum(map(len, documents)) > len(documents) * len(self.names):
                     raise self._unknown(documents)
         else:
@@ -261,7 +261,7 @@ class Struct(Column):
         return self.arrays_of(columns)
 
     def arrays_of(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
-        """The arrays of fields whose values are given, column by column."""
+        """The arrays of fields whose values are given as columns."""
         made = []
         for name, child, column in zip(self.names, self.children, columns, strict=True):
             try:
@@ -287,7 +287,7 @@ class Struct(Column):
 
 
 class Array(Column):
-    """ARRAY, of lists."""
+    """ARRAY, made from lists."""
 
     def __init__(self, type_: spark.ArrayType, *, nullable: bool = True, is_complete: bool = False) -> None:
         super().__init__(type_, nullable=nullable)
@@ -307,8 +307,8 @@ class Array(Column):
         return pa.ListArray.from_arrays(offsets_of(values), elements, type=self.arrow, mask=nulls_of(values))
 
 
-class Map(Column):
-    """MAP with keys of STRING, of dicts."""
+class MapColumn(Column):
+    """MAP with keys of STRING, made from dicts."""
 
     def __init__(self, type_: spark.MapType, *, nullable: bool = True, is_complete: bool = False) -> None:
         super().__init__(type_, nullable=nullable)
@@ -329,7 +329,7 @@ class Map(Column):
             items = self.value.convert(flat)
         except Misfit as misfit:
             raise misfit.within(0) from None
-        # Not MapArray.from_arrays: it takes no mask, and nulls in its offsets only where all arrays are made by it.
+        # MapArray.from_arrays takes no mask, and it cannot mark nulls in offsets that were made elsewhere.
         entries = pa.StructArray.from_arrays(
             [keys, items], fields=[self.arrow.key_field, self.arrow.item_field]
         )
@@ -340,7 +340,7 @@ class Map(Column):
 
 
 class Void(Column):
-    """A column of nulls alone."""
+    """A column of nothing but nulls."""
 
     def convert(self, values: Sequence[Any]) -> Any:
         if any(value is not None for value in values):
@@ -349,7 +349,7 @@ class Void(Column):
 
 
 def offsets_of(values: Sequence[Any]) -> Any:
-    """Where each list or dict of a flattened column begins, and where the last ends."""
+    """The positions at which each list or dict of a flattened column begins, and the last one ends."""
     offsets = [0]
     end = 0
     for value in values:
@@ -360,14 +360,14 @@ def offsets_of(values: Sequence[Any]) -> Any:
 
 
 def nulls_of(values: Sequence[Any]) -> Any:
-    """The mask of those that are null; None where none is."""
+    """The mask of the values that are null; None if no value is."""
     if NONE not in set(map(type, values)):
         return None
     return pa.array([value is None for value in values], pa.bool_())
 
 
 def placed(array: Any, values: Sequence[Any]) -> Any:
-    """An array of what is there in `values`, with nulls where there is None."""
+    """An array of the values that are not None, with nulls inserted for those that are."""
     if len(array) == len(values):
         return array
     if not len(array):
@@ -387,11 +387,11 @@ _STRUCTS = frozenset((dict, NONE))
 _ARRAYS = frozenset((list, NONE))
 _TEXTS = frozenset((str, NONE))
 _SAID_AS_TEXT = frozenset((str, UUID, time, NONE))
-# In the metadata of a field that inference made a STRING of because nothing else holds its values, or because it saw none.
+# Marks, in a field's metadata, a STRING that inference chose because no other type holds its values, or because it saw none.
 ANYTHING = "reactdb.anything"
 DOUBLE = Scalar(spark.DoubleType(), (float, int))
 
-# Exact Python types that a Spark type takes, for those that Arrow converts right once the types are.
+# Spark type -> the Python types that it takes. With exactly these types, Arrow converts without loss.
 SCALARS: tuple[tuple[type[spark.DataType], tuple[type, ...]], ...] = (
     (spark.BooleanType, (bool,)),
     (spark.ByteType, (int,)),
@@ -411,7 +411,7 @@ def column_for(type_: spark.DataType, *, nullable: bool = True, is_complete: boo
     """The column of a Spark type.
 
     Args:
-        is_complete: The type was inferred: what it does not have does not fit.
+        is_complete: The type was inferred, so fields that it lacks do not fit.
 
     Raises:
         InvalidOption: No value of a document has this type.
@@ -421,7 +421,7 @@ def column_for(type_: spark.DataType, *, nullable: bool = True, is_complete: boo
     if isinstance(type_, spark.ArrayType):
         return Array(type_, nullable=nullable, is_complete=is_complete)
     if isinstance(type_, spark.MapType):
-        return Map(type_, nullable=nullable, is_complete=is_complete)
+        return MapColumn(type_, nullable=nullable, is_complete=is_complete)
     if isinstance(type_, spark.StringType):
         return Text(type_, nullable=nullable, is_strict=is_complete)
     if isinstance(type_, spark.VariantType):
@@ -439,12 +439,12 @@ def column_for(type_: spark.DataType, *, nullable: bool = True, is_complete: boo
 
 
 def arrow_schema(schema: spark.StructType) -> Any:
-    """The Arrow schema that Spark expects of batches of this schema, to the letter."""
+    """The exact Arrow schema that Spark expects of batches with this schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def words(numbers: Sequence[int], names: Sequence[str]) -> Any:
-    """Texts by their numbers."""
+    """An array of texts, given as indexes into `names`."""
     if numbers and numbers.count(numbers[0]) == len(numbers):
         return pa.repeat(names[numbers[0]], len(numbers))
     return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(names, pa.string())).cast(

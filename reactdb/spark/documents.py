@@ -31,19 +31,20 @@ from reactdb.values.codec import decode
 from reactdb.values.extension_types import read_extension
 
 ARRAY_32 = b"\xdd"
-# What does not fit as a whole is cut into so many parts. With eight, one document in 2,000 is found in three steps, which read
-# its page once, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
+# A page that does not fit is cut into so many parts. With eight, one document in 2,000 is found in three steps, which read the
+# page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
 PARTS = 8
-# Documents that are looked at one by one: a call for so few costs as much as they do.
+# So few documents are converted one by one, because a call for them together costs as much.
 FEW = 4
 Value = TypeVar("Value")
 
 
 def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
-    """The documents of these bytes, whose checksums were compared: two thirds of the time of one by one, a third with msgspec.
+    """The documents of these bytes, whose checksums were verified. It takes two thirds of the time of decoding one by one, and a
+    third with msgspec.
 
     Raises:
-        CorruptDatabase: Some are no document's bytes.
+        CorruptDatabase: Some of the bytes are not a document's.
     """
     try:
         found = _decode(joined(bodies))
@@ -51,22 +52,22 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
             return found  # type: ignore[no-any-return]
     except Exception:
         pass
-    # One of them is wrong: the careful way says so.
+    # One of them is wrong, and decoding them one by one raises the right error.
     return [decode(body) for body in bodies]
 
 
 def joined(bodies: Sequence[bytes]) -> bytes:
-    """Documents as one array of them."""
+    """The encoded documents as one encoded array."""
     return b"".join((ARRAY_32, len(bodies).to_bytes(4, "big"), *bodies))
 
 
 def column_decoder(
     names: Sequence[str], *, is_complete: bool
 ) -> Callable[[Sequence[bytes]], list[Sequence[Any]]] | None:
-    """What makes columns of the fields with these names straight from the bytes of documents, with msgspec; None without it.
+    """A function that decodes documents straight into columns of the named fields, with msgspec; None without msgspec.
 
-    It needs three fifths of the time of dicts first, and a third where two of eight fields are wanted. It raises anything at all
-    where a document is not as it should be, or has another field and `is_complete`: then ask the careful way.
+    It takes three fifths of the time of decoding to dicts first, and a third if two of eight fields are wanted. It raises some
+    exception if a document is wrong, or has another field and `is_complete` holds: then the caller decodes to dicts.
     """
     try:
         from msgspec import defstruct, field
@@ -74,7 +75,7 @@ def column_decoder(
         from msgspec.structs import astuple
     except ImportError:
         return None
-    # A missing field and a null are the same. Names of fields are anything, those of attributes are not.
+    # A missing field becomes None. Fields can have any name and attributes cannot, so the attributes are numbered.
     fields: Any = [(f"f{place}", Any, field(default=None, name=name)) for place, name in enumerate(names)]
     kind = defstruct("Fields", fields, forbid_unknown_fields=is_complete, gc=False)
     decode_rows = Decoder(
@@ -88,7 +89,7 @@ def column_decoder(
 
 
 def _decoder() -> Callable[[bytes], Any]:
-    """msgspec's, where it is installed: it needs half the time of msgpack's."""
+    """msgspec's decoder if it is installed, because it takes half the time of msgpack's."""
     try:
         from msgspec.msgpack import Decoder
     except ImportError:
@@ -104,7 +105,7 @@ _decode = _decoder()
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Python's garbage collector at rest: it would walk through a page while it is made, again and again, and find nothing."""
+    """Pause Python's garbage collector: while a page is decoded it would walk through it again and again, and find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -115,10 +116,10 @@ def without_collector() -> Iterator[None]:
 
 
 class Rows:
-    """Says for the rows of one chunk what became of those that did not fit.
+    """Collects the rows of one chunk that did not fit.
 
     Attributes:
-        reasons: By the number of the row: what is to be said of it, in JSON.
+        reasons: Number of the row -> the text of the column for misfits, in JSON.
     """
 
     def __init__(self, count: int) -> None:
@@ -127,16 +128,16 @@ class Rows:
 
     def add(self, row: int, name: str, value: Any, reason: str) -> None:
         """Note that the value of this column, or a document, does not fit."""
-        self.reasons[row] = told(name, value, reason, self.reasons.get(row))
+        self.reasons[row] = misfit_text(name, value, reason, self.reasons.get(row))
 
 
 class DocumentColumn:
-    """A column that is made of encoded documents, by its Spark type.
+    """A column that is made from encoded documents, according to its Spark type.
 
-    A STRUCT or a MAP is decoded, a STRING is JSON text, a VARIANT is one, a BINARY has the bytes as they are stored.
+    STRUCT, MAP and VARIANT are decoded; STRING is JSON text; BINARY has the bytes as they are stored.
 
     Args:
-        name: Of the column, for messages; "" for the fields of the documents as columns of their own.
+        name: The column's name for messages; "" if each field of the documents is a column.
         mode: PERMISSIVE, DROPMALFORMED or FAILFAST.
         is_complete: See `columns.Struct`.
     """
@@ -149,10 +150,10 @@ class DocumentColumn:
         self.column: Column = column_for(type_, is_complete=is_complete)
 
     def array(self, bodies: Sequence[bytes | None], rows: Rows, describe: Callable[[int], str]) -> Any:
-        """One array of the whole column. `describe` says which document a row has, for an error."""
+        """The array of the whole column. `describe` names the document of a row for an error."""
         if self.is_raw:
             return pa.array(bodies, self.column.arrow)
-        # By identity, in C: most pages have no deletion, and most columns of new documents no null.
+        # `None in` compares by identity in C. Most pages have no deletion, and most columns of new documents have no null.
         present: Sequence[Any] = [body for body in bodies if body is not None] if None in bodies else bodies
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
@@ -164,7 +165,7 @@ class DocumentColumn:
         return placed(made, bodies)
 
     def arrays(self, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]) -> list[Any]:
-        """The fields of the documents, each as an array."""
+        """One array for each field of the documents."""
         assert isinstance(self.column, Struct)
         return self._arrays(bodies, range(len(bodies)), rows, describe) if self.column.names else []
 
@@ -175,7 +176,7 @@ class DocumentColumn:
         rows: Rows,
         describe: Callable[[int], str],
     ) -> list[Any]:
-        """The arrays of documents, which have these rows, with nulls where something does not fit."""
+        """The arrays of the documents of these rows, with null in place of what does not fit."""
 
         def attempt(part: Sequence[bytes]) -> list[Any] | None:
             if self._columns is not None:
@@ -201,7 +202,7 @@ class DocumentColumn:
         return fitted(bodies, attempt, mended, self._made)
 
     def _made(self, documents: Sequence[Any]) -> list[Any]:
-        """The arrays of decoded documents: of a STRUCT one for each field, and otherwise the one of the column."""
+        """The arrays of decoded documents: for a STRUCT one for each field, otherwise the one of the column."""
         column = self.column
         if isinstance(column, Struct) and column.names:
             return column.arrays(documents)
@@ -222,7 +223,7 @@ class DocumentColumn:
         return column_decoder(column.names, is_complete=column.is_complete)
 
     def _quick_arrays(self, bodies: Sequence[bytes]) -> list[Any] | None:
-        """The fields of documents that are all as they should be; None where the careful way has to look."""
+        """The arrays of the fields if all documents fit; None if some may not, so that they must be decoded to dicts."""
         assert isinstance(self.column, Struct)
         assert self._columns is not None
         try:
@@ -240,9 +241,9 @@ def fitted(
     """The arrays of many values, of which a few may not fit.
 
     Args:
-        attempt: The arrays of some values; None where one of them does not fit.
-        mended: A single value, given with its place, as one that fits.
-        make: The arrays of those.
+        attempt: Makes the arrays of some values; returns None if one of them does not fit.
+        mended: Takes the place and the value, and returns a value that fits.
+        make: Makes the arrays of values that fit.
     """
 
     def pieces(first: int, part: Sequence[Value]) -> Iterator[list[Any]]:
@@ -263,7 +264,7 @@ def fitted(
 def value_array(
     name: str, column: Column, values: Sequence[Any], mode: str, rows: Rows, describe: Callable[[int], str]
 ) -> Any:
-    """A column of values that are no documents, keys for example; what does not fit goes the same way."""
+    """The array of values that are not documents, such as keys; values that do not fit are treated in the same way."""
 
     def attempt(part: Sequence[Any]) -> list[Any] | None:
         try:
@@ -285,15 +286,15 @@ def value_array(
     return made
 
 
-def told(name: str, document: Any, reason: str, before: str | None) -> str:
-    """What the column for misfits says of a row: the reason, and the document as it is."""
+def misfit_text(name: str, document: Any, reason: str, before: str | None) -> str:
+    """The text of the column for misfits: the reason, and the document unchanged."""
     if before is None:
         return dumps_plain({"reason": f"{name}: {reason}", name: document})
     return before[:-1] + "," + dumps_plain({name: document})[1:]
 
 
 def finished(arrays: list[Any], schema: Any, rows: Rows, corrupt: int | None, mode: str) -> Any:
-    """The batch of these arrays, with the column for misfits filled, or the rows that have some left out."""
+    """The batch of these arrays; depending on the mode, the column for misfits is filled, or rows with misfits are left out."""
     if corrupt is not None:
         is_told = mode == "PERMISSIVE" and rows.reasons
         arrays[corrupt] = (

@@ -1,4 +1,4 @@
-"""The environment: what Spark needs beside reactdb, and the sentence that says what is missing.
+"""The environment: what Spark needs beside reactdb, and the error messages for what is missing.
 
 Rule of this file: pyspark is imported when a session is made, and not before.
 """
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 OLDEST_PYSPARK, NEXT_PYSPARK, OLDEST_PYARROW, OLDEST_JAVA = (4, 2), (5,), (17,), 17
 INSTALL = "pip install 'reactdb[spark]'"
-# Python workers and the driver run the interpreter that these name, or else whatever `python3` is on the path: in a virtual
-# environment that is not activated, one without reactdb.
+# Python workers and the driver run the interpreter that these name, or else whatever `python3` is on the path. If a virtual
+# environment is not activated, that one lacks reactdb.
 INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
 def check(*, with_java: bool = True) -> None:
-    """See that everything is there that Spark needs.
+    """Check that everything that Spark needs is installed.
 
     Raises:
-        SparkUnavailable: Something is not, or is too old. One sentence, with what to install.
+        SparkUnavailable: Something is missing or too old. The message says in one sentence what to install.
     """
     check_package("pyspark", OLDEST_PYSPARK, NEXT_PYSPARK)
     check_package("pyarrow", OLDEST_PYARROW, None)
@@ -41,7 +41,7 @@ def check(*, with_java: bool = True) -> None:
 
 
 def check_package(name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | None) -> None:
-    """Whether a package is installed, of a version from `oldest` to before `next_`."""
+    """Check that a package is installed in a version from `oldest` to before `next_`."""
     try:
         found = version(name)
     except PackageNotFoundError:
@@ -55,7 +55,7 @@ def check_package(name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | N
 
 
 def check_java() -> None:
-    """Whether there is a Java that Spark runs on."""
+    """Check that there is a Java that Spark runs on."""
     java = find_java()
     if java is None:
         raise SparkUnavailable(
@@ -70,7 +70,7 @@ def check_java() -> None:
 
 
 def find_java() -> str | None:
-    """The program that Spark would start; None where there is none."""
+    """The path of the Java that Spark would start; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         path = os.path.join(home, "bin", "java")
@@ -79,10 +79,10 @@ def find_java() -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """The major version; None where it does not say."""
+    """The major version of this Java; None if it cannot be found out."""
     home = os.path.dirname(os.path.dirname(os.path.realpath(java)))
     try:
-        # A file beside it says so, which saves starting it: a third of a second.
+        # Reading the version from this file saves starting Java, which takes a third of a second.
         with open(os.path.join(home, "release"), encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:
@@ -96,26 +96,26 @@ def java_version(java: str) -> int | None:
 
 
 def set_interpreter() -> None:
-    """Let Python workers run this interpreter, unless another one was chosen."""
+    """Make Python workers run this interpreter, unless the environment names another one."""
     for name in INTERPRETERS:
         os.environ.setdefault(name, sys.executable)
 
 
 def use_interpreter(session: SparkSession) -> None:
-    """The same for a session that is running already, on this machine alone: elsewhere, our path need not be there."""
+    """Do the same for a running session, if it runs on this machine: on others the interpreter may have another path."""
     if any(os.environ.get(name) for name in INTERPRETERS):
         return
     try:
         context = session.sparkContext
     except Exception:
-        # Spark Connect: the server has interpreters of its own.
+        # With Spark Connect, the server chooses its own interpreters.
         return
     if (context.master or "").startswith("local") and context.getConf().get("spark.pyspark.python") is None:
         context.pythonExec = sys.executable
 
 
 def quieten(session: SparkSession) -> None:
-    """Let Spark say errors only."""
+    """Make Spark log errors only."""
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
@@ -127,13 +127,13 @@ def session(
     master: str | None = None,
     config: dict[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """A Spark session with the data source registered, quiet, and stopped on the way out.
+    """A quiet Spark session with the data source registered. It is stopped at the end of the block.
 
-    Where a session is running already, it is used, its configuration left as it is, and it is not stopped.
+    If a session is already running, that one is used; its configuration is not changed, and it is not stopped.
 
     Args:
-        app_name: As Spark's pages show it.
-        master: Where to run; None: as the environment says, or on all cores of this machine.
+        app_name: The name that Spark's pages show.
+        master: Where to run; None: where the environment says, or else on all cores of this machine.
         config: Spark's settings.
 
     Raises:

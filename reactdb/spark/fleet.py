@@ -52,10 +52,10 @@ def files_of(options: Options) -> list[str]:
 
 
 def plain_path(path: str) -> str:
-    """A path of the local file system; a `file:` URI is taken as well.
+    """A path of the local file system; `file:` URIs are accepted too.
 
     Raises:
-        InvalidOption: An address of another kind of storage.
+        InvalidOption: It is the address of another kind of storage.
     """
     if path.startswith("file:"):
         return unquote(urlsplit(path).path)
@@ -76,14 +76,14 @@ def _expanded(path: str, options: Options) -> Iterator[str]:
     elif has_magic(path) and not os.path.exists(path):
         yield from (file for file in glob(path) if os.path.isfile(file) and not file.endswith(SIDE_FILES))
     else:
-        # One that is missing is refused where it is opened, with the reason.
+        # If the file is missing, opening it raises an error that says why.
         yield path
 
 
 def range_of(options: Options, pin: Pin) -> tuple[int, int]:
-    """What option `ranges` says of a file: since and until."""
+    """The range that option `ranges` gives for a file: since and until."""
     assert options.ranges is not None
-    # As the store knows it: a link may lead to it.
+    # A pin has the resolved path, and the option may name a link.
     return next((since, until) for path, since, until in options.ranges if os.path.realpath(path) == pin.path)
 
 
@@ -103,19 +103,19 @@ def pin_of(path: str, options: Options) -> Pin:
 
 
 def opened(path: str, options: Options) -> AbstractContextManager[Engine]:
-    """A file, to read only, as the options have it."""
+    """A file, opened for reading only, with the options' timeout."""
     return exports.opened(path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network)
 
 
 @contextmanager
 def seen(path: str, options: Options) -> Iterator[Snapshot]:
-    """One state of a file."""
+    """A snapshot of a file."""
     with opened(path, options) as engine, engine.snapshot() as snapshot:
         yield snapshot
 
 
 def is_one_file(paths: Sequence[str]) -> bool:
-    """Whether the path names one file: then rows need no column that says which file they are from."""
+    """Whether the path names one file, so that rows need no column that says which file they are from."""
     return (
         len(paths) == 1
         and not os.path.isdir(plain_path(paths[0]))

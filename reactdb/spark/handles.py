@@ -3,7 +3,7 @@
 Every opening that writes adds an epoch, a row that stays in the file. A stream may commit once a second for months, in worker
 processes that Spark reuses, so a handle stays open for a while after its use. That also saves the time of opening.
 
-Rule of this file: a handle is used by one commit at a time, and none that has failed is used again.
+Rule of this file: a handle is used by one commit at a time, and a handle that has failed is not used again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def lingering(path: str, **options: Any) -> Iterator[Database]:
         _idle[name] = db, timer
     timer.start()
     if before is not None:
-        # Two commits at once, of two queries.
+        # Two queries committed at the same time, so there are two handles; one is enough.
         before[1].cancel()
         before[0].close()
 

@@ -12,8 +12,8 @@ The types of each field are collected first and decided on at the end, so the or
     bytes, date, datetime             BINARY, DATE, TIMESTAMP
     timedelta                         INTERVAL DAY TO SECOND
     dict, list                        STRUCT, ARRAY
-    nothing but null, {} or []        STRING, which takes anything, as text; of [], an array of it
-    anything else, together           a conflict: VARIANT, or STRING where option conflicts=string
+    nothing but null, {} or []        STRING, which takes anything, as text; for [], an array of STRING
+    any other combination             a conflict: VARIANT, or STRING with option conflicts=string
 
 Rule of this file: values in, types out. The caller tells the user of conflicts.
 """
@@ -31,9 +31,9 @@ from pyspark.sql import types as spark
 
 from reactdb.spark.columns import ANYTHING
 
-# A dict with more fields is one that is used as a map, and a struct of it would be as wide as the table is long.
+# A dict with more fields is used as a map, and its struct would be as wide as the table is long.
 MOST_FIELDS = 1_000
-# Ints that a double holds, each of them.
+# A double holds every int of up to so many bits.
 EXACT_BITS = 53
 MOST_DIGITS, USUAL_SCALE = 38, 18
 
@@ -53,13 +53,13 @@ SIMPLE: dict[frozenset[type], spark.DataType] = {
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen in one place.
+    """The values that were seen in one place of the documents.
 
     Attributes:
-        kinds: The Python types, without None.
-        bits, digits, scale: Of the largest int; of numbers before, and behind the point.
-        fields: Of dicts.
-        element: Of lists.
+        kinds: Their Python types, without None.
+        bits, digits, scale: The bits of the largest int; the most digits before, and after the decimal point.
+        fields: The fields of dicts.
+        element: The elements of lists.
     """
 
     kinds: set[type] = field(default_factory=set)
@@ -70,7 +70,7 @@ class Seen:
     element: Seen | None = None
 
     def add(self, value: Any) -> None:
-        """Take in one more value."""
+        """Note one more value."""
         kind = type(value)
         if value is None:
             return
@@ -91,7 +91,7 @@ class Seen:
             bits = value.bit_length()
             if bits > self.bits:
                 self.bits = bits
-                # 2^b has 0.301 b digits, and one more. The text of a number with thousands of digits would be slow.
+                # 2^b has about 0.301 b + 1 digits. Counting those of the text would be slow for numbers with thousands of digits.
                 self.digits = max(self.digits, bits * 30103 // 100000 + 1)
         elif kind is Decimal:
             _, digits, exponent = value.as_tuple()
@@ -112,10 +112,10 @@ class Conflict:
 
 
 class Inference:
-    """Collects documents of a sample and says their schema.
+    """Collects the documents of a sample and infers their schema.
 
     Attributes:
-        conflicts: What had no common type, once `fields` has been asked for.
+        conflicts: The fields without a common type; filled by `fields`.
     """
 
     def __init__(self, conflict_type: spark.DataType | None = None) -> None:
@@ -168,7 +168,7 @@ class Inference:
 
 
 def is_unseen(seen: Seen) -> bool:
-    """Whether a STRING stands for what was never seen: nothing but nulls, {} and []."""
+    """Whether nothing but nulls, {} and [] was seen, so that STRING stands for an unknown type."""
     if seen.kinds == {list}:
         return seen.element is None or is_unseen(seen.element)
     return not seen.kinds or (seen.kinds == {dict} and not seen.fields)
@@ -188,7 +188,7 @@ def _number(kinds: frozenset[type], seen: Seen) -> spark.DataType | None:
 
 
 def scalar_type(values: Iterable[Any], conflict_type: spark.DataType | None = None) -> spark.DataType:
-    """The type that holds these values, keys for example. A conflict is a STRING unless it is said otherwise."""
+    """The type that holds these values, keys for example; `conflict_type` or STRING if they have none in common."""
     inference = Inference(spark.StringType() if conflict_type is None else conflict_type)
     inference.add({"value": value} for value in values)
     fields = inference.fields()

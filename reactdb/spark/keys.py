@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from reactdb.values.collation import key_value
 
-# A positive number: its tag, the double with its sign turned, and "exactly". See `key_format`.
+# A positive number is its tag, the double with its sign bit flipped, and the byte EXACT. See `key_format`.
 NUMBER, STRING, EXACT = 0x30, 0xF0, 0x80
 _doubles = struct.Struct(">xdx").iter_unpack
 NUMBER_BYTES = 10
-# What stands for a zero inside of a text; the end of one and the tag of the next.
+# An escaped zero byte inside a text; the end of one text with the tag of the next.
 ZERO, BETWEEN = b"\x00\xff", b"\x00\x01\xf0"
 _tag_of = itemgetter(0)
 
@@ -32,7 +32,7 @@ def key_values(keys: Sequence[bytes]) -> list[Any]:
     tags = set(map(_tag_of, keys))
     if tags == {NUMBER} and set(map(len, keys)) == {NUMBER_BYTES}:
         joined = b"".join(keys)
-        # Zero and what is below it have the highest bit otherwise, and what is not exact another end.
+        # Zero and negative numbers lack the highest bit, and numbers that are not exact end in another byte.
         if min(joined[1::NUMBER_BYTES]) >= 0x80 and set(joined[9::NUMBER_BYTES]) == {EXACT}:
             values = [-value for (value,) in _doubles(joined)]
             if all(map(float.is_integer, values)):
@@ -40,17 +40,17 @@ def key_values(keys: Sequence[bytes]) -> list[Any]:
     elif tags == {STRING}:
         joined = b"".join(keys)
         if ZERO not in joined:
-            # Between two of them are the end of the first and the tag of the second, and nowhere else: inside, 00 is 00 FF.
+            # BETWEEN occurs only between two keys, because a 00 inside a key is escaped as 00 FF.
             return list(map(bytes.decode, joined[1:-2].split(BETWEEN)))
     return list(map(key_value, keys))
 
 
 def texts(keys: Sequence[bytes]) -> Any:
-    """The primary keys of these bytes as an array of strings; None where some are none, or have a zero inside."""
+    """The primary keys of these bytes as an array of strings; None if one is not a string, or contains a zero."""
     if set(map(_tag_of, keys)) != {STRING}:
         return None
     found = pa.array(keys, pa.binary())
     if pc.any(pc.match_substring(found, ZERO)).as_py():
         return None
-    # Between the tag and the two bytes at the end. The cast looks whether it is UTF-8.
+    # The text stands between the tag and the two bytes at the end. The cast verifies that it is UTF-8.
     return pc.binary_slice(found, 1, -2).cast(pa.string())

@@ -22,11 +22,11 @@ SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 OFFSETS: Final = ("earliest", "latest")
-# Of writes, in the same option.
+# A value of the option `mode` that only writes know.
 UPSERT: Final = "upsert"
 CONFLICTS: Final = ("variant", "string")
 
-# Other names, in lower case -> ours. `startingVersion` and `endingVersion` count whole commits, and stay what they are.
+# Other names, in lower case -> ours. `startingVersion` and `endingVersion` are no other names, because they count whole commits.
 SPELLINGS: Final = {
     "versionasof": "asof",
     "timestampasof": "asof",
@@ -37,7 +37,7 @@ SPELLINGS: Final = {
     "maxpartitionbytes": "partitionbytes",
     "busytimeout": "busytimeout",
 }
-# As messages and documentation write them. Those after the comment are of writes, which `write_options` reads.
+# The names as messages and documentation write them. Those after the comment belong to writes; `write_options` reads them.
 NAMES: Final = (
     "path",
     "paths",
@@ -69,7 +69,7 @@ NAMES: Final = (
     "allowNetwork",
     "maxChangesPerTrigger",
     "startingOffsets",
-    # Of writes.
+    # Options of writes.
     "checkpointLocation",
     "primaryKey",
     "conflict",
@@ -84,7 +84,7 @@ NAMES: Final = (
     "txnVersion",
 )
 _KNOWN: Final = {name.lower(): name for name in NAMES}
-# What there was once, in lower case -> why it is gone, and what to do instead.
+# Removed options, in lower case -> why they were removed, and what to do instead.
 _REMOVED: Final = {
     "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
     "other query of the same DataFrame: leave the option out, and choose a range with startSeq, endSeq or asOf",
@@ -93,22 +93,22 @@ _REMOVED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a read asks for. The words behind each name are in docs/how-to/spark.md.
+    """The options of a read. docs/how-to/spark.md explains each of them.
 
     Attributes:
-        paths: As given: files, folders or globs.
-        table: None: of changes, all tables; of documents, the only one.
+        paths: Files, folders or globs, as given.
+        table: None: all tables if changes are read, the only table if documents are.
         read: One of READS.
-        shape: One of SHAPES: how rows of changes look.
+        shape: One of SHAPES: the columns of change rows.
         as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
         ranges: Path -> (since, until) of the changes to read in each file, instead of paths, start and end; documents are read
-            as of `until`. None: the others say it.
-        start, end: The first and the last change to read, the same way. `Version` counts whole commits.
+            as of `until`. None: those three apply.
+        start, end: The first and the last change to read, as in `as_of`. `Version` counts whole commits.
         document: One of FORMS.
-        sampling_size: Documents that inference looks at, in each file.
+        sampling_size: How many documents of each file inference reads.
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
-        mode: One of MODES; None: PERMISSIVE where there is a column for what does not fit, FAILFAST elsewhere. UPSERT in writes.
-        max_changes: Changes that a batch of a stream has at most; None: no limit.
+        mode: One of MODES; None: PERMISSIVE if there is a column for what does not fit, otherwise FAILFAST. UPSERT in writes.
+        max_changes: The largest number of changes in a batch of a stream; None: no limit.
         starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.
     """
 
@@ -160,7 +160,7 @@ def parse(given: Mapping[str, str]) -> Options:
     """The options of `.option(...)`, `.options(...)` and `.load(path)`.
 
     Raises:
-        InvalidOption: A name that is not known, a value that cannot be, or two that contradict each other.
+        InvalidOption: A name is unknown, a value is not allowed, or two options contradict each other.
     """
     values: dict[str, str] = {}
     for name, value in given.items():
@@ -179,7 +179,7 @@ def parse(given: Mapping[str, str]) -> Options:
                 f"option {_KNOWN[known]} was given twice, as {shown(values[known])} and {shown(value)}"
             )
         values[known] = value
-    # A stream reads changes, whatever else was said; nothing else tells a source that it is one.
+    # Only these options show that the read is a stream, and a stream always reads changes.
     of_streams = "maxchangespertrigger" in values or "startingoffsets" in values
     read = _word(values, "read", READS, "changes" if of_streams else "documents")
     if _flag(values, "readchangefeed", False):
@@ -233,7 +233,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
-    """`load(path)` comes as `path`, `load([...])` as `paths` in JSON."""
+    """Spark hands over `load(path)` as `path`, and `load([...])` as `paths` in JSON."""
     found: list[str] = []
     if values.get("path") == "":
         raise InvalidOption("path is empty: give load() a file, a folder, a glob or a list of those")
@@ -368,10 +368,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant_of(text: str, name: str = "a timestamp") -> Instant:
-    """The moment of an ISO 8601 text; in UTC where it has no offset.
+    """The moment of an ISO 8601 text, which is in UTC if it has no offset.
 
     Raises:
-        InvalidOption: It is none.
+        InvalidOption: The text is not a time in ISO 8601.
     """
     try:
         value: Any = datetime.fromisoformat(text.strip())

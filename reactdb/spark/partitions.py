@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
-# What opening a file is taken to cost, in bytes that could be read instead.
+# The cost of opening a file, in bytes that could be read in the same time.
 OPENING_BYTES = 256 * 1024
 
 
@@ -24,8 +24,8 @@ class ChangeSlice:
 
     Attributes:
         path: Absolute.
-        database_id: Which database was planned for; another one under this path is refused.
-        weight_bytes: About what there is to read.
+        database_id: The database that was planned for; another one under this path is refused.
+        weight_bytes: About how much there is to read.
     """
 
     path: str
@@ -52,7 +52,7 @@ Slice = ChangeSlice | DocumentSlice
 
 
 class Split(InputPartition):
-    """What one task reads: slices, one after the other. `value` is the tuple of them."""
+    """The slices that one task reads, one after the other. `value` is the tuple of them."""
 
     def __init__(self, slices: tuple[Slice, ...]) -> None:
         super().__init__(slices)
@@ -63,7 +63,7 @@ class Split(InputPartition):
 
 
 def cut(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
-    """A range of changes as ranges of at most about so many bytes each, alike in size."""
+    """A range of changes, cut into ranges of similar size of at most about `most_bytes` each."""
     changes = part.until - part.since
     if changes <= 0:
         return []
@@ -76,18 +76,18 @@ def cut(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
 
 
 def piece_bytes(total_bytes: int, partition_bytes: int, min_partitions: int) -> int:
-    """How large a partition is to be: `partition_bytes`, or less where there would be fewer than `min_partitions`."""
+    """The size of a partition: `partition_bytes`, or less if that would give fewer than `min_partitions`."""
     return max(1, min(partition_bytes, -(-total_bytes // min_partitions)))
 
 
 def packed(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
-    """Slices in their order, put together into partitions of at most about so many bytes."""
+    """Slices in their order, packed into partitions of at most about `most_bytes`."""
     splits: list[Split] = []
     held: list[Slice] = []
     size = 0
     for part in slices:
         weight = part.weight_bytes + OPENING_BYTES
-        # A quarter too much is better than a partition with next to nothing.
+        # A partition that is a quarter too large is better than a further one that is nearly empty.
         if held and size + weight > most_bytes * 5 // 4:
             splits.append(Split(tuple(held)))
             held, size = [], 0

@@ -10,9 +10,9 @@ is in it and up to where each database has been read, `_reactdb.json`. Then ever
         part-00000-....parquet
         _reactdb.json             its manifest
 
-That rename is the only step that counts. Before it nothing has happened, after it the part and the new positions are there
-together: there is no moment at which one of the two is. Numbers are given in order, and a rename never takes a name that a
-part has already, so of two writers at the same time (where no lock reaches both) only one succeeds.
+Only that rename counts. Before it nothing has happened; after it the part and the new positions are there, and at no moment is
+one there without the other. Numbers are given in order, and a rename never takes the name of an existing part. So if two
+writers run at the same time, where no lock reaches both, only one succeeds.
 
 Rule of this file: files and folders only. No Spark, no database; the file system must rename folders atomically, as local disks
 and network mounts do and object stores do not.
@@ -41,21 +41,21 @@ MANIFEST: Final = "_reactdb.json"
 STAGING: Final = "_staging-"
 LOCK: Final = "_lock"
 FORMAT: Final = 1
-# Appended parts are a partition column to readers; replaced ones are hidden from readers of the whole folder.
+# Readers see the numbers of appended parts as a partition column; replaced parts are hidden from readers of the whole folder.
 INCREMENT: Final = "increment="
 GENERATION: Final = "_generation-"
 LATEST: Final = "latest"
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class DatabasePosition:
     """How far one database has been read.
 
     Attributes:
-        path: The file, when it was read.
-        epoch: The stretch of its history in which `seq` is; what the file no longer has is refused.
-        seq: Of the newest change that was read.
-        tables: Of each table that was there: the seq after which it was made. Older changes under its name are of another.
+        path: The path of the file when it was read.
+        epoch: The part of the file's history that `seq` belongs to; a file that no longer has this epoch is refused.
+        seq: The newest change that was read.
+        tables: Table -> the seq after which it was created. Older changes under its name belong to another table.
     """
 
     path: str
@@ -66,7 +66,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What of one database is in one part: the changes with since < seq <= until."""
+    """The changes of one database that one part has: those with since < seq <= until."""
 
     database: str
     path: str
@@ -77,16 +77,16 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a part says of itself.
+    """The description of a part, which is stored with it.
 
     Attributes:
-        kind: What the folder is for, as `changes`; another pipeline refuses it.
-        number: From 1.
-        rows: In its Parquet files.
-        settings: With what it was made, such as the table; a later part must have the same.
-        schema: Of the rows, as Spark writes schemas in JSON.
-        extents: What this part has read.
-        positions: Where every database is now, by database id, those of earlier parts too.
+        kind: What the folder holds, such as `changes`; a pipeline of another kind refuses the folder.
+        number: The number of the part, from 1.
+        rows: The number of rows in its Parquet files.
+        settings: The settings of the run, such as the table; later parts must have the same.
+        schema: The schema of the rows, as Spark writes schemas in JSON.
+        extents: The changes that this part has read.
+        positions: How far each database has been read by this part and those before it, by database id.
     """
 
     kind: str
@@ -95,15 +95,15 @@ class Manifest:
     settings: dict[str, Any]
     schema: dict[str, Any]
     extents: list[Extent]
-    positions: dict[str, Position]
+    positions: dict[str, DatabasePosition]
 
 
 class PartFolder:
-    """One such folder.
+    """A folder of parts.
 
     Args:
-        path: Of the folder; made when the first part is committed.
-        kind: Of its parts.
+        path: The path of the folder, which is created by the first run that writes.
+        kind: The kind of its parts.
         prefix: `INCREMENT` for parts that add up, `GENERATION` for parts of which only the newest counts.
 
     Thread safety: none; `writing` keeps other processes and threads out.
@@ -116,7 +116,7 @@ class PartFolder:
         self._name = re.compile(re.escape(prefix) + r"(\d{6,})")
 
     def numbers(self) -> list[int]:
-        """The numbers of the parts that are there, in order."""
+        """The numbers of the existing parts, in order."""
         try:
             names = os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -127,10 +127,10 @@ class PartFolder:
         return os.path.join(self.path, f"{self._prefix}{number:06}")
 
     def manifest(self, number: int) -> Manifest:
-        """What part `number` says of itself.
+        """The manifest of part `number`.
 
         Raises:
-            StorageError: It is not readable, or of a newer reactdb.
+            StorageError: It cannot be read, or a newer reactdb has written it.
         """
         name = os.path.join(self.folder_of(number), MANIFEST)
         try:
@@ -140,7 +140,7 @@ class PartFolder:
             raise StorageError(f"{name} is no manifest of this reactdb: {error}") from error
 
     def newest(self) -> Manifest | None:
-        """The manifest of the last part, which has all positions; None where there is none yet.
+        """The manifest of the newest part, which has all positions; None if there is no part yet.
 
         Raises:
             UsageError: The folder holds something else.
@@ -156,7 +156,7 @@ class PartFolder:
         return manifest
 
     def _refuse_foreign(self) -> None:
-        """What this class did not make stays as it is."""
+        """Raise UsageError if the folder holds anything that this class did not create."""
         if os.path.isdir(self.path):
             for name in sorted(os.listdir(self.path)):
                 if name != LOCK and not name.startswith(STAGING):
@@ -168,11 +168,11 @@ class PartFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only writer of the folder, and remove what a crash has left.
+        """Lock the folder against other writers, and remove what a crash has left.
 
         Raises:
             DatabaseBusy: Another process is writing to it.
-            UsageError: As `newest`; nothing was made then.
+            UsageError: As `newest`; then nothing was created.
         """
         self.newest()
         os.makedirs(self.path, exist_ok=True)
@@ -183,7 +183,7 @@ class PartFolder:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     raise DatabaseBusy(f"another run is writing to {self.path}") from None
-                # Safe under the lock only: no other run can be staging now.
+                # This is safe only under the lock: no other run can be staging now.
                 for name in os.listdir(self.path):
                     if name.startswith(STAGING):
                         shutil.rmtree(os.path.join(self.path, name))
@@ -193,7 +193,7 @@ class PartFolder:
 
     @contextmanager
     def staged(self) -> Iterator[str]:
-        """The path of a folder that does not exist yet, to be written and committed; what is left of it at the end goes."""
+        """The path of a new folder to write and commit. If it was not committed, it is removed at the end of the block."""
         path = os.path.join(self.path, STAGING + uuid.uuid4().hex)
         try:
             yield path
@@ -202,13 +202,13 @@ class PartFolder:
                 shutil.rmtree(path)
 
     def commit(self, staged: str, manifest: Manifest) -> str:
-        """Make a staged folder the part of its manifest's number, and give its path.
+        """Turn a staged folder into the part with its manifest's number, and return its path.
 
         Raises:
-            DatabaseBusy: Another has made a part of that number meanwhile; this one has not happened.
+            DatabaseBusy: Another run has committed a part of that number meanwhile; this one was not committed.
         """
         _write_manifest(staged, manifest)
-        # Without it a power cut could leave the name and lose what is in it.
+        # Otherwise a power cut could keep the folder's name and lose its files.
         flush_tree(staged)
         target = self.folder_of(manifest.number)
         try:
@@ -223,12 +223,12 @@ class PartFolder:
         return target
 
     # -----------------------------------------------------------------------------------------------------------
-    # Of folders whose newest part is all that counts
+    # Folders of which only the newest part counts
 
     def point_to_newest(self) -> str:
-        """Let `latest` lead to the newest part and remove those before the last two; gives what to read.
+        """Make the link `latest` point to the newest part, remove all but the last two, and return the path to read.
 
-        A reader that is still at the part before finishes in peace. Where the system has no symbolic links, the part's own path.
+        The part before is kept for readers that are still reading it. Without symbolic links, the path is the part's own.
         """
         numbers = self.numbers()
         newest = self.folder_of(numbers[-1])
@@ -253,13 +253,13 @@ class PartFolder:
 
 @contextmanager
 def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[Manifest], None]]]:
-    """A folder that is written once: where to write, and what gives it its name when it is complete.
+    """A folder that is written once: the path to write to, and a function that gives the folder its name when it is complete.
 
-    One that is replaced is away for the moment between two renames; a run that is killed just then leaves the new one beside it,
-    under a name that begins with a dot, and the next run writes it again.
+    A folder that is replaced is missing for the moment between two renames. A run that is killed just then leaves the new
+    folder beside it, under a name that begins with a dot, and the next run writes it again.
 
     Raises:
-        UsageError: It exists, and is not to be overwritten, or holds what was not written by this.
+        UsageError: The folder exists and is not to be overwritten, or was not written by this function.
     """
     path = os.path.abspath(target)
     refuse_taken(path, overwrite)
@@ -285,7 +285,7 @@ def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[
 
 
 def refuse_taken(path: str, overwrite: bool) -> None:
-    """What is there stays, unless it was written by `whole_folder` and is to be overwritten.
+    """Refuse a path that exists, unless `whole_folder` wrote it and it is to be overwritten.
 
     Raises:
         UsageError.
@@ -299,10 +299,10 @@ def refuse_taken(path: str, overwrite: bool) -> None:
 
 
 def parquet_rows(folder: str) -> int:
-    """The rows of the Parquet files in a folder, by their own account: so all of them can be read.
+    """The number of rows in the Parquet files of a folder, from their footers: this shows that each file can be read.
 
     Raises:
-        StorageError: There is none, which is so where executors write to another disk than this one.
+        StorageError: A file cannot be read, or there is none because executors write to another disk than this one.
     """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -337,16 +337,18 @@ def _read(found: Mapping[str, Any]) -> Manifest:
         settings=dict(found["settings"]),
         schema=dict(found["schema"]),
         extents=[Extent(**extent) for extent in found["extents"]],
-        positions={database: Position(**position) for database, position in found["positions"].items()},
+        positions={
+            database: DatabasePosition(**position) for database, position in found["positions"].items()
+        },
     )
 
 
 def flush(path: str) -> None:
-    """Have a file, or the names in a folder, on the disk."""
+    """Flush a file, or the names in a folder, to the disk."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
-        # Windows opens no folders, and keeps its names without being asked.
+        # Windows cannot open folders, and writes their names without being asked.
         if os.path.isdir(path):
             return
         raise
@@ -357,7 +359,7 @@ def flush(path: str) -> None:
 
 
 def flush_tree(path: str) -> None:
-    """Have a folder on the disk, with everything in it."""
+    """Flush a folder with everything in it to the disk."""
     for folder, _, names in os.walk(path):
         for name in names:
             flush(os.path.join(folder, name))

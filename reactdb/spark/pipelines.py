@@ -1,17 +1,17 @@
-"""Pipelines: from database files to Parquet. Each reads change rows, asks one of `queries`, and leaves a folder.
+"""Pipelines: from database files to Parquet. Each reads change rows, runs one of `queries`, and leaves a folder.
 
     snapshot         the documents of a table as of one seq                          written once
     append_changes   the changes since the last run, each exactly once               grows by parts
-    update_current   the newest document of each key                                 replaced whole, or not
-    write_history    every version of every document, from when to when              written once
-    write_rates      how many changes in each stretch of time                        written once
+    update_current   the newest document of each key                                 replaced as a whole
+    write_history    every version of every document, with its validity              written once
+    write_rates      how many changes in each bucket of time                         written once
     write_audit      which fields change, how often, by whom                         written once
 
 A source is database files (a path, a folder, a glob, a list), or for all but `snapshot` and `append_changes` a folder that
-`append_changes` wrote: then the files need not be there any more. A target is a folder on a file system that renames folders
+`append_changes` wrote: then the files are not needed any more. A target is a folder on a file system that renames folders
 atomically, and that the driver and all executors see under the same path.
 
-A run that is killed at any moment has happened or has not; the next one goes on from there. See `parts`.
+A run is atomic: if it is killed, either all of its result is there or nothing, and the next run goes on from there. See `parts`.
 
 Rule of this file: a pipeline is a query and a target. Rows are made in `rows`, positions in `reach`, folders in `parts`.
 """
@@ -31,10 +31,10 @@ from reactdb.errors import StorageError, UsageError
 from reactdb.spark import queries
 from reactdb.spark.parts import (
     GENERATION,
+    DatabasePosition,
     Extent,
     Manifest,
     PartFolder,
-    Position,
     parquet_rows,
     whole_folder,
 )
@@ -42,7 +42,7 @@ from reactdb.spark.reach import Reach, check_has, ranges, unread
 from reactdb.spark.rows import (
     EXPORT,
     Documents,
-    Source,
+    PipelineSource,
     all_rows,
     exported,
     of_live_tables,
@@ -63,13 +63,13 @@ Paths = str | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a pipeline has done.
+    """The result of a pipeline.
 
     Attributes:
         path: The folder to read.
-        rows: That were written; 0 where there was nothing new.
-        positions: Up to where each database is in it: path -> seq.
-        begins_late: Files whose history does not begin at their beginning, because it was removed.
+        rows: The number of rows written; 0 if there was nothing new.
+        positions: How far each database is contained in it: path -> seq.
+        begins_late: Files whose oldest changes were removed before they were read.
     """
 
     path: str
@@ -93,25 +93,25 @@ def snapshot(
     """The documents of a table as they were at one seq, as Parquet.
 
     Args:
-        table: May be left out where there is only one.
+        table: Can be omitted if there is only one.
         as_of: A seq, or a time in ISO 8601; None: now, each file pinned when the plan is made.
         document: `struct`: the fields are the columns. `json`, `variant`, `binary`: columns `key` and `document`.
         schema: With struct: the fields that are wanted, as "id string, score long"; None: inferred from a sample.
         overwrite: Replace a folder that a pipeline wrote.
-        options: Of the data source, such as `pathGlobFilter`.
+        options: Options of the data source, such as `pathGlobFilter`.
 
-    Returns:
-        Its `positions` are empty where `as_of` is a time.
+        Returns:
+            The outcome; its `positions` are empty if `as_of` is a time.
 
-    Raises:
-        UsageError: The target exists, and is not to be overwritten or is none of ours.
-        TableNotFound, HistoryLost, CannotOpen, ...: As the data source has it.
+        Raises:
+            UsageError: The target exists, and is not to be overwritten or was not written by a pipeline.
+            TableNotFound, HistoryLost, CannotOpen, ...: As the data source raises them.
     """
     documents = Documents(document, schema)
     given = source_of_files(source, table, options)
     with whole_folder(target, overwrite) as (staged, commit):
         read = reader(session, given, documents)
-        # One moment for the plan and for what is told of it.
+        # The plan and its outcome must be of the same moment.
         extents = [unread(reach, None) for reach in given.reaches]
         if as_of is None:
             read = read.option("ranges", ranges(extents))
@@ -144,21 +144,21 @@ def append_changes(
 ) -> Outcome:
     """Append the changes since the last run to a folder of Parquet, each exactly once.
 
-    The folder grows by a part a run, `increment=000001` and so on, each with a manifest. A part is there whole, with its
-    positions, or not at all, whenever the run was killed. Read it as `spark.read.parquet(target)`.
+    The folder grows by one part for each run, `increment=000001` and so on, each with a manifest. Whenever a run is killed, its
+    part is there as a whole, with its positions, or not at all. Read the folder with `spark.read.parquet(target)`.
 
     Args:
-        source: Database files. New ones are read from the beginning, those that are not there today are left where they are.
-        table: Of one table alone; None: of all.
-        document: What `old` and `new` are: `json`, `variant`, `binary` or `struct`. Texts fit whatever comes later.
+        source: Database files. New ones are read from the beginning; the position of a missing one is kept.
+        table: The only table to read; None: all.
+        document: The form of `old` and `new`: `json`, `variant`, `binary` or `struct`. JSON text fits any later document.
         schema: With struct: the fields that are wanted; None: inferred by the first run, kept by the others.
-        options: Of the data source.
+        options: Options of the data source.
 
     Returns:
-        `rows` are the changes of this run, and the documents with which a compacted log begins (`op` is `read`).
+        The outcome; `rows` counts the changes of this run, and the documents with which a compacted log begins (`op` is `read`).
 
     Raises:
-        HistoryLost: Changes since the last run were removed by compaction before they were read.
+        HistoryLost: Compaction removed changes after the last run before they were read.
         HistoryDiverged: A file was replaced, or restored from a backup that is older than the last run.
         UsageError: The folder holds something else, or was begun with another table or another form of documents.
         DatabaseBusy: Another run is writing to the folder.
@@ -199,17 +199,17 @@ def update_current(
     schema: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Keep a folder of Parquet that has the newest document of each key: what has changed since the last run is put in.
+    """Keep a folder of Parquet with the newest document of each key: apply the changes since the last run.
 
-    `latest` in the folder leads to it, and is turned to the next state when that is complete, so a reader sees one state or the
-    other. The one before stays until the run after, for readers that are still at it.
+    The link `latest` in the folder points to the newest state, and moves to the next one when that is complete, so a reader sees
+    one state or the other. The state before stays until the next run, for readers that are still reading it.
 
     Args:
         source: Database files, or a folder that `append_changes` wrote.
-        table, document, schema, options: As of `append_changes`; of a folder of changes the documents have the form they have.
+        table, document, schema, options: As in `append_changes`; the documents of a folder of changes keep their form.
 
     Returns:
-        `path` leads to the newest state: `database, table, key, key_bytes, seq, ts, document`; `rows` is what is in it.
+        The outcome; `path` leads to the newest state: `database, table, key, key_bytes, seq, ts, document`; `rows` is its size.
 
     Raises:
         As `append_changes`.
@@ -257,12 +257,12 @@ def write_history(
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Every version of every document, with when it held, as Parquet: a slowly changing dimension of type 2.
+    """Every version of every document, with its validity, as Parquet: a slowly changing dimension of type 2.
 
     Returns:
-        Its rows are those of `queries.history`. What a compacted log begins with has no `valid_from`.
+        The outcome; its rows are those of `queries.history`. Documents from before a compacted log begins have no `valid_from`.
 
-    Args and Raises: as `update_current`; the target as of `snapshot`.
+    Args and Raises: as `update_current`; the target as in `snapshot`.
     """
     given = source_of(source, table, options)
     rows = queries.history(all_rows(session, given, Documents(document, schema)))
@@ -280,10 +280,10 @@ def write_rates(
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """How many changes there were in each stretch of time, as Parquet. The documents are not read.
+    """How many changes there were in each bucket of time, as Parquet. The documents are not read.
 
-    Args: `bucket` and `by` as of `queries.rates`, whose rows they are (a str is names with commas between); the others, and what
-    is raised, as of `snapshot`.
+    Args: `bucket` and `by` as in `queries.rates`, which makes the rows (a str has names separated by commas).
+    Others and Raises: as `snapshot`.
     """
     given = source_of(source, table, options)
     by = [name.strip() for name in by.split(",")] if isinstance(by, str) else by
@@ -308,22 +308,22 @@ def write_audit(
     return _write("audit", audit(session, given), given, target, overwrite, {"table": table})
 
 
-def rates(session: SparkSession, given: Source, bucket: str, by: Sequence[str]) -> DataFrame:
+def rates(session: SparkSession, given: PipelineSource, bucket: str, by: Sequence[str]) -> DataFrame:
     """The rows of `write_rates`."""
     return queries.rates(all_rows(session, given, None, with_base=False), bucket, by)
 
 
-def audit(session: SparkSession, given: Source) -> DataFrame:
+def audit(session: SparkSession, given: PipelineSource) -> DataFrame:
     """The rows of `write_audit`."""
     return queries.audit(all_rows(session, given, Documents("json"), with_base=False))
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What they share
+# Shared by the pipelines
 
 
-def source_of_files(source: Paths, table: str | None, options: Mapping[str, str] | None) -> Source:
-    """Database files, and no folder of changes.
+def source_of_files(source: Paths, table: str | None, options: Mapping[str, str] | None) -> PipelineSource:
+    """Database files; a folder of changes is refused.
 
     Raises:
         UsageError.
@@ -335,11 +335,11 @@ def source_of_files(source: Paths, table: str | None, options: Mapping[str, str]
 
 
 def written(rows: DataFrame, folder: str) -> int:
-    """Write rows as Parquet and count what is there."""
+    """Write rows as Parquet, and count the rows in the files."""
     try:
         rows.write.parquet(folder)
     except BaseException:
-        # Interrupted: tasks that are still writing would make files where the folder has just been removed.
+        # After an interrupt, tasks that still run would write files into the folder that is being removed.
         with suppress(Exception):
             stop_jobs(rows.sparkSession)
         raise
@@ -347,7 +347,7 @@ def written(rows: DataFrame, folder: str) -> int:
 
 
 def stop_jobs(session: SparkSession) -> None:
-    """Cancel what the session is doing, and wait a moment for the tasks to hear of it."""
+    """Cancel the session's jobs, and wait a moment until the tasks have stopped."""
     context = session.sparkContext
     tracker = context.statusTracker()
     deadline = time.monotonic() + CANCELLED_S
@@ -357,7 +357,7 @@ def stop_jobs(session: SparkSession) -> None:
 
 
 def check_settings(folder: PartFolder, before: Manifest | None, settings: Mapping[str, Any]) -> None:
-    """A folder goes on as it was begun.
+    """Check that the settings are those with which the folder was begun.
 
     Raises:
         UsageError.
@@ -374,15 +374,15 @@ def _kept_type(before: Manifest) -> spark.DataType:
 
 
 def _check_count(count: int, extents: Sequence[Extent], table: str | None, base: Sequence[Reach]) -> None:
-    """Of all tables there is a row for each seq."""
+    """Check, if all tables were read, that there is a row for each seq."""
     if table is None and not any(reach.oldest for reach in base):
         expected = sum(extent.until - extent.since for extent in extents)
         if count != expected:
             raise StorageError(f"{count} rows were written of {expected} changes; nothing was committed")
 
 
-def _has_news(given: Source, known: Mapping[str, Position]) -> bool:
-    """Whether anything has changed, tables among it. Raises: as `reach.check_has`."""
+def _has_news(given: PipelineSource, known: Mapping[str, DatabasePosition]) -> bool:
+    """Whether any document or table has changed. Raises: as `reach.check_has`."""
     for reach in given.reaches:
         before = known.get(reach.database)
         if before is not None:
@@ -396,16 +396,16 @@ def _has_news(given: Source, known: Mapping[str, Position]) -> bool:
 
 
 def _upserted(
-    session: SparkSession, given: Source, documents: Documents, before: Manifest, folder: PartFolder
+    session: SparkSession, given: PipelineSource, documents: Documents, before: Manifest, folder: PartFolder
 ) -> DataFrame:
-    """The state of the last run with what has changed since."""
+    """The state of the last run with the later changes applied."""
     known = before.positions
     kept_schema = spark.StructType.fromJson(before.schema)
     state = session.read.schema(kept_schema).parquet(folder.folder_of(before.number))
     now = given.positions
-    # A table that is another one now begins anew; one that is gone goes.
+    # The rows of dropped tables are removed, also if a new table has the same name.
     kept = {
-        database: Position(
+        database: DatabasePosition(
             position.path,
             position.epoch,
             position.seq,
@@ -431,7 +431,7 @@ def _upserted(
 
 
 def _write(
-    kind: str, rows: DataFrame, given: Source, target: str, overwrite: bool, settings: dict[str, Any]
+    kind: str, rows: DataFrame, given: PipelineSource, target: str, overwrite: bool, settings: dict[str, Any]
 ) -> Outcome:
     with whole_folder(target, overwrite) as (staged, commit):
         count = written(rows, staged)
@@ -439,11 +439,13 @@ def _write(
     return _outcome(os.path.abspath(target), count, given.positions, given.reaches)
 
 
-def _whole(kind: str, count: int, rows: DataFrame, settings: dict[str, Any], given: Source) -> Manifest:
+def _whole(
+    kind: str, count: int, rows: DataFrame, settings: dict[str, Any], given: PipelineSource
+) -> Manifest:
     return Manifest(kind, 1, count, settings, rows.schema.jsonValue(), [], given.positions)
 
 
-def _outcome(path: str, rows: int, at: Mapping[str, Position], first: Sequence[Reach]) -> Outcome:
+def _outcome(path: str, rows: int, at: Mapping[str, DatabasePosition], first: Sequence[Reach]) -> Outcome:
     seqs = {position.path: position.seq for position in at.values()}
     return Outcome(path, rows, seqs, [reach.path for reach in first if reach.oldest])
 

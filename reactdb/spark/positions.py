@@ -1,12 +1,12 @@
 """Positions: how far a stream has read each file of its fleet, as the JSON that Spark keeps in the checkpoint.
 
-A seq alone does not say which history it belongs to. So a position has the database's id and the epoch besides, and a file
-that was replaced, restored from a backup or cut off is told apart from one that has grown. It also has where the batch began:
-Spark asks for a batch again after a crash, and the first one then with a beginning that may have moved.
+A seq alone does not say which history it belongs to. So a position also has the database's id and the epoch, which distinguish
+a file that was replaced, restored from a backup or cut off from one that has grown. It also says where the batch began:
+after a crash Spark asks for a batch again, and if it was the first one, the beginning that Spark gives may have moved.
 
     {"version": 1, "files": {"/data/a.db": {"database": "...", "epoch": "...", "from": 120, "seq": 250}}}
 
-Rule of this file: positions, and how a file is checked against one. `stream` decides on files and on the size of a batch.
+Rule of this file: it holds positions and checks files against them. `stream` chooses the files and the size of a batch.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one file is read.
+    """How far a stream has read one file.
 
     Attributes:
-        database_id, epoch: Of which history.
+        database_id, epoch: The history that `seq` belongs to.
         since: The batch that ended here began after this seq.
-        seq: It has been read up to here.
+        seq: The file has been read up to here.
     """
 
     database_id: str
@@ -43,7 +43,7 @@ Positions = Mapping[str, Position]
 
 
 def to_offset(positions: Positions) -> dict[str, Any]:
-    """As Spark keeps it. Equal positions give equal text: Spark compares that."""
+    """The offset that Spark keeps. Equal positions give equal text, because Spark compares the text."""
     return {
         "version": VERSION,
         "files": {
@@ -54,7 +54,7 @@ def to_offset(positions: Positions) -> dict[str, Any]:
 
 
 def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
-    """Raises: InvalidOption, for what is no offset of this source."""
+    """The positions of an offset. Raises: InvalidOption, if it is not an offset of this source."""
     try:
         if offset["version"] != VERSION:
             raise InvalidOption(
@@ -76,25 +76,25 @@ def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
 
 
 def is_behind(start: Positions, end: Positions) -> bool:
-    """Whether there is anything between the two."""
+    """Whether `end` is past `start` in any file."""
     return any(path not in start or start[path].seq < one.seq for path, one in end.items())
 
 
 def check(
     engine: Engine, snapshot: Snapshot, position: Position, seq: int, *, fail_on_data_loss: bool = True
 ) -> int:
-    """Where to go on in a file that was read, or is to be read again, from `seq`.
+    """The seq after which a stream goes on in a file, or reads it again.
 
     Args:
-        position: What the stream knows of the file's history.
-        seq: Of this history, the place to go on from.
+        position: The stream's position in the file.
+        seq: Where it should go on in the same history.
 
     Returns:
-        `seq`; or the oldest position that is left, where it is past that and data may be lost.
+        `seq`; or the oldest position that is left, if that is later and data may be lost.
 
     Raises:
         HistoryDiverged: The file has another history than the one that the stream has read.
-        HistoryLost: Compaction has removed what comes next.
+        HistoryLost: Compaction has removed the next changes.
     """
     path, head = engine.path, head_seq(snapshot.connection)
     if engine.database_id != position.database_id:
@@ -127,7 +127,7 @@ def check(
 
 
 def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many changes of each file a batch takes: together at most `limit`, and shared evenly among the files that have some.
+    """How many changes of each file a batch takes: at most `limit` together, divided evenly among the files that have some.
 
     Files are served in the given order; the caller rotates it, so that no file starves.
     """

@@ -1,15 +1,15 @@
-"""What can be asked of change rows, each a few lines of Spark SQL: the current state, its history, rates, an audit of fields.
+"""Queries over change rows, each a few lines of Spark SQL: the current state, its history, rates, an audit of fields.
 
-A change row is what reading with `read=changes` gives, one row a change:
+A read with `read=changes` gives change rows, one for each change:
 
     seq long, table string, key string, op string, ts timestamp, commit long, origin string, old, new, _source string
 
-`old` and `new` are the documents before and after, both in one form: a struct, a VARIANT, or JSON text. Where there is a
-column `database` (the pipelines add it), it tells a fleet's files apart, because a file can move; otherwise `_source` does.
-Where there is `key_bytes` (the pipelines ask for it), it tells the number 1 from the text "1". Rows with the `op` `read` are no
-changes: they are documents as they were where a log that was compacted begins.
+`old` and `new` are the documents before and after, both in one form: a struct, a VARIANT, or JSON text. If there is a
+column `database` (the pipelines add it), it distinguishes the files of a fleet, because a file can move; otherwise `_source`
+does. If there is `key_bytes` (the pipelines ask for it), it distinguishes the number 1 from the text "1". Rows with the `op`
+`read` are not changes: they are the documents as of the beginning of a log that was compacted.
 
-Rule of this file: SQL over DataFrames. It knows no files and no database. The same statements stand in docs/how-to/spark.md.
+Rule of this file: SQL over DataFrames. It knows no files and no database. docs/how-to/spark.md shows the same statements.
 """
 
 from __future__ import annotations
@@ -86,16 +86,16 @@ _BUCKET: Final = re.compile(rf"(\d{{1,9}}) *({'|'.join(_UNIT_S)})s?", re.ASCII |
 
 
 def current(changes: DataFrame) -> DataFrame:
-    """The newest document of each key: `database, table, key, seq, ts, document`, deleted ones left out.
+    """The newest document of each key: `database, table, key, seq, ts, document`, without deleted ones.
 
     Args:
-        changes: All change rows of these keys; of a log that was compacted, the keys that did not change since are not there.
+        changes: All change rows of these keys. After compaction, the keys that have not changed since are missing.
     """
     return _ask(CURRENT, changes).where("document IS NOT NULL")
 
 
 def upsert(state: DataFrame, changes: DataFrame) -> DataFrame:
-    """`state`, as `current` gives it, with later changes applied. In the same columns."""
+    """`state`, which `current` gave, with later changes applied. It has the same columns."""
     return _ask(UPSERT, changes, state=state)
 
 
@@ -103,29 +103,29 @@ def history(changes: DataFrame) -> DataFrame:
     """Every version of every document, as a slowly changing dimension of type 2.
 
     Returns:
-        `database, table, key`, `valid_from` and `valid_to` (the version held from the one, included, to the other, excluded;
-        null: it still does), `is_current`, `seq` and `next_seq` (the same in positions of the log, which are never equal, as
-        two times of one millisecond are), `op` and `origin` of the change that made it, and `document`. A deletion ends a
-        version and is none. Of each key there is at most one current version.
+        `database, table, key`, `valid_from` (inclusive) and `valid_to` (exclusive; null: the version is still valid),
+        `is_current`, `seq` and `next_seq` (the same in positions of the log, which are never equal as two times within a
+        millisecond are), `op` and `origin` of the change that made the version, and `document`. A deletion ends a version
+        and does not begin one. Each key has at most one current version.
     """
     return _ask(HISTORY, changes)
 
 
 def rates(changes: DataFrame, bucket: str = "1 hour", by: Sequence[str] = ("table",)) -> DataFrame:
-    """How many changes there were in each stretch of time.
+    """How many changes there were in each bucket of time.
 
     Args:
         bucket: Its length, as "10 minutes": a whole number of seconds, minutes, hours, days or weeks. Buckets start at multiples
             of it since 1970 in UTC.
-        by: What else to count by: any of `table`, `key`, `origin`, `op`.
+        by: Further columns to count by: any of `table`, `key`, `origin`, `op`.
 
     Returns:
-        `database`, the columns of `by`, `bucket` (its begin), `changes`, `inserts`, `updates`, `replaces`, `deletes`, `keys`
-        (different ones), `commits` (transactions with such a change) and `changes_per_s`, a mean over the bucket. Buckets in
-        which nothing changed are not there.
+        `database`, the columns of `by`, `bucket` (its start), `changes`, `inserts`, `updates`, `replaces`, `deletes`, `keys`
+        (distinct ones), `commits` (transactions with such a change) and `changes_per_s`, a mean over the bucket. Buckets
+        without changes are missing.
 
     Raises:
-        InvalidOption: No such length, or no such column.
+        InvalidOption: The length or a column is not allowed.
     """
     length_s = check_rates(bucket, by)
     columns = ", ".join(dict.fromkeys(by))
@@ -133,7 +133,7 @@ def rates(changes: DataFrame, bucket: str = "1 hour", by: Sequence[str] = ("tabl
 
 
 def check_rates(bucket: str, by: Sequence[str]) -> int:
-    """The length of a bucket in seconds, if `rates` takes both. Raises: as it does."""
+    """The length of a bucket in seconds, if `rates` accepts both arguments. Raises: as `rates`."""
     wrong = [name for name in by if name not in ("table", "key", "origin", "op")]
     if wrong or not by:
         raise InvalidOption(
@@ -157,12 +157,12 @@ def bucket_s(text: str) -> int:
 
 
 def audit(changes: DataFrame) -> DataFrame:
-    """Which fields are changed, how often, and by whom: updates and replacements, by their top-level fields.
+    """Which top-level fields updates and replacements change, how often, and by whom.
 
     Returns:
-        `database, table, field, origin`, `changes` (in which the field's value differs), of these `added` (it was not there) and
-        `removed`, `keys` (of different documents), `first` and `last`. Structs do not tell a missing field from null, so with
-        them an added field may be one that was null: JSON text and VARIANT tell.
+        `database, table, field, origin`, `changes` (in which the field's value differs), of these `added` (it was missing) and
+        `removed`, `keys` (distinct ones), `first` and `last`. A struct does not distinguish a missing field from null, so
+        a field that counts as added may have been null; JSON text and VARIANT do distinguish them.
 
     Raises:
         InvalidOption: The documents are not decoded.
@@ -186,7 +186,7 @@ def _ask(
     old: str = "",
     new: str = "",
 ) -> DataFrame:
-    """Run a statement. What stands in braces is a DataFrame or one of our own words, never a caller's text."""
+    """Run a statement. Braces are filled with DataFrames or names of this file, never with a caller's text."""
     identity = "database" if "database" in changes.columns else "_source"
     key = "key, key_bytes" if "key_bytes" in changes.columns else "key"
     for name, words in (("id", identity), ("key", key), ("by", by), ("old", old), ("new", new)):

@@ -1,8 +1,8 @@
-"""How far a fleet's files go, and how far each of them was read: what is new since.
+"""How far the files of a fleet go and how far each was read, and so what is new.
 
-A run of a pipeline pins every file first and reads up to there; the positions go into the manifest of what it wrote. The next run
-compares: the same database must still have the position that was read, in the same stretch of its history (see `store.epochs`),
-and all changes since.
+A run of a pipeline first pins every file and reads up to that position. The positions go into the manifest of what it wrote. The
+next run compares: the same database must still have the position that was read, in the same epoch of its history (see
+`store.epochs`), and all changes after it.
 
 Rule of this file: it runs on the driver. It reads positions and the list of tables, never changes.
 """
@@ -17,7 +17,7 @@ from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound, UsageErr
 from reactdb.spark import fleet
 from reactdb.spark.fleet import opened
 from reactdb.spark.options import Options, parse
-from reactdb.spark.parts import Extent, Position
+from reactdb.spark.parts import DatabasePosition, Extent
 from reactdb.store.epochs import Epoch, epochs
 from reactdb.store.snapshot import head_seq, low_water
 
@@ -34,7 +34,7 @@ class Reach:
     """
 
     database: str
-    position: Position
+    position: DatabasePosition
     oldest: int
     history: tuple[Epoch, ...]
 
@@ -50,10 +50,10 @@ def options_of(source: str | Sequence[str], options: Mapping[str, str] | None = 
 
 
 def look(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
-    """Every file that the options mean, as it is now, in the order of the paths.
+    """The reach of every file that the options name, in the order of the paths.
 
     Raises:
-        UsageError: Two files are one database: a copy would be counted twice.
+        UsageError: Two files are copies of one database, whose changes would be counted twice.
         TableNotFound: No file has the table.
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
@@ -76,18 +76,18 @@ def _look_at(path: str, options: Options) -> Reach:
         tables = {info.name: info.created for info in snapshot.catalogue.live.values()}
         return Reach(
             engine.database_id,
-            Position(engine.path, engine.epochs.at(connection, seq), seq, tables),
+            DatabasePosition(engine.path, engine.epochs.at(connection, seq), seq, tables),
             low_water(connection),
             tuple(epochs(connection)),
         )
 
 
-def unread(reach: Reach, before: Position | None) -> Extent:
-    """What there is since `before`; since the beginning of the log where it was never read.
+def unread(reach: Reach, before: DatabasePosition | None) -> Extent:
+    """The changes after `before`; those from the beginning of the log if the file was never read.
 
     Raises:
-        HistoryDiverged: The file does not have the position: it was restored, or its newest changes were lost.
-        HistoryLost: Changes since were removed.
+        HistoryDiverged: The file does not have the position, because it was restored or its newest changes were lost.
+        HistoryLost: Some of these changes were removed.
     """
     now = reach.position
     since = reach.oldest
@@ -97,8 +97,8 @@ def unread(reach: Reach, before: Position | None) -> Extent:
     return Extent(reach.database, now.path, now.epoch, since, now.seq)
 
 
-def check_has(reach: Reach, before: Position) -> None:
-    """Whether a file still has a position that was read, and everything since. Raises: as `unread`."""
+def check_has(reach: Reach, before: DatabasePosition) -> None:
+    """Check that a file still has a position that was read, and every change after it. Raises: as `unread`."""
     names = [epoch.name for epoch in reach.history]
     if before.epoch not in names:
         if before.seq < reach.oldest:
@@ -123,6 +123,6 @@ def ranges(extents: Iterable[Extent]) -> str:
     return json.dumps({extent.path: [extent.since, extent.until] for extent in extents})
 
 
-def positions(reaches: Iterable[Reach]) -> dict[str, Position]:
-    """By database."""
+def positions(reaches: Iterable[Reach]) -> dict[str, DatabasePosition]:
+    """The positions by database id."""
     return {reach.database: reach.position for reach in reaches}

@@ -1,6 +1,6 @@
 """From rows to documents: the columns of an Arrow batch as the dicts that are stored.
 
-Spark cannot tell a field that is missing from one that is null. A document can, so one of the two is chosen: by default a
+Spark does not distinguish a missing field from one that is null. A document does, so one of the two is chosen: by default a
 null field of a row or of a struct is left out. In an array a null keeps its place, in a map it keeps its key.
 
 Rule of this file: no value changes on the way. A type that a document cannot hold is refused when the plan is made; the few
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Values = Callable[[pa.Array], list[Any]]
 
-# Rows that become dicts at a time: with ten times as many, the garbage collector adds 40% of the time.
+# So many rows become dicts at a time, because with ten times as many the garbage collector adds 40% to the time.
 ROWS_AT_ONCE = 1_000
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,15 +55,15 @@ ADVICE = {
 
 
 class DocumentMaker:
-    """Makes documents of the batches of one schema. Made once a task.
+    """Makes documents of the batches of one schema. Each task creates one.
 
     Args:
-        schema: Of the rows.
+        schema: The schema of the rows.
         keeps_nulls: A null field stays in the document as None; otherwise it is left out.
         uuid_fields: Columns of text that are stored as UUIDs.
 
-    Raises:
-        InvalidOption: A column has a type that documents do not have, or two have one name.
+        Raises:
+            InvalidOption: A column has a type that documents do not have, or two have the same name.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class DocumentMaker:
             self._values[self._names.index(name)] = uuids_of(name)
 
     def documents(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
-        """The rows of a batch as documents, a list of at most `ROWS_AT_ONCE` at a time."""
+        """The rows of a batch as documents, in lists of at most `ROWS_AT_ONCE`."""
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             part = batch.slice(start, ROWS_AT_ONCE)
             columns = [values(column) for values, column in zip(self._values, part.columns, strict=True)]
@@ -86,7 +86,7 @@ class DocumentMaker:
 
 
 def checked_names(struct: spark_types.StructType, place: str) -> list[str]:
-    """The names of the fields, each of them once."""
+    """The names of the fields, which must differ."""
     names = list(struct.names)
     for name in names:
         if names.count(name) > 1:
@@ -109,10 +109,10 @@ def dicts(names: list[str], columns: list[list[Any]], count: int, keeps_nulls: b
 
 
 def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> Values:
-    """What makes a list of Python values of an Arrow column of this type. `place` is for the sentence.
+    """The function that turns an Arrow column of this type into a list of Python values. `place` is for the error.
 
     Raises:
-        InvalidOption: Documents have no such values.
+        InvalidOption: Documents have no values of this type.
     """
     if isinstance(data_type, spark_types.StructType):
         return structs_of(data_type, place, keeps_nulls)
@@ -138,7 +138,7 @@ def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> 
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Columns of one type
+# Columns by type
 
 
 def plain(column: pa.Array) -> list[Any]:
@@ -149,7 +149,7 @@ def timestamps_of(place: str) -> Values:
     import pyarrow as pa
 
     def timestamps(column: pa.Array) -> list[Any]:
-        """Aware, in UTC. By way of the numbers: a named zone would be asked for its offset at each of them."""
+        """Aware datetimes in UTC, made from the numbers, because a named zone would compute its offset for each of them."""
         numbers = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
         try:
             return [None if n is None else EPOCH + timedelta(microseconds=n) for n in numbers]
@@ -164,12 +164,12 @@ def timestamps_of(place: str) -> Values:
 def times(column: pa.Array) -> list[Any]:
     import pyarrow as pa
 
-    # Without `safe=False`: a time with nanoseconds is refused, not cut.
+    # The cast is safe, so that a time with nanoseconds is refused and not truncated.
     return list(column.cast(pa.time64("us")).to_pylist())
 
 
 def variants(column: pa.Array) -> list[Any]:
-    """VARIANT arrives as its two parts."""
+    """The values of VARIANTs, each of which arrives as its two parts."""
     found = [
         None
         if one is None
@@ -180,7 +180,7 @@ def variants(column: pa.Array) -> list[Any]:
 
 
 def aware(value: Any) -> Any:
-    """The value with its moments in UTC, whatever their zone."""
+    """The value with all datetimes in UTC."""
     if isinstance(value, dict):
         return {name: aware(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -236,7 +236,7 @@ def lists_of(make: Values) -> Values:
 
 def maps_of(make: Values) -> Values:
     def maps(column: pa.Array) -> list[Any]:
-        # The keys and items of a slice are those of the whole.
+        # A slice has the keys and items of the whole array, so its offsets say which are its own.
         offsets = column.offsets.to_pylist()
         first, count = offsets[0], offsets[-1] - offsets[0]
         keys = column.keys.slice(first, count).to_pylist()

@@ -1,10 +1,10 @@
 """Change rows for the pipelines: the rows of the data source, with columns that make them comparable between runs and files.
 
-Three columns more than a plain read has: `database`, the id of the database, which stays when its file moves; `key_bytes`, which
-tells the key 1 from the key "1"; and rows with the `op` `read` where a log was compacted: the documents as they were where it
-begins, because the current state cannot be computed from later changes alone.
+They add three things to a plain read: the column `database`, the id of the database, which stays when its file moves; the
+column `key_bytes`, which distinguishes the key 1 from the key "1"; and, for a log that was compacted, rows with the `op` `read`.
+These are the documents as of the log's beginning, because later changes alone do not give the current state.
 
-Rows can also come from a folder that `append_changes` wrote; they are the same.
+The same rows can also come from a folder that `append_changes` wrote.
 
 Rule of this file: it makes plans. Nothing is read until the DataFrame is.
 """
@@ -23,7 +23,7 @@ from pyspark.sql import types as spark
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.spark import register
 from reactdb.spark.options import FORMS
-from reactdb.spark.parts import Extent, Manifest, PartFolder, Position
+from reactdb.spark.parts import DatabasePosition, Extent, Manifest, PartFolder
 from reactdb.spark.reach import Reach, look, options_of, positions, ranges, unread
 from reactdb.spark.schema import FORMS as TYPES
 
@@ -50,18 +50,18 @@ ORDER = (
     "_source",
 )
 READ = "read"
-# A plan with more of them is slow to make.
+# Spark is slow to make a plan with more literals.
 MOST_LITERALS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What becomes of documents.
+    """The form in which documents are read.
 
     Attributes:
         form: `json` (text), `variant`, `binary` (not decoded), or `struct`.
-        schema: Of a struct: fields and types, as "id string, score long"; what is not in it is left out. None: inferred, and
-            then a document that does not fit is an error.
+        schema: The fields of a struct, as "id string, score long"; other fields are left out. None: inferred, and then a
+            document that does not fit is an error.
     """
 
     form: str = "json"
@@ -75,15 +75,15 @@ class Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What a pipeline reads: database files, or a folder of changes that were read from some.
+class PipelineSource:
+    """What a pipeline reads: database files, or a folder of changes from such files.
 
     Attributes:
-        options: The data source's, with the paths.
-        table: The only one that is read; None: all.
-        reaches: The files as they are now; none where it is a folder.
+        options: The options of the data source, with the paths.
+        table: The only table that is read; None: all.
+        reaches: The files as they are now; empty for a folder.
         export: The newest manifest of the folder.
-        folder: Its path.
+        folder: The path of the folder.
     """
 
     options: dict[str, str]
@@ -93,23 +93,23 @@ class Source:
     folder: str = ""
 
     @property
-    def positions(self) -> dict[str, Position]:
-        """Up to where it can be read now, by database."""
+    def positions(self) -> dict[str, DatabasePosition]:
+        """How far each database can be read now."""
         return positions(self.reaches) if self.export is None else self.export.positions
 
     @property
     def begins_late(self) -> list[str]:
-        """The files whose history does not begin at their beginning."""
+        """The files whose oldest changes were removed."""
         return [reach.path for reach in self.reaches if reach.oldest]
 
 
 def source_of(
     source: str | Sequence[str], table: str | None = None, options: Mapping[str, str] | None = None
-) -> Source:
-    """Look at files, or at a folder that `append_changes` wrote.
+) -> PipelineSource:
+    """Inspect files, or a folder that `append_changes` wrote.
 
     Raises:
-        UsageError: The folder has another table's changes. And what `reach.look` raises.
+        UsageError: The folder has another table's changes. Also the errors of `reach.look`.
     """
     if isinstance(source, str) and os.path.isdir(source):
         folder = PartFolder(source, EXPORT)
@@ -119,19 +119,19 @@ def source_of(
             held = manifest.settings["table"]
             if held not in (None, table):
                 raise UsageError(f"{source} holds the changes of table `{held}` alone: name it")
-            return Source({}, table, [], manifest, folder.path)
+            return PipelineSource({}, table, [], manifest, folder.path)
     found = options_of(source, options)
-    return Source(found, table, look(found, table))
+    return PipelineSource(found, table, look(found, table))
 
 
 def all_rows(
-    spark_: SparkSession, source: Source, documents: Documents | None, *, with_base: bool = True
+    spark_: SparkSession, source: PipelineSource, documents: Documents | None, *, with_base: bool = True
 ) -> DataFrame:
-    """All change rows, of tables that there still are.
+    """All change rows of the tables that still exist.
 
     Args:
-        documents: None leaves `old` and `new` out, which is most of the work. Those of a folder have the form they have.
-        with_base: With rows of the `op` `read`.
+        documents: None leaves out `old` and `new`, which saves most of the work. The documents of a folder keep their form.
+        with_base: Include the rows with the `op` `read`.
     """
     if source.export is not None:
         rows = exported(spark_, source)
@@ -147,16 +147,16 @@ def all_rows(
 
 def rows_of(
     spark_: SparkSession,
-    source: Source,
+    source: PipelineSource,
     extents: Iterable[Extent],
     documents: Documents | None,
     base: Iterable[Reach],
     type_: spark.DataType | None = None,
 ) -> DataFrame:
-    """Change rows of these ranges, and the documents with which the logs of `base` begin.
+    """The change rows of these ranges, and the documents with which the logs of `base` begin.
 
     Args:
-        type_: Of a document, where it is known already.
+        type_: The type of a document, if it is already known.
     """
     found = [extent for extent in extents if extent.since < extent.until]
     if documents is not None and type_ is None:
@@ -176,8 +176,8 @@ def rows_of(
     return rows.select(*[name for name in ORDER if name in rows.columns])
 
 
-def reader(spark_: SparkSession, source: Source, documents: Documents | None) -> DataFrameReader:
-    """A read of the data source with the user's own options."""
+def reader(spark_: SparkSession, source: PipelineSource, documents: Documents | None) -> DataFrameReader:
+    """A read of the data source with the user's options."""
     register(spark_)
     own = {name: value for name, value in source.options.items() if name != "paths"}
     strict = documents is not None and documents.form == "struct" and documents.schema is None
@@ -189,8 +189,8 @@ def reader(spark_: SparkSession, source: Source, documents: Documents | None) ->
     )
 
 
-def type_of(spark_: SparkSession, source: Source, documents: Documents) -> spark.DataType:
-    """The type of a document in this form; inferred from a sample where no schema was given."""
+def type_of(spark_: SparkSession, source: PipelineSource, documents: Documents) -> spark.DataType:
+    """The type of a document in this form, inferred from a sample if no schema was given."""
     if documents.form != "struct":
         return TYPES[documents.form]
     if documents.schema is not None:
@@ -218,14 +218,14 @@ def struct_of(text: str) -> spark.StructType:
 
 
 def parsed(text: str) -> spark.StructType:
-    """A schema in Spark's words. Raises: PySparkException."""
+    """A schema in Spark's notation. Raises: PySparkException."""
     found = spark.StructType.fromDDL(text)
     assert isinstance(found, spark.StructType)
     return found
 
 
 def change_schema(type_: spark.DataType | None) -> spark.StructType:
-    """Of a read of changes; without documents where there is no type."""
+    """The schema of a read of changes, without documents if `type_` is None."""
     schema = parsed(FIXED)
     return schema if type_ is None else schema.add("old", type_).add("new", type_)
 
@@ -239,7 +239,7 @@ def with_database(schema: spark.StructType) -> list[spark.StructField]:
 
 
 def bases(reaches: Iterable[Reach], table: str | None) -> dict[str, list[Reach]]:
-    """Table -> files whose log begins when the table was there already."""
+    """Table -> the files whose log begins after the table was created."""
     found: dict[str, list[Reach]] = {}
     for reach in reaches:
         for name, created in reach.position.tables.items():
@@ -249,13 +249,17 @@ def bases(reaches: Iterable[Reach], table: str | None) -> dict[str, list[Reach]]
 
 
 def _base_rows(
-    spark_: SparkSession, source: Source, table: str, reaches: Sequence[Reach], type_: spark.DataType | None
+    spark_: SparkSession,
+    source: PipelineSource,
+    table: str,
+    reaches: Sequence[Reach],
+    type_: spark.DataType | None,
 ) -> DataFrame:
     at = ranges(Extent(each.database, each.path, "", each.oldest, each.oldest) for each in reaches)
     schema = parsed("key string, key_bytes binary, _source string")
     if type_ is not None:
         schema = schema.add("document", type_)
-    # In one piece: `document` says which form, the schema what type.
+    # The document is one column: `document` gives its form, the schema its type.
     read = reader(spark_, source, None).option(
         "strictFields", str(isinstance(type_, spark.StructType)).lower()
     )
@@ -275,18 +279,18 @@ def _base_rows(
 
 
 def named(spark_: SparkSession, rows: DataFrame, databases: Mapping[str, str]) -> DataFrame:
-    """With the column `database`."""
+    """The rows with the column `database` added."""
     values = {(path,): database for path, database in databases.items()}
     return with_value(spark_, rows, ["_source"], values, "database", "string")
 
 
-def exported(spark_: SparkSession, source: Source) -> DataFrame:
+def exported(spark_: SparkSession, source: PipelineSource) -> DataFrame:
     """The rows of a folder that `append_changes` wrote."""
     assert source.export is not None
-    # The newest manifest's schema has every field; a file from before it has nulls there.
+    # The newest manifest's schema has every field; for older files, new fields are null.
     schema = spark.StructType.fromJson(source.export.schema)
     numbers = PartFolder(source.folder, EXPORT).numbers()
-    # By name: a part that is committed meanwhile is for the next run.
+    # The parts are listed by name, because one that is committed meanwhile belongs to the next run.
     paths = [
         PartFolder(source.folder, EXPORT).folder_of(number)
         for number in numbers
@@ -296,15 +300,15 @@ def exported(spark_: SparkSession, source: Source) -> DataFrame:
     return rows if source.table is None else rows.where(F.col("table") == source.table)
 
 
-def of_live_tables(spark_: SparkSession, rows: DataFrame, at: Mapping[str, Position]) -> DataFrame:
-    """Without what belongs to tables that were dropped, among them those that have another one's name now."""
+def of_live_tables(spark_: SparkSession, rows: DataFrame, at: Mapping[str, DatabasePosition]) -> DataFrame:
+    """The rows without those of dropped tables, also if a new table has the same name."""
     made = {(database, table): seq for database, each in at.items() for table, seq in each.tables.items()}
     known = with_value(spark_, rows, ["database", "table"], made, "created", "long")
     return known.where(f"seq > created OR (op = '{READ}' AND created IS NOT NULL)").drop("created")
 
 
-def since(spark_: SparkSession, rows: DataFrame, at: Mapping[str, Position]) -> DataFrame:
-    """The rows past these positions; all of a database that has none."""
+def since(spark_: SparkSession, rows: DataFrame, at: Mapping[str, DatabasePosition]) -> DataFrame:
+    """The rows past these positions; all rows of a database without a position."""
     seqs = {(database,): each.seq for database, each in at.items()}
     known = with_value(spark_, rows, ["database"], seqs, "since", "long")
     return known.where("since IS NULL OR seq > since").drop("since")
@@ -318,9 +322,9 @@ def with_value(
     name: str,
     type_: str,
 ) -> DataFrame:
-    """A column more: what `values` has for the tuple of each row's keys, or null.
+    """The rows with a further column: the value that `values` has for the tuple of each row's keys, or null.
 
-    Few stand in the plan itself, where Spark can work with them before anything runs; many are joined.
+    A few values become literals of the plan, so that Spark can optimise with them; many are joined.
     """
     if len(values) <= MOST_LITERALS:
         found = F.lit(None)

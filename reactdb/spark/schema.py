@@ -9,7 +9,7 @@ of three shapes, which are never mixed:
 
 All may have a column that says which file a row is from (`_source`), and one for what does not fit (`_corrupt`).
 
-Rule of this file: it names columns. What fills them is in `changes` and `snapshot`.
+Rule of this file: it names columns. `changes` and `snapshot` fill them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from reactdb.store.snapshot import Snapshot
 logger = logging.getLogger("reactdb.spark")
 
 LONG, TEXT, TIME = spark.LongType(), spark.StringType(), spark.TimestampType()
-# Name -> type of the columns that are the same whatever the documents are.
+# Name -> type of the columns that do not depend on the documents' fields.
 CHANGE_COLUMNS: dict[str, dict[str, spark.DataType]] = {
     "reactdb": {"seq": LONG, "table": TEXT, "op": TEXT, "ts": TIME, "commit": LONG, "origin": TEXT},
     "delta": {"_change_type": TEXT, "_commit_version": LONG, "_commit_timestamp": TIME},
@@ -54,12 +54,12 @@ FORMS: dict[str, spark.DataType] = {
     "variant": spark.VariantType(),
     "binary": spark.BinaryType(),
 }
-# A sample is taken from so many places of a file.
+# A sample is taken from so many places in a file.
 PLACES = 10
 
 
 def mode_of(options: Options, schema: spark.StructType) -> str:
-    """What happens to documents that do not fit: as asked for, or told where there is a column for it, or else an error."""
+    """What happens to documents that do not fit: by default, they go to the column for misfits, or raise if there is none."""
     if options.mode is not None:
         return options.mode
     return "PERMISSIVE" if options.corrupt_column in schema.fieldNames() else "FAILFAST"
@@ -68,12 +68,12 @@ def mode_of(options: Options, schema: spark.StructType) -> str:
 def meant(
     options: Options, given: AbstractSet[str], names: AbstractSet[str], *, is_stream: bool = False
 ) -> Options:
-    """What a schema of the user's says where no option does: names of one shape alone ask for that shape, and a stream whose
+    """The options, completed from the user's schema: a column that only one shape has chooses that shape, and a stream whose
     columns are all those of changes reads changes.
 
     Args:
         given: Names of the options that were given, in lower case.
-        names: Of the columns that are wanted.
+        names: Names of the columns that are wanted.
     """
     shapes = [] if given & {"shape", "readchangefeed"} else list(OWN_NAMES)
     shape = next((shape for shape in shapes if not OWN_NAMES[shape].isdisjoint(names)), options.shape)
@@ -85,7 +85,7 @@ def meant(
 
 
 def side_columns(options: Options, *, with_source: bool) -> list[spark.StructField]:
-    """The columns beside the data that an inferred schema has."""
+    """The columns that an inferred schema has besides the data."""
     found = []
     if with_source:
         found.append(spark.StructField(options.source_column, TEXT))
@@ -95,7 +95,7 @@ def side_columns(options: Options, *, with_source: bool) -> list[spark.StructFie
 
 
 def infer(options: Options, pins: Sequence[Pin], *, with_source: bool) -> spark.StructType:
-    """The schema of a read that the user gave none for, from a sample of each file."""
+    """The schema of a read without a user's schema, inferred from a sample of each file."""
     sample = Sample(options, pins)
     sides = side_columns(options, with_source=with_source)
     if options.is_changes and options.shape != "delta":
@@ -109,7 +109,7 @@ def infer(options: Options, pins: Sequence[Pin], *, with_source: bool) -> spark.
             ]
     schema = spark.StructType([*fields, *sides])
     _check_names(options, schema.fieldNames())
-    sample.tell()
+    sample.log_conflicts()
     return schema
 
 
@@ -156,7 +156,7 @@ def _check_names(options: Options, names: Sequence[str]) -> None:
 
 
 class Sample:
-    """Documents and keys from all files, as many as `samplingSize` in each; fewer where there are many files."""
+    """Documents and keys from all files, up to `samplingSize` of each; fewer if there are many files."""
 
     def __init__(self, options: Options, pins: Sequence[Pin]) -> None:
         self._options = options
@@ -173,13 +173,13 @@ class Sample:
         return self._inference.fields()
 
     def key_type(self) -> spark.DataType:
-        """Of keys that have no type in common, the text."""
+        """The type of the keys; STRING if they have none in common."""
         self._take()
         type_ = scalar_type(key_values(sorted(self._keys))) if self._keys else TEXT
         return type_ if isinstance(type_, spark.AtomicType) else TEXT
 
-    def tell(self) -> None:
-        """Say in the log which fields are in conflict."""
+    def log_conflicts(self) -> None:
+        """Log which fields are in conflict."""
         if self._inference.conflicts:
             logger.warning(
                 "%s: fields with values of several types are read as %s: %s",
@@ -204,7 +204,7 @@ class Sample:
                     self._inference.add(decode_many([body for body in bodies if body is not None]))
 
     def _tables(self, snapshot: Snapshot) -> Sequence[int]:
-        """Those that rows can come from, or more."""
+        """The ids of tables that rows can come from; perhaps of more."""
         if self._options.table is not None:
             return exports.tables_named(snapshot, self._options.table)
         return list(snapshot.catalogue.by_id)
@@ -219,7 +219,7 @@ class Sample:
         places = 1 if changes <= count else PLACES
         for place in range(places):
             since = pin.oldest + changes * place // places
-            # Up to the next place, so that nothing is looked at twice.
+            # A sample ends at the next place, so that nothing is read twice.
             until = pin.oldest + changes * (place + 1) // places
             page, _ = exports.changes(
                 snapshot, since, until, table_ids=ids, with_old=True, limit=-(-count // places)
@@ -246,11 +246,11 @@ class Sample:
 
 
 def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
-    """The seq that a read of documents is as of, in one file.
+    """The seq of the state that a read of documents takes from one file.
 
     Raises:
         InvalidOption: It is in the future.
-        HistoryLost: It was compacted away.
+        HistoryLost: Compaction has removed it.
     """
     from reactdb.errors import HistoryLost
     from reactdb.spark.options import Instant
@@ -278,10 +278,10 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 
 
 def table_of(options: Options, pins: Iterable[Pin]) -> str:
-    """The table that documents are read from: the one that is named, or the only one that there is.
+    """The table that documents are read from: the one that the options name, or the only one.
 
     Raises:
-        TableNotFound: No file has the one that is named.
+        TableNotFound: No file has the named table.
         InvalidOption: None is named, and there are none or several.
     """
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""The package for executors: reactdb, with what it needs and may travel, as one zip that Spark sends to every worker.
+"""The package for executors: reactdb and its pure Python dependencies, as one zip that Spark sends to every worker.
 
 Executors import the module of a Python data source by name, on machines where it may not be installed. A zip on their path is
 enough for everything that is not compiled: `pyarrow` and `msgpack`, and `pyspark` itself, must be installed where they run, for
@@ -25,7 +25,7 @@ from reactdb.spark import register
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What opening a file imports, all of it pure Python. A name that this installation lacks, it does not need.
+# The modules that opening a file imports, all of them pure Python. An installation does not need those that it lacks.
 TRAVELLING: Final = (
     "click",
     "click_default_group",
@@ -36,15 +36,15 @@ TRAVELLING: Final = (
     "sqlite_utils",
     "tabulate",
 )
-# zip has no earlier year.
+# The format zip has no earlier year.
 _THE_DAY: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def package_zip(path: str | os.PathLike[str]) -> Path:
-    """Write the zip, for `spark-submit --py-files` or `spark.submit.pyFiles`, and give its path.
+    """Write the zip for `spark-submit --py-files` or `spark.submit.pyFiles`, and return its path.
 
     Args:
-        path: Of the file, which is replaced; or of a folder, in which it is called `reactdb-<version>.zip`.
+        path: The path of the file, which is replaced; or of a folder, in which the file is called `reactdb-<version>.zip`.
     """
     target = Path(path)
     if target.is_dir():
@@ -61,15 +61,15 @@ def zip_name() -> str:
 
 
 def ship(spark: SparkSession) -> None:
-    """Send the package to the executors that a session has and will have. Before the first read; a second time does no harm.
+    """Send the package to the present and future executors of a session. Call it before the first read; twice does no harm.
 
-    Not needed with `local[...]`, nor where reactdb is installed on every machine.
+    It is not needed with `local[...]`, nor if reactdb is installed on every machine.
     """
-    # The driver serves this very file to executors as they come, so it stays until the process ends.
+    # The driver serves this file to executors that start later, so it stays until the process ends.
     folder = tempfile.mkdtemp(prefix="reactdb-ship-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     spark.addArtifacts(str(package_zip(folder)), pyfile=True)
-    # A data source is sent with what had been added when it was registered.
+    # A data source is sent with the files that had been added when it was registered.
     register(spark)
 
 

@@ -27,7 +27,7 @@ from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
-# Keys are at or after the one and before the other: none begins with FF.
+# Every key is at or after FIRST and before END, because no key begins with FF.
 FIRST, END = b"", b"\xff"
 
 
@@ -40,7 +40,7 @@ class DocumentPlan:
         self.schema = schema
         self.options = options
         self.is_inferred = is_inferred
-        # The user hears of a wrong schema now, and not from an executor.
+        # A wrong schema raises now, and not later on an executor.
         self.rows()
         self.table = table_of(options, pins)
         self._pins = pins
@@ -81,7 +81,7 @@ class DocumentPlan:
 
 
 class DocumentRows:
-    """Slices of documents as batches of one schema. Made where it is used, on an executor."""
+    """Slices of documents as batches of one schema. Each executor creates its own."""
 
     def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
         self.options = options
@@ -114,7 +114,7 @@ class DocumentRows:
 
         Raises:
             HistoryDiverged: A file is not the one that was planned for.
-            HistoryLost: Compaction has removed what is needed since.
+            HistoryLost: Compaction has removed history that the read needs.
             SchemaMismatch: With FAILFAST.
             CorruptDatabase.
         """

@@ -1,10 +1,10 @@
-"""The data source: what Spark calls, and which of our modules answers.
+"""The data source: the class that Spark calls, and the modules that it hands each call to.
 
     spark.read.format("reactdb").option("table", "games").load("arena.db")
 
-Spark makes one of these in a Python process of its own for each `load()`, keeps it pickled, and makes readers from copies of it
-whenever it likes. So everything that readers must agree about is pickled: the options, and the state that each file had
-then. The rest is made when it is used.
+For each `load()` Spark creates one in a Python process of its own, keeps it pickled, and makes readers from copies of it
+at any time. So everything that readers must agree about is pickled: the options, and the state that each file had
+then. The rest is created when it is used.
 
 Rule of this file: it only dispatches. `changes` and `snapshot` read, `stream` follows, `write` writes.
 """
@@ -32,23 +32,23 @@ class ReactdbSource(DataSource):
     """See the head of this file.
 
     Attributes:
-        parsed: The options, checked.
-        is_inferred: The schema is ours; the user gave none.
+        parsed: The parsed options.
+        is_inferred: The user gave no schema, so it was inferred.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # The names of a CaseInsensitiveDict are in lower case; `parse` knows.
+        # A CaseInsensitiveDict gives the names in lower case, and `parse` ignores case.
         self.parsed: Options = parse(dict(options))
         self.is_inferred = False
         self._pins: list[Pin] | ReactDBError | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What the readers of one DataFrame have in common.
+        """The state that all readers of one DataFrame share.
 
-        With a schema of the user's, Spark calls nothing of ours before it pickles, so this is the last moment to pin the files.
-        That they cannot be pinned is kept as well: a later reader that found them would not agree with the first, which did not.
-        Nothing is raised here, because a stream does not need the pins, and goes on without a file that is gone.
+        If the user gave a schema, Spark calls no other method before it pickles, so this is the last moment to pin the files.
+        A failure to pin them is kept as well: otherwise a later reader that finds them would disagree with the first.
+        Nothing is raised here, because a stream does not need the pins, and goes on without a missing file.
         """
         try:
             self.pins()
@@ -61,7 +61,7 @@ class ReactdbSource(DataSource):
         return "reactdb"
 
     def pins(self) -> list[Pin]:
-        """The files as they were when this was asked first."""
+        """The files, pinned at the first call."""
         if self._pins is None:
             self._pins = fleet.pinned(self.parsed)
         if isinstance(self._pins, ReactDBError):
@@ -69,7 +69,7 @@ class ReactdbSource(DataSource):
         return self._pins
 
     def schema(self) -> StructType:
-        """Inferred from a sample. Spark asks only where the user gave none."""
+        """The schema, inferred from a sample. Spark calls this only if the user gave none."""
         self.refuse_upsert()
         self.is_inferred = True
         with_source = not fleet.is_one_file(self.parsed.paths)
@@ -80,7 +80,7 @@ class ReactdbSource(DataSource):
             raise InvalidOption(f"mode={UPSERT} is of writes; of reads, mode is one of {', '.join(MODES)}")
 
     def meant(self, wanted: StructType, *, is_stream: bool = False) -> Options:
-        """The options of a read, and what the names of the user's columns add to them."""
+        """The options of a read, with what the names of the user's columns imply."""
         self.refuse_upsert()
         if self.is_inferred:
             return self.parsed
@@ -111,13 +111,13 @@ class ReactdbSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """What a plan comes to: partitions for the driver, rows for the executors."""
+    """The reader of a plan: gives partitions on the driver and rows on the executors."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     def partitions(self) -> Sequence[InputPartition]:
-        # A read of nothing has a partition all the same: without one Spark makes one up.
+        # A read of nothing has an empty partition, because Spark makes one up if there is none.
         return self.plan.splits() or [Split(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

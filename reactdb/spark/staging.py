@@ -1,7 +1,7 @@
 """Staging: the output of a write's tasks, kept until the commit stores it.
 
-Tasks run side by side, on several machines perhaps, and may be retried: none of them may write to the database. Each puts its
-documents, encoded already, into a part: inside the message that Spark carries to the commit while they are few, otherwise in a
+Tasks run in parallel, perhaps on several machines, and may be retried, so none of them may write to the database. Each puts its
+encoded documents into a part: inside the message that Spark carries to the commit if they are few, otherwise into a
 file in a folder that all machines see. The commit reads the parts in their order, and removes the folder. A part that differs
 from what the task wrote (cut off, exchanged) is refused as a whole.
 
@@ -39,22 +39,22 @@ Page = tuple[list[bytes], list[bytes]]
 HEAD = struct.Struct(">II")
 MAKE_ATTEMPTS = 20
 
-# A message goes through the driver's memory: a thousand tasks with as much as this make 256 MB there.
+# Messages go through the driver's memory, where a thousand tasks with messages of this size need 256 MB.
 INLINE_BYTES = 256 * 1024
 
-# A folder in which nothing has happened for so long was left by a driver that was killed. No job stages for a week.
+# No job stages for a week, so a folder that has not changed for so long was left by a driver that was killed.
 FORGOTTEN_S = 7 * 86_400
 
 
 @dataclass(frozen=True)
 class Part(WriterCommitMessage):
-    """What one task has staged.
+    """The documents that one task has staged.
 
     Attributes:
-        documents, size_bytes: How much it is.
+        documents, size_bytes: Their number and size.
         checksum: CRC-32 of the checksums of its pages.
-        inline: The pages, or None where they are in the file `path`.
-        folder: Of the job.
+        inline: The pages, or None if they are in the file `path`.
+        folder: The folder of the job.
         query: Id of the streaming query that the task belongs to; empty outside of one.
     """
 
@@ -71,8 +71,8 @@ class PartWriter:
     """Takes a task's pages. Use it as a context manager: a task that fails leaves no file.
 
     Args:
-        folder: The job's, where a file goes if it comes to one. It is not made here: if it is missing, the job is over, and
-            a task that has not heard of it leaves nothing behind.
+        folder: The job's folder, for the file if one is needed. It is not created here: if it is missing, the job is over,
+            and a task that still runs leaves nothing behind.
         name: The beginning of the file's name; each attempt of a task has a file of its own.
     """
 
@@ -96,7 +96,7 @@ class PartWriter:
                 self._path.unlink()
 
     def add(self, keys: Sequence[bytes], bodies: Sequence[bytes]) -> None:
-        """Stage documents: their keys and bytes, side by side."""
+        """Stage documents, given as their keys and their bytes."""
         if not keys:
             return
         packed: bytes = msgpack.packb((list(keys), list(bodies)))
@@ -110,10 +110,10 @@ class PartWriter:
             self._flush()
 
     def part(self, query: str = "") -> Part:
-        """What was staged, as a message to the commit.
+        """The staged documents as a message to the commit.
 
         Raises:
-            StorageError: The last of it could not be written.
+            StorageError: The last page could not be written.
         """
         inline = None if self._file is not None else b"".join(self._pages)
         self._close()
@@ -141,11 +141,11 @@ class PartWriter:
 
 
 def pages(part: Part) -> Iterator[Page]:
-    """The pages of a part, as they were staged, one after the other.
+    """The pages of a part, in the order in which they were staged.
 
     Raises:
-        StorageError: The file is missing, or is not what the task has written. This may show at its end only, so the caller
-            takes in all of a part or nothing.
+        StorageError: The file is missing, or differs from what the task has written. The difference may be found only at
+            the end, so the caller must use all of a part or nothing.
     """
     documents = size_bytes = checksum = 0
     with _opened(part) as source:
@@ -188,22 +188,22 @@ def _opened(part: Part) -> BinaryIO:
 def staging_folder(path: str, parent: str | None = None) -> Path:
     """Where writes to the database `path` stage: a folder of their own beside the file, or in the folder `parent`.
 
-    Hidden, so that a search for databases in the folder skips it.
+    Its name begins with a dot, so that a search for databases skips it.
     """
     return Path(parent or Path(path).parent) / f".{Path(path).name}-staging"
 
 
 def folder_name(text: str) -> str:
-    """A name for a folder that is this text's alone, and can still be read."""
+    """A readable folder name that no other text has."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[-40:]
     return f"{plain}-{crc32(text.encode()):08x}"
 
 
 def make(folder: Path) -> None:
-    """Make a job's folder, before its tasks begin.
+    """Create a job's folder, before its tasks begin.
 
     Raises:
-        StorageError: It cannot be made.
+        StorageError: It cannot be created.
     """
     try:
         for attempt in range(MAKE_ATTEMPTS):
@@ -211,8 +211,8 @@ def make(folder: Path) -> None:
                 folder.mkdir(parents=True, exist_ok=True)
                 return
             except (FileNotFoundError, FileExistsError):
-                # Another job was the last to stage there, and has removed the folder above: between our two steps, or
-                # between our being told that it is there and looking whether it is a folder.
+                # The last other job that staged there has removed the folder above: either between our two steps, or after
+                # `mkdir` had found it and before it checked that it is a folder.
                 if attempt + 1 == MAKE_ATTEMPTS:
                     raise
     except OSError as error:
@@ -222,14 +222,14 @@ def make(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a job's folder, what others have forgotten beside it, and the staging folder if it is empty then.
+    """Remove a job's folder, forgotten folders beside it, and the staging folder if it is then empty.
 
-    Never raises: what was committed stays committed, also where a file cannot be removed.
+    Never raises, because what was committed stays committed even if a file cannot be removed.
     """
     above = folder.parent
     gone = above / f"gone-{secrets.token_hex(4)}"
     try:
-        # In one step: a task that does not know yet that it was given up finds no folder to put a file in.
+        # The rename removes the folder in one step, so that a task that still runs cannot put a file into it.
         folder.rename(gone)
     except FileNotFoundError:
         pass
@@ -240,5 +240,5 @@ def remove(folder: Path) -> None:
         for other in above.iterdir():
             if time.time() - other.stat().st_mtime > FORGOTTEN_S:
                 shutil.rmtree(other, ignore_errors=True)
-        # Not empty while another job is staging.
+        # It is not empty while another job is staging.
         above.rmdir()

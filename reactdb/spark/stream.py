@@ -1,12 +1,12 @@
 """Streaming: `spark.readStream.format("reactdb").option("read", "changes")`.
 
-On the driver, `latestOffset` says how far the next batch goes: in each file of the fleet to its newest change, or less far where
-the trigger has a limit. `partitions` turns the two ends into slices of the log, which the executors read as they do in a batch.
+On the driver, `latestOffset` says how far the next batch goes: in each file of the fleet to its newest change, or less far if
+the trigger has a limit. `partitions` turns the two ends into slices of the log, which the executors read as in a batch read.
 Everything that a restart needs is in the offsets. So a batch that Spark asks for again has the same changes again, and a sink
-that knows the batch, or takes it in whole, has each change exactly once.
+that recognises the batch, or stores it atomically, has each change exactly once.
 
-Rule of this file: nothing is kept between two calls that cannot be read again. `commit` is not relied on: Spark calls it one
-batch late, and never for the last batch of AvailableNow.
+Rule of this file: everything that is kept between two calls can be read again. Nothing depends on `commit`, because Spark calls
+it one batch late, and never for the last batch of AvailableNow.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One streaming query's reader. Spark keeps it on the driver, and sends copies to the executors for `read`.
 
     Args:
-        schema: Of the rows, as for a batch read of changes.
-        options: `maxChangesPerTrigger` and `startingOffsets` besides those of a batch.
-        is_inferred: The schema was made by looking at the files.
+        schema: The schema of the rows, as for a batch read of changes.
+        options: Those of a batch read, with `maxChangesPerTrigger` and `startingOffsets`.
+        is_inferred: The schema was inferred from the files.
 
     Raises:
         InvalidOption: The options are not those of a stream.
@@ -65,7 +65,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows = (schema, is_inferred)
         self._target: dict[str, int] | None = None
         self._newest: dict[str, Any] | None = None
-        # The user hears of a wrong schema now, and not from an executor.
+        # A wrong schema raises now, and not later on an executor.
         self._change_rows()
 
     def _change_rows(self) -> ChangeRows:
@@ -76,8 +76,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # On the driver
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins: in each file that is there, before its first change, after its newest,
-        or where the options say."""
+        """Where a query without a checkpoint begins in each existing file: before its first change, after its newest, or
+        where the options say."""
         found: dict[str, Position] = {}
         for path in fleet.files_of(self.options):
             with self._snapshot(path) as (engine, snapshot):
@@ -95,10 +95,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_offset(found)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes; `start` itself where there is nothing new.
+        """How far the next batch goes; `start` itself if there is nothing new.
 
         Raises:
-            HistoryDiverged, HistoryLost, CannotOpen: A file is not what the stream has read, and does not go on from it.
+            HistoryDiverged, HistoryLost, CannotOpen: A file does not continue the history that the stream has read.
         """
         positions = from_offset(start)
         looks = {path: look for path in self._paths(positions) if (look := self._look(path, positions))}
@@ -114,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_offset(found) if is_behind(positions, found) else start
 
     def _paths(self, positions: Mapping[str, Position]) -> list[str]:
-        """The files that there are now, and those that there were."""
+        """The files that exist now, and those that the stream has read before."""
         try:
             files = fleet.files_of(self.options)
         except CannotOpen:
@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return sorted({*files, *positions})
 
     def _look(self, path: str, positions: Mapping[str, Position]) -> Look | None:
-        """A file as it is now; None of one that is gone, where data may be lost."""
+        """A file as it is now; None if it is gone and data may be lost."""
         position = positions.get(path)
         if position is not None and not os.path.exists(path):
             if not self.options.fail_on_data_loss:
@@ -136,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         with self._snapshot(path) as (engine, snapshot):
             pin = exports.pin_of(engine, snapshot)
-            # Of a file that has come since, all that it has is new.
+            # If the file is new to the stream, all of its changes are new.
             begin = (
                 pin.oldest if position is None else self._checked(engine, snapshot, position, position.seq)
             )
@@ -145,18 +145,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _admitted(
         self, looks: Mapping[str, Look], available: Mapping[str, int], limit: ReadLimit
     ) -> Mapping[str, int]:
-        """How many changes of each file the batch may have."""
+        """How many changes of each file the batch takes."""
         if isinstance(limit, ReadAllAvailable):
             return available
         if not isinstance(limit, ReadMaxRows):
             raise InvalidOption(f"a stream of changes knows no limit of the kind {type(limit).__name__}")
-        # Every batch begins with another file.
+        # The order rotates, so that each batch begins with another file.
         paths = list(available)
         turn = sum(look.begin for look in looks.values()) % max(1, len(paths))
         return shares({path: available[path] for path in paths[turn:] + paths[:turn]}, limit.max_rows)
 
     def _end(self, look: Look, count: int, available: int) -> Position:
-        """Where the batch ends in a file of which it takes so many changes: between two commits, unless one is larger."""
+        """Where a batch ends that takes `count` changes of a file: at the end of a commit, unless one commit is larger."""
         seq = look.begin + count
         if seq == look.pin.seq:
             return look.to_end()
@@ -167,7 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Position(look.pin.database_id, epoch, look.begin, seq)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is all that this query reads."""
+        """Note how far each file goes now, because the query reads no further."""
         found = {}
         for path in self._paths({}):
             with self._snapshot(path) as (engine, snapshot):
@@ -180,23 +180,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the progress report: the newest changes that `latestOffset` has seen."""
+        """The newest positions that `latestOffset` has seen, for Spark's progress report."""
         return self._newest
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
         """The batch between two offsets as slices of the log.
 
         Raises:
-            HistoryDiverged, HistoryLost, CannotOpen: As for `latestOffset`, which Spark does not ask first for a batch that
+            HistoryDiverged, HistoryLost, CannotOpen: As for `latestOffset`, which Spark does not call first if the batch
                 was begun before a restart.
         """
         before, slices = from_offset(start), []
         for path, position in from_offset(end).items():
             if before.get(path) == position:
-                # Nothing new in this one.
+                # This file has nothing new.
                 continue
-            # Where the batch began is what its own end says. The start of the first batch is asked for again after a crash,
-            # and "latest" is another place then, perhaps past this batch.
+            # The end of a batch also says where it began. `start` cannot be used for that: after a crash, Spark asks for the
+            # start of the first batch again, and "latest" may then be past this batch.
             with self._snapshot(path) as (engine, snapshot):
                 pin = exports.pin_of(engine, snapshot)
                 since = self._checked(engine, snapshot, position, position.since)
@@ -210,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
-        # Opened anew each time: a file that was replaced shows, and nothing stays open while a query idles.
+        # The file is opened anew each time, so that its replacement is noticed and nothing stays open while a query idles.
         with opened(path, self.options) as engine, engine.snapshot() as snapshot:
             yield engine, snapshot
 
@@ -231,7 +231,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from rows.batches([part])
                 return
             except HistoryLost as lost:
-                # Compaction since the batch was planned; it may have taken what comes next, never what was read.
+                # Compaction ran after the batch was planned. It can have removed only changes that were not read yet.
                 if self.options.fail_on_data_loss:
                     raise
                 part = replace(part, since=min(lost.oldest - 1, part.until))
@@ -239,12 +239,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A file as a trigger finds it: where it stands, and where the next batch begins in it."""
+    """A file at the time of a trigger: its pin, and where the next batch begins in it."""
 
     pin: Pin
     begin: int
 
     def to_end(self) -> Position:
-        """Of a batch of everything that there is."""
+        """The position after a batch of everything up to the pin."""
         pin = self.pin
         return Position(pin.database_id, pin.epoch, min(self.begin, pin.seq), pin.seq)

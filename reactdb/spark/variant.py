@@ -1,6 +1,6 @@
-"""VARIANT: a value as the two byte strings that Spark's VARIANT is, with the type of everything in it.
+"""VARIANT: a value as the two byte strings of Spark's VARIANT, which keep the type of everything in it.
 
-It is made from Python's values directly: JSON text on the way would lose the types of Decimals, dates and bytes, and take three
+It is made directly from Python's values: JSON text in between would lose the types of Decimals, dates and bytes, and take three
 times as long. UUIDs, times of day and durations (in seconds), for which VARIANT has no type, become strings. Numbers of more than
 38 digits and values of 16 MiB and more are refused.
 
@@ -64,7 +64,7 @@ def _collect(value: Any, names: set[str]) -> None:
 
 
 def _order(name: str) -> bytes | str:
-    # Java compares by UTF-16, and looks names up by halving.
+    # Java looks names up by binary search and compares them by UTF-16.
     return name.encode("utf-16-be")
 
 
@@ -83,7 +83,7 @@ def _metadata(names: tuple[str, ...]) -> bytes:
 
 @lru_cache(maxsize=256)
 def _layout(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The fields of an object in the order that its bytes have."""
+    """The fields of an object in the order in which they are encoded."""
     return tuple(sorted(names, key=_order))
 
 

@@ -1,14 +1,14 @@
-"""Documents in one piece: a column of JSON text, VARIANT or our own bytes as the dicts that are stored; what reading does, back.
+"""Whole documents: a column of JSON text, VARIANT or stored bytes becomes the dicts that are stored; the inverse of reading.
 
-Each document has its primary key in it. What is no document is refused, with the column and the beginning of what was there:
-text that is not JSON (or has a name twice, of which only one could be kept, or a number beyond the doubles), a value that is no
-object, bytes that are not those of a document. Nulls inside stay, because here a field that is missing can be told from one that
-is null.
+Each document contains its primary key. Anything that is not a document is refused, and the error shows the column and the
+beginning of the value: text that is not JSON (or has a name twice, of which only one could be kept, or a number beyond the
+doubles), a value that is not an object, bytes that are not a document's. Nulls inside stay, because here a missing field
+differs from one that is null.
 
-Bytes are read and written again, so that nothing is stored that was not checked; those of a document that reactdb has written
-come out as they were.
+Bytes are decoded and encoded again, so that everything that is stored was checked; the bytes of a document that reactdb has
+written do not change.
 
-Rule of this file: the result is a document, or an error that names the column. No other spelling is guessed at.
+Rule of this file: the result is a document, or an error that names the column. No other form is guessed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ FORMS: dict[str, type[spark_types.DataType]] = {
     "variant": spark_types.VariantType,
     "binary": spark_types.BinaryType,
 }
-# The column of documents as reading calls it, and what stands beside it there: all of that is in the document, or in no row.
+# The name that reads give to the column of documents, and their columns beside it, which hold nothing that a write needs.
 USUAL = "document"
 BESIDE = ("key", "key_bytes", "_source")
 
 
 class WholeDocumentMaker:
-    """Makes documents of the batches of one schema, as `DocumentMaker` does. Made once a task.
+    """Makes documents of the batches of one schema, as `DocumentMaker` does. Each task creates one.
 
     Args:
         form: One of FORMS.
-        delete_field: A boolean column beside, put into each document as a field, which the caller removes again.
-        uuid_fields: Fields of the documents that are text and are stored as UUIDs.
+        delete_field: A further boolean column. It becomes a field of each document, which the caller removes again.
+        uuid_fields: Fields with text that are stored as UUIDs.
 
     Raises:
-        InvalidOption: There is not just one column of documents, or it has another type.
+        InvalidOption: There is no column of documents, there are several, or it has another type.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class WholeDocumentMaker:
             )
 
     def documents(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
-        """The rows of a batch as documents, a list of at most `ROWS_AT_ONCE` at a time.
+        """The rows of a batch as documents, in lists of at most `ROWS_AT_ONCE`.
 
         Raises:
-            InvalidDocument: One of them is none.
+            InvalidDocument: A row is not a document.
         """
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             part = batch.slice(start, ROWS_AT_ONCE)
@@ -100,7 +100,7 @@ class WholeDocumentMaker:
             try:
                 values = variants(column)
             except Exception as error:
-                # PySpark's reader of VARIANT has errors of many kinds.
+                # PySpark's reader of VARIANT raises errors of many kinds.
                 raise InvalidDocument(f"column {self.column}: a VARIANT cannot be read: {error}") from error
             return [self._checked(value, value) for value in values]
         read: Callable[[Any], Any] = json_value if self._form == "json" else codec.decode
@@ -135,10 +135,10 @@ class WholeDocumentMaker:
 
 
 def column_of(schema: spark_types.StructType, form: str, delete_field: str | None) -> str:
-    """The name of the column of documents: `document`, or else the only one that there is.
+    """The name of the column of documents: `document`, or else the only column.
 
     Raises:
-        InvalidOption: There is none, there are others, or it is of another type.
+        InvalidOption: There is no such column, there are others, or it is of another type.
     """
     names = [name for name in schema.names if name != delete_field]
     kind = FORMS[form]
@@ -165,10 +165,10 @@ def column_of(schema: spark_types.StructType, form: str, delete_field: str | Non
 
 
 def json_value(text: str) -> Any:
-    """The value of a JSON text, to the letter of RFC 8259.
+    """The value of a JSON text that follows RFC 8259 strictly.
 
     Raises:
-        ValueError: It is none, has a name twice in one object, or a number that no double comes near.
+        ValueError: It is not JSON, has a name twice in one object, or a number beyond the doubles.
         RecursionError: It is nested too deep.
     """
     return _decode(text)

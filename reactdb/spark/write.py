@@ -1,9 +1,9 @@
 """Writing: `df.write.format("reactdb")` and `df.writeStream.format("reactdb")`.
 
-The tasks make documents of their rows and stage them, side by side. One commit, on the driver, puts all of them into the
-database in one transaction: a batch is stored whole or not at all, and feeds are told of one commit. A batch of a stream leaves a
-receipt in the file, in the same transaction. Where Spark does not know how a commit ended, it sends the batch again; a batch
-that has a receipt is skipped.
+The tasks make documents of their rows and stage them in parallel. The driver then stores all of them in one transaction, so
+a batch is stored whole or not at all, and feeds see one commit. In the same transaction, a batch of a stream leaves a
+receipt in the file: an idempotency key. If Spark does not know how a commit ended, it sends the batch again; a batch that
+has a receipt is skipped.
 
 Rule of this file: tasks never open the database, and abort never takes back what was committed.
 """
@@ -40,7 +40,7 @@ from reactdb.writing import Prepared, Write, insert, prepare
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Rows that are deleted at a time by an overwrite.
+# An overwrite deletes so many rows at a time.
 ROWS_AT_ONCE = 1_000
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -48,12 +48,12 @@ ROWS_AT_ONCE = 1_000
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One `df.write`. Made on the driver, then copied to every task and to the commit.
+    """One `df.write`. It is created on the driver, then copied to every task and to the commit.
 
     Args:
-        options: Of the write.
-        schema: Of its rows.
-        overwrite: The rows become all that the table has.
+        options: The options of the write.
+        schema: The schema of its rows.
+        overwrite: The rows replace everything in the table.
 
     Raises:
         InvalidOption, InvalidName: Before anything runs.
@@ -87,8 +87,8 @@ class BatchWriter(DataSourceArrowWriter):
             )
         self._maker()
         above = staging.staging_folder(self.options.path, self.options.staging_path)
-        # A stream has one batch at a time, so the folder belongs to the query: an abort finds it even where no task has
-        # reported.
+        # A stream has one batch at a time, so the folder belongs to the query, and an abort finds it even if no task
+        # has reported.
         self.job_folder = above / (
             staging.folder_name(self.options.checkpoint)
             if self.is_stream and self.options.checkpoint
@@ -110,7 +110,7 @@ class BatchWriter(DataSourceArrowWriter):
         return DocumentMaker(self.schema, keeps_nulls=keeps_nulls, uuid_fields=options.uuid_fields)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """In a task: stage the documents of its rows."""
+        """Stage the documents of a task's rows. Runs in the task."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -124,7 +124,7 @@ class BatchWriter(DataSourceArrowWriter):
             return part.part(query or "")
 
     def _encoded(self, documents: list[dict[str, Any]]) -> tuple[list[bytes], list[bytes]]:
-        """Keys and bytes; a document that deletes has no bytes."""
+        """The keys and bytes of documents; one that deletes its key has no bytes."""
         primary_key, delete_field = self.primary_key, self.options.delete_field
         for document in documents:
             if document.get(primary_key) is None:
@@ -143,7 +143,7 @@ class BatchWriter(DataSourceArrowWriter):
         return prepared.keys, bodies
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
-        """On the driver: everything that was staged, in one transaction."""
+        """Store everything that was staged in one transaction. Runs on the driver."""
         parts = [message for message in messages if isinstance(message, Part)]
         if len(parts) != len(messages):
             raise UsageError("a task of the write has not said what it staged; nothing was written")
@@ -169,34 +169,34 @@ class BatchWriter(DataSourceArrowWriter):
         self._clean(parts)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
-        """On the driver: remove what was staged. What was committed stays: the commit may have been done without Spark's
-        hearing of it, and its receipt says so when the batch comes again."""
+        """Remove the staged files. Runs on the driver. Committed documents stay: the commit may have succeeded although
+        Spark does not know it, and its receipt says so when the batch comes again."""
         self._clean([message for message in messages if isinstance(message, Part)])
 
     def _clean(self, parts: Iterable[Part]) -> None:
-        # Where Spark does not say of which query it is, this is another folder than that of the tasks.
+        # If Spark does not say which query it is, the job's folder here differs from that of the tasks.
         for folder in {self.job_folder, *(Path(part.folder).parent for part in parts)}:
             staging.remove(folder)
 
 
 class StreamWriter(BatchWriter, DataSourceStreamArrowWriter):
-    """One micro-batch of `df.writeStream`. Made anew for the tasks and for the commit of each."""
+    """One micro-batch of `df.writeStream`. Spark creates it anew for the tasks and for the commit of each batch."""
 
     is_stream = True
 
 
 def key_field(options: WriteOptions) -> str:
-    """The primary key of the table that is written to, made or not.
+    """The primary key of the table that is written to, whether or not it exists yet.
 
     Raises:
-        InvalidOption: Another one was asked for.
-        CannotOpen: There is no such folder, or no right to make the file.
+        InvalidOption: The table has another one than the options say.
+        CannotOpen: The folder is missing, or does not permit creating the file.
     """
     chosen = options.primary_key or "id"
-    # Before a folder to stage in is made: not where the database cannot be.
+    # This check comes before the staging folder is created, so that a wrong path leaves no folder behind.
     files.check_path(options.path, read_only=False)
     try:
-        # Of no size: another one is just making it, or was killed when it had begun to.
+        # The file is empty while another process creates it, or if that process was killed.
         if not os.path.exists(options.path) or not os.path.getsize(options.path):
             return chosen
         with reactdb.connect(options.path, read_only=True, busy_timeout=options.busy_timeout_s) as db:
@@ -231,16 +231,15 @@ def write_parts(
     """Write all parts, in their order, in one transaction.
 
     Args:
-        sender: The name of the sender, where one was given; a delivery that has a receipt in the file, or is older than one, is
-            skipped.
-        stays_open: The next one comes soon, and finds the database open.
+        sender: The name of the sender, if there is one; a delivery that is not newer than its receipt in the file is skipped.
+        stays_open: Leave the database open, because the next commit comes soon.
 
-    Returns:
-        ReQL's counters; None where the delivery was there already.
+        Returns:
+            ReQL's counters; None if the delivery was stored before.
 
-    Raises:
-        DatabaseBusy, DuplicateKey and the others of `Table.insert`: Nothing was written then.
-        OutcomeUnknown: As it says; to send the delivery again is safe.
+        Raises:
+            DatabaseBusy, DuplicateKey and the other errors of `Table.insert`: Nothing was written.
+            OutcomeUnknown: The commit may have succeeded; it is safe to send the delivery again.
     """
     opened: Callable[..., AbstractContextManager[Database]] = lingering if stays_open else reactdb.connect
     with opened(
@@ -267,7 +266,7 @@ def _carry_out(
     delivery: int,
 ) -> dict[str, int] | None:
     if sender is not None:
-        # By table: one application may write several in one delivery.
+        # The receipt is for this table, because one application may write several tables in one delivery.
         sender = f"{sender} {options.table}"
         last = last_receipt(transaction.connection, sender)
         if last is not None and delivery <= last:
@@ -303,7 +302,7 @@ def _insert(write: Write, page: Page, options: WriteOptions) -> None:
 
 
 def _overwrite(write: Write, found: Iterable[Page], conflict: str) -> None:
-    """The documents become all that the table has. What stays as it was is not logged, and feeds hear of the difference."""
+    """Replace everything in the table. Documents that stay the same are not logged, so feeds see only the difference."""
     kept: set[bytes] = set()
     for keys, bodies in found:
         for key, body in zip(keys, bodies, strict=True):

@@ -43,19 +43,19 @@ class WriteOptions:
     """The options of a write, checked. Their names in Spark are in camelCase.
 
     Attributes:
-        path: Absolute, of the database file.
-        table: Name of the table, made where it is missing.
-        primary_key: Of the table, if it is made; None: that of the table, or "id".
-        conflict: As of `Table.insert`, where a key is taken.
-        document: "struct" where the columns are the fields; "json", "variant" or "binary" where one has whole documents.
+        path: The absolute path of the database file.
+        table: The name of the table, which is created if it is missing.
+        primary_key: The primary key of a table that is created; None: that of the existing table, or "id".
+        conflict: What happens if a key is taken, as in `Table.insert`.
+        document: "struct" if the columns are the fields; "json", "variant" or "binary" if one column has whole documents.
         nulls: "drop" or "keep" the null fields of rows and structs.
         uuid_fields: Columns of text to be stored as UUIDs.
         delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
-        durability, busy_timeout_s, origin: As of `reactdb.connect`.
-        staging_path: A folder to stage in that all machines see; None: the database's own.
-        inline_bytes: Up to this size, what a task has is carried by its message.
-        checkpoint: Of the stream; empty where Spark does not say.
-        sender, delivery: A name and a number that the caller has given to this write, so that it is not carried out twice.
+        durability, busy_timeout_s, origin: As in `reactdb.connect`.
+        staging_path: A folder to stage in that all machines see; None: one beside the database.
+        inline_bytes: The output of a task travels in its message up to this size.
+        checkpoint: The path of the stream's checkpoint; empty if Spark does not give it.
+        sender, delivery: The caller's name and number for this write, so that it is not carried out twice.
     """
 
     path: str
@@ -77,14 +77,14 @@ class WriteOptions:
 
     @staticmethod
     def of(options: Mapping[str, str]) -> WriteOptions:
-        """Raises: InvalidOption, InvalidName."""
+        """The checked options. Raises: InvalidOption, InvalidName."""
         found = {name.lower(): value for name, value in options.items()}
         unknown = sorted(found.keys() - {name.lower() for name in NAMES})
         if unknown:
             raise InvalidOption(
                 f"unknown option {word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
             )
-        # `mode=upsert` is conflict=replace by a name that Spark's own `.mode()` does not let through.
+        # `mode=upsert` means conflict=replace; Spark's own `.mode()` does not accept this word.
         is_upsert = "mode" in found and one_of(found, "mode", (UPSERT,))
         if is_upsert and found.setdefault("conflict", "replace").lower() != "replace":
             raise InvalidOption(f"mode={UPSERT} means conflict=replace: leave one of them out")
@@ -125,7 +125,7 @@ class WriteOptions:
 
 
 def one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
-    """The option, or the first of the words where it is not given."""
+    """The option, or the first of the words if it is not given."""
     given = options.get(name.lower(), words[0])
     if given.lower() not in words:
         raise InvalidOption(f"{name} is {' or '.join(words)}, not {word(given)}")
@@ -153,7 +153,7 @@ def whole_number(name: str, text: str) -> int:
 
 
 def local_path(path: str) -> str:
-    """The absolute path of a file that this machine sees, also where Spark spells it as a URI."""
+    """The absolute path of a local file, also if Spark gives it as a URI."""
     parts = urlparse(path)
     if parts.scheme == "file":
         path = unquote(parts.path)

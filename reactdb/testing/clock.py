@@ -1,4 +1,4 @@
-"""VirtualClock: a scheduler on which time passes only when a test says so.
+"""VirtualClock: a scheduler on which time passes only when a test advances it.
 
     clock = VirtualClock()
     games.changes(squash=1.0).subscribe(heard.append, scheduler=clock)
@@ -14,7 +14,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 
 class VirtualClock(VirtualTimeScheduler):
-    """See the head of this file. `now_s` is the time in seconds; `advance_by` and `advance_to` let it pass."""
+    """See the head of this file. `now_s` is the time in seconds; `advance_by` and `advance_to` advance it."""
 
     def __init__(self) -> None:
         super().__init__(0.0)
@@ -25,5 +25,5 @@ class VirtualClock(VirtualTimeScheduler):
         return float(self.clock)
 
     def advance_by(self, time: float) -> None:  # type: ignore[override]
-        """Let so many seconds pass, and do what falls due."""
+        """Advance the time by `time` seconds, and run the actions that fall due."""
         super().advance_to(self.now_s + time)

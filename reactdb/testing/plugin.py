@@ -2,12 +2,12 @@
 
     reactdb_memory      an empty database in memory
     reactdb_file        an empty database in a file, at `reactdb_file.path`
-    reactdb_clock       a VirtualClock: a scheduler on which time passes when the test says so
-    reactdb_recorder    reactdb_recorder(feed) records what a feed tells
+    reactdb_clock       a VirtualClock: a scheduler on which time passes only when the test advances it
+    reactdb_recorder    reactdb_recorder(feed) records the events of a feed
     reactdb_rethinkdb   a connection of RethinkDB's driver to an empty database, without a server
 
-pytest imports this file in every run, of everybody's tests, so it imports nothing but pytest itself until a fixture is asked
-for.
+pytest imports this file in every run, also for tests that do not use reactdb, so it imports only pytest until a fixture is
+used.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def reactdb_file(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def reactdb_clock() -> VirtualClock:
-    """A scheduler whose time passes when the test says so: `feed.subscribe(..., scheduler=reactdb_clock)`."""
+    """A scheduler whose time passes only when the test advances it: `feed.subscribe(..., scheduler=reactdb_clock)`."""
     from reactdb.testing.clock import VirtualClock
 
     return VirtualClock()
@@ -52,7 +52,7 @@ def reactdb_clock() -> VirtualClock:
 
 @pytest.fixture
 def reactdb_recorder() -> Iterator[Callable[..., Recorder]]:
-    """A function that subscribes to a feed and keeps what it tells; all are closed afterwards."""
+    """A function that subscribes to a feed and keeps its events; all subscriptions are closed afterwards."""
     from reactdb.testing.recorder import Recorder
 
     recorders: list[Recorder] = []

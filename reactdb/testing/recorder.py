@@ -1,14 +1,14 @@
-"""Recorder: what a feed tells, kept; and ways to wait for it that do not sleep.
+"""Recorder: keeps the events of a feed, and waits for them without sleeping.
 
     heard = Recorder(games.changes())
     games.insert({"id": 1})
     assert [{"old_val": None, "new_val": {"id": 1}}] == heard.take()
     heard.assert_quiet()
 
-It is an observer, too: `games.changes().pipe(...).subscribe(Recorder())`.
+It is also an observer: `games.changes().pipe(...).subscribe(Recorder())`.
 
-A feed without a scheduler tells on the committing thread, before the write returns: then nothing needs to be waited for. Where
-another thread or another process writes, `wait` returns the moment that enough has come.
+A feed without a scheduler delivers on the committing thread, before the write returns, so the test need not wait. If
+another thread or another process writes, `wait` returns as soon as enough events have come.
 
 Thread safety: any thread.
 """
@@ -31,8 +31,8 @@ class Recorder(ObserverBase[Any]):
     Attributes:
         events: All events so far, copied, so that they compare and print as plain dicts.
         threads: The name of the thread that delivered each event.
-        errors: What ended the feed: one error, or none.
-        completions: How often the feed said that it was complete: once, or never.
+        errors: The errors that ended the feed: one or none.
+        completions: How often the feed completed: once or never.
     """
 
     def __init__(self, feed: Observable[Any] | None = None, *, scheduler: Any = None) -> None:
@@ -50,7 +50,7 @@ class Recorder(ObserverBase[Any]):
 
     @property
     def error(self) -> Exception | None:
-        """What ended the feed, or None."""
+        """The error that ended the feed, or None."""
         return self.errors[0] if self.errors else None
 
     @property
@@ -59,20 +59,20 @@ class Recorder(ObserverBase[Any]):
         return bool(self.completions)
 
     def on_next(self, event: Any) -> None:
-        """Keep an event. Called by what it is subscribed to."""
+        """Keep an event. The feed calls it."""
         with self._heard:
             self.events.append(thaw(event))
             self.threads.append(threading.current_thread().name)
             self._heard.notify_all()
 
     def on_error(self, error: Exception) -> None:
-        """Keep the error that ended the feed. Called by what it is subscribed to."""
+        """Keep the error that ended the feed. The feed calls it."""
         with self._heard:
             self.errors.append(error)
             self._heard.notify_all()
 
     def on_completed(self) -> None:
-        """Note that the feed ended. Called by what it is subscribed to."""
+        """Note that the feed ended. The feed calls it."""
         with self._heard:
             self.completions += 1
             self._heard.notify_all()
@@ -85,7 +85,7 @@ class Recorder(ObserverBase[Any]):
             return found
 
     def wait(self, count: int = 1, timeout_s: float = 5.0) -> list[Any]:
-        """The next `count` events, as soon as they are there.
+        """The next `count` events, as soon as they have come.
 
         Raises:
             AssertionError: They did not come in time, or the feed ended before.
@@ -103,7 +103,7 @@ class Recorder(ObserverBase[Any]):
         """The error that ended the feed, or None if it completed, as soon as it has ended.
 
         Raises:
-            AssertionError: It went on for longer.
+            AssertionError: It did not end in time.
         """
         with self._heard:
             self._heard.wait_for(lambda: self._has_ended, timeout_s)
@@ -120,10 +120,10 @@ class Recorder(ObserverBase[Any]):
         return bool(self.errors or self.completions)
 
     def assert_quiet(self) -> None:
-        """Assert that there was no event since the last `take` or `wait`, and that the feed goes on.
+        """Assert that there was no event since the last `take` or `wait`, and that the feed has not ended.
 
         Raises:
-            AssertionError: It names the events.
+            AssertionError: There was; the message shows the events.
         """
         with self._heard:
             left = self.events[self._taken :]
@@ -133,7 +133,7 @@ class Recorder(ObserverBase[Any]):
                 raise AssertionError(f"expected silence, the feed ended: {self.error!r}")
 
     def close(self) -> None:
-        """Hear nothing more of the feed that was given."""
+        """End the subscription to the given feed."""
         if self._subscription is not None:
             self._subscription.dispose()
 

@@ -1,4 +1,4 @@
-"""RethinkDB's driver against a reactdb database, in one process: over a real port, or without any socket.
+"""RethinkDB's driver with a reactdb database in one process: over a real port, or without any socket.
 
     with reactdb.testing.rethinkdb_server(db) as (host, port):
         connection = r.connect(host, port)
@@ -6,10 +6,10 @@
     with reactdb.testing.rethinkdb_connection(db) as connection:
         r.table("games").changes().run(connection)
 
-The connection without a socket is the driver's own, with its own cursors; only its bytes go to a session instead of to a
-server, in the same thread. So a test needs no port, and a wait for a feed ends when a write of another thread wakes it.
+The connection without a socket is the driver's own, with its own cursors; only its bytes go to a session in the same thread
+instead of to a server. So a test needs no port, and a wait for a feed ends when a write of another thread wakes it.
 
-Rule of this file: the driver is imported where it is used. reactdb does not need it.
+Rule of this file: the driver is imported where it is used, because reactdb does not need it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reactdb.dialects.rethinkdb.session import HEADER, Session
 def rethinkdb_server(
     db: Database, *, host: str = "127.0.0.1", port: int = 0, user: str = "admin", password: str = ""
 ) -> Iterator[tuple[str, int]]:
-    """A RethinkDB server for the database, as (host, port), for as long as the block takes. Any free port by default."""
+    """Run a RethinkDB server for the database during the block; gives (host, port). Any free port by default."""
     from reactdb.servers.rethinkdb import Credentials, serve_in_thread
 
     with serve_in_thread(db, host=host, port=port, credentials=Credentials(user, password)) as server:
@@ -41,8 +41,8 @@ def rethinkdb_connection(
     """A connection of the `rethinkdb` driver that needs no server. A context manager.
 
     Args:
-        database: Where tables are that are asked for without `r.db(...)`.
-        wire: A subclass of SessionWire, to see or change what is said.
+        database: The database of tables without `r.db(...)`.
+        wire: A subclass of SessionWire, to see or change the messages.
 
     Raises:
         ImportError: The driver is not installed: `pip install rethinkdb`.
@@ -56,7 +56,7 @@ def rethinkdb_connection(
         timeout_error = ReqlTimeoutError
 
     class Instance(ConnectionInstance):  # type: ignore[misc]
-        """The driver's, with a session in the place of the socket."""
+        """The driver's connection, with a session in place of the socket."""
 
         def connect(self, timeout: float) -> Any:
             self._socket = Wire(db)
@@ -75,7 +75,7 @@ def rethinkdb_connection(
 
 
 class SessionWire:
-    """What the driver takes for its socket: `sendall` carries requests out, `recvall` gives what was answered.
+    """The replacement of the driver's socket: `sendall` carries out requests, `recvall` returns the answers.
 
     Attributes:
         closed_error, timeout_error: The driver's exceptions.
@@ -111,12 +111,12 @@ class SessionWire:
                 return
             body = bytes(self._in[HEADER.size : end])
             del self._in[:end]
-            # What a write makes known is told at once, as a server would: also to feeds that nobody is reading just now.
+            # The events of a write are delivered at once, as by a server, also to feeds that are not being read.
             for frame in [*self.session.receive(token, body), *self.session.poll()]:
                 self._out += frame.packed()
 
     def recvall(self, length: int, deadline: float | None) -> bytes:
-        """So many bytes of what was answered; waits for a feed until the deadline, a moment of `time.time`."""
+        """The next `length` bytes of the answers; waits for a feed until the deadline, a moment of `time.time`."""
         while len(self._out) < length:
             if self.is_closed:
                 raise self.closed_error("Connection is closed.")
@@ -133,7 +133,7 @@ class SessionWire:
 
     def _wait(self, deadline: float | None) -> None:
         if not self.session.is_waiting:
-            # Nobody will ever answer: what was asked has been.
+            # No answer will ever come, because all requests have been answered.
             raise self.timeout_error("localhost", 28015)
         left = None if deadline is None else deadline - time.time()
         if left is not None and left <= 0:

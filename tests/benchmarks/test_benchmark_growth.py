@@ -1,4 +1,4 @@
-"""The curves are measured, summed up and drawn. No figure is looked at here."""
+"""The curves are measured, summarised and drawn. No figure is judged here."""
 
 from __future__ import annotations
 

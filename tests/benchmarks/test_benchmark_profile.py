@@ -1,4 +1,4 @@
-"""The profiler counts what it says, and the curves can be drawn. No figure is looked at here."""
+"""The profiler counts correctly, and the curves can be drawn. No figure is judged here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The benchmarks run, look at their own results, and report in one shape. No figure is looked at here: a test run is no
-place to measure."""
+"""The benchmarks run, check their own results, and report in one format. No figure is judged here, because a test run does
+not measure well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark over the wire runs and reports; no figure is looked at here."""
+"""The benchmark over the wire runs and reports; no figure is judged here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the start: it runs, and compares two copies in one run."""
+"""The benchmark of start-up runs, and compares two copies in one run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`export --salvage`: what can be read of a damaged file gets out, nothing else does, what is lost is told,
-and the file stays as it is."""
+"""`export --salvage` writes everything that can be read from a damaged file and nothing else, lists what is lost,
+and does not change the file."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_it_never_writes(file):
 
 
 def test_a_screen_leaves_the_last_picture(capsys):
-    with top.Screen() as draw:
+    with top.TextScreen() as draw:
         draw(["first"])
         draw(["games  2", "[not markup]"])
 

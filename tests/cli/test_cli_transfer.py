@@ -1,4 +1,4 @@
-"""Import and export: what goes out comes back the same, and what stops half-way goes on without loss or repeat."""
+"""Import and export: exported documents are imported unchanged, and an interrupted import resumes without loss or repetition."""
 
 from __future__ import annotations
 

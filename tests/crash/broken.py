@@ -1,10 +1,10 @@
 """Stores and consumers that are broken on purpose, to show that the crash tests notice.
 
-Each of these is applied inside the process that will be killed. Some break nothing while the process lives: only what is
-found after a kill tells. (`mutants.py`, beside this, is for power cuts, where what was not flushed is gone too; `tests/mutants`
-changes the text of a copy of the project, to show that the ordinary tests notice.)
+Each of these is applied inside the process that will be killed. Some break nothing while the process lives, and show only after
+a kill. (`mutants.py` is for power cuts, which also lose what was not flushed; `tests/mutants` changes the text of a copy of the
+project, to show that the ordinary tests notice.)
 
-Rule of this file: a mutant changes one thing, and says which.
+Rule of this file: a mutant changes one thing, and names it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The checker: is what was acknowledged in the file, is nothing there in part, and do its parts agree?
+"""The checker: every acknowledged write is in the file, none is there in part, and the parts of the file agree.
 
-It has three sources: what the processes told (`records.Life`), the rows of the file as bare SQLite sees them (`raw.py`), and what
-reactdb answers. The first says what must be; the second and third must both say it.
+It has three sources: the reports of the processes (`records.Life`), the rows of the file as bare SQLite reads them (`raw.py`),
+and the answers of reactdb. The second and the third must both agree with the first.
 
-Rule of this file: every check gives losses in words, and goes on; none of them trusts another part of reactdb.
+Rule of this file: every check describes the losses that it finds, and continues; none of them trusts another part of reactdb.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The process that is killed: lanes, upkeep and consumers on one file, and what it tells its parent.
+"""The process that is killed: lanes, upkeep and consumers on one file, and its reports to the parent.
 
 Run as a program it is a nursery: a fresh interpreter that has imported everything and opened nothing. For each line of JSON on
-its standard input it makes a child by fork(), or becomes the child itself where it is told to; fork() saves a third of a
-second of imports a kill. The nursery reaps its children only when asked, so that their process ids stay theirs.
+its standard input it forks a child, or becomes the child itself if the line says so; fork() saves a third of a
+second of imports for each kill. The nursery reaps its children only on request, so that their process ids are not reused.
 
-What a child tells goes into a FIFO, one line a message. What was written there is the parent's, whatever becomes of the child.
+A child reports through a FIFO, one message on each line. The parent gets everything that was written, even if the child dies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The consumer: follows a feed, and keeps what it was told and how far in one file, so that it can go on after its death.
+"""The consumer: follows a feed, and writes the events and its position to one file, so that it can resume after it was killed.
 
-A line is an event and the token after it, in one write; so what was done for an event and the place where to go on are never
-apart. (A consumer that keeps them apart would be told the last event twice, and must know what to do then.)
+A line has an event and the token after it, in one write, so that the effect of an event and the position are never separate. (A
+consumer that stores them separately would get the last event twice, and must handle that.)
 
 Rule of this file: it judges nothing. `following.py` compares the lines with the log.
 """

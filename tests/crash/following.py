@@ -1,7 +1,7 @@
-"""Following: whether a consumer that died and went on was told exactly what one that never died would have been.
+"""Following: checks that a consumer that was killed and resumed got exactly the events of one that was never killed.
 
-Rule of this file: the log says what happened; the consumer's lines must say the same, and so must a feed that goes on from the
-last of them now.
+Rule of this file: the log is the truth; the consumer's lines must agree with it, and so must a feed that now resumes from
+the last of them.
 """
 
 from __future__ import annotations

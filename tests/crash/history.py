@@ -1,9 +1,9 @@
-"""History: what a database may hold after a cut, from the order of the commits and the marks before the cut.
+"""History: the legal contents of a database after a power cut, from the order of the commits and the marks before the cut.
 
-After the cut it must hold the first k commits, whole, and nothing else. k is at least the place of every commit that was
-acknowledged under `hard` (or that a feed was told of, under `hard`), since whatever was committed before such a one is on the
-disk with it; and at most that of the last one that was begun. A write that failed in COMMIT may be there as if it had not
-failed, as long as nothing that came later must be.
+After the cut it must have exactly the first k commits. k is at least the place of every commit that was acknowledged (or
+delivered to a feed) under `hard`, because everything that was committed before is on the disk with it; and at most the
+place of the last commit that was begun. A write that failed in COMMIT may be there as if it had succeeded, unless a later
+commit must be there.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Images: what may be on the disk after the power was cut, computed from a recording.
+"""Images: the possible contents of the disk after a power cut, computed from a recording.
 
-A disk keeps what was flushed, and of what was not flushed anything: every call since, none, or some in any order, whole or in
-part. `Disk` follows a recording event by event and knows of each file what is certain (its content at the last flush) and what
-is pending (the writes and resizes since); and of the folder which name led to which file at its last flush, and what every name
-has led to since. An image is one choice for each file and each name. What the choices are is in `power.py`.
+A disk keeps everything that was flushed. Of later calls it may have all, none, or some in any order, whole or in
+part. `Disk` follows a recording event by event. For each file it knows what is certain (the content at the last flush) and
+what is pending (the writes and resizes since); for the folder, which name led to which file at its last flush, and to which
+files since. An image is one choice for each file and each name. `power.py` lists the choices.
 
-What a drive does not do, and no image has: bytes outside of a range that was written change; a flushed byte is lost.
+No image has effects that drives do not have: a change of bytes outside of a written range, or the loss of a flushed byte.
 """
 
 from __future__ import annotations

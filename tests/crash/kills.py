@@ -1,7 +1,7 @@
-"""Kills: processes write to a file, are killed with SIGKILL at a random moment, and the file is looked at. Again and again.
+"""Kills: processes write to a file and are killed with SIGKILL at a random moment, and then the file is checked; repeatedly.
 
-A scenario is one file and the seed of its random choices. A round of it is one to four processes, each killed once, and one
-look at the file when all of them are dead; the next round goes on with it. Mostly it is a copy that is looked at, so that the
+A scenario is one file and the seed of its random choices. A round is one to four processes, each killed once, and one
+check of the file when all of them are dead; the next round continues with the file. Usually a copy is checked, so that the
 next process finds what the kill has left: a write-ahead log that is not empty, and perhaps half written.
 
     alone       one process with several writing threads; killed after a while, or while it does something rare
@@ -9,7 +9,7 @@ next process finds what the kill has left: a write-ahead log that is not empty, 
     doors       one that opens, writes a little and closes, again and again
     three       three processes; one is killed while the others go on, another takes its place, then all are killed
 
-Rule of this file: what a process told counts; when it died does not. A seed gives the same choices, not the same moments.
+Rule of this file: only the reports of a process matter, and not when it died. A seed gives the same choices, not the same times.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ A write is announced as a list of steps before it is begun, and acknowledged aft
     ["table", name]  ["drop", name]         nothing in the log
     ["index", table, name, form]  ["unindex", table, name]
 
-What is to be taken back again is announced as no steps at all.
+A write that will be rolled back is announced with no steps.
 
-Rule of this file: steps say what is true afterwards, in plain data. The checker believes them and nothing else of the lane.
+Rule of this file: steps say in plain data what is true afterwards. The checker uses nothing else of the lane.
 """
 
 from __future__ import annotations

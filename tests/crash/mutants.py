@@ -1,7 +1,7 @@
-"""Mutants: what could be wrong with the store, put into a program that is about to be recorded. The images must show each.
+"""Mutants: mistakes that are put into the store of a program that is about to be recorded. The images must show each of them.
 
-`tests/mutants` is another thing: texts that are changed in a copy of the project, to show that the ordinary tests notice. And
-`broken.py` breaks stores that are going to be killed, which forgets other things than a power cut does.
+`tests/mutants` is different: it changes the text of a copy of the project, to show that the ordinary tests notice. And
+`broken.py` breaks stores that are going to be killed, because a kill loses other things than a power cut does.
 
 Rule of this file: a mutant changes the store in its own process, and nothing in the files of the package.
 """

@@ -1,6 +1,6 @@
 """Judging images: each is written to a folder, opened with reactdb as after a power cut, and compared with what is legal.
 
-What an image must do, and `judge` returns a sentence for each that it does not:
+`judge` returns a sentence for each requirement that an image does not meet:
 
 - open, without help, and pass every check of `reactdb doctor`;
 - hold one of the legal contents: documents, tables, indexes, seq and log;

@@ -1,6 +1,6 @@
-"""A look at a file with SQLite and msgpack alone, as docs/reference/format.md says that one can. Nothing of reactdb is asked.
+"""Reads a file with only SQLite and msgpack, as docs/reference/format.md describes it, without any code of reactdb.
 
-Rule of this file: it reads rows and passes them on. It is run in a process of its own, which a damaged file may take down.
+Rule of this file: it reads rows and returns them. It runs in a process of its own, because a damaged file may crash it.
 """
 
 from __future__ import annotations

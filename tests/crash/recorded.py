@@ -1,4 +1,4 @@
-"""The program that is recorded: carries out a scenario on a database, and marks in the trace what it begins and what it is told.
+"""The program that is recorded: carries out a scenario on a database, and marks each step and event in the trace.
 
 Its marks, each a line of JSON (see `recording.py`):
 

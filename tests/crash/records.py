@@ -1,6 +1,6 @@
-"""Records: what the processes told, and what is known of the file from before.
+"""Records: the reports of the processes, and the earlier state of the file.
 
-Rule of this file: it keeps, and judges nothing.
+Rule of this file: it stores records and judges nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kills: the bounded form of `python -m tests.crash --kills`, and that it would notice what it is there to notice."""
+"""Kills: the short form of `python -m tests.crash --kills`, and a proof that it notices broken stores."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Workloads of the power-cut tests: steps that a program carries out on a database, and what each does to a plain model of it.
 
-A step can be carried out in any state (it makes tables that are missing, and passes over keys that are), so that the same steps
-can go on where an image left off.
+A step can be carried out in any state (it creates missing tables and skips missing keys), so that the same steps
+can continue from an image.
 
-Rule of this file: the model is dicts and lists and knows nothing of reactdb. A write to a table that is not there (its making
-has failed) does nothing.
+Rule of this file: the model is dicts and lists and knows nothing of reactdb. A write to a table that does not exist (because its
+creation failed) does nothing.
 """
 
 from __future__ import annotations

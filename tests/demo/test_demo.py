@@ -1,4 +1,4 @@
-"""The demo: records become the right steps, boards follow their feeds, and a wrong board is found out."""
+"""The demo: records become the right steps, boards follow their feeds, and a wrong board is detected."""
 
 from __future__ import annotations
 

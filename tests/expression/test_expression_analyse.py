@@ -1,4 +1,4 @@
-"""What a condition says before any document is looked at. That it never says too much is in the laws."""
+"""What analysis concludes from a condition without any document. The laws test that it never concludes too much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing expressions: operators, functions, what is refused at once, and what is equal to what."""
+"""Building expressions: operators, functions, immediate errors, and equality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`match`: RE2's meaning, with RE2 itself where it is installed, and with Python's `re` where that cannot take long."""
+"""`match` means what it does in RE2: with RE2 itself if installed, otherwise with `re` for patterns that cannot take long."""
 
 from __future__ import annotations
 

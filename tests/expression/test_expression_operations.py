@@ -1,4 +1,4 @@
-"""What each operation means: cases from ReQL's manual and from what a RethinkDB server answers."""
+"""The meaning of each operation: cases from ReQL's manual and from a RethinkDB server's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What filter, update and order_by make of an expression."""
+"""How filter, update and order_by use an expression."""
 
 from __future__ import annotations
 

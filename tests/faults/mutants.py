@@ -1,6 +1,6 @@
 """Stores that break a promise on purpose: the sweep must find each of them, or it proves nothing.
 
-They are put into the process whose system calls fail, because only there they show. `tests/crash/broken.py` does the same for
+They are put into the process whose system calls fail, because they show only there. `tests/crash/broken.py` does the same for
 kills, `tests/crash/mutants.py` for power cuts; `tests/mutants` changes the text of a copy of the project, for the ordinary tests.
 
 `python -m tests.faults --break NAME` runs with one, and must then end with exit code 1.

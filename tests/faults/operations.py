@@ -1,6 +1,6 @@
-"""The operations that are swept: each is prepared once, and then done again and again, with another call failing each time.
+"""The operations of the sweep: each is prepared once and then repeated, with another call failing each time.
 
-Rule of this file: an operation is deterministic, ids and all, so that the state after it can be compared.
+Rule of this file: an operation is deterministic, also in its ids, so that the state after it can be compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Faults that are more than one call that fails: a disk that is full only for checkpoints, a reader that does not end, a file
+"""Faults of more than one call: a disk that is full only for checkpoints, a reader that does not end, a file
 that cannot be opened, memory that runs out, a clock that goes back.
 
-Rule of this file: a scenario is a function of (folder, faults), and raises where a promise is broken.
+Rule of this file: a scenario is a function of (folder, faults), and raises if a promise is broken.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The faults from the test's side: building the library that is preloaded, and setting and lifting a fault.
+"""The test's side of the faults: builds the library that is preloaded, and sets and clears faults.
 
-A process that is to suffer faults is started with `environment(...)`; inside of it, `Faults()` is the switchboard.
+A process with faults is started with `environment(...)`; inside it, `Faults()` controls them.
 
 Rule of this file: it knows calls, files and errors of the system, and nothing of databases.
 """

@@ -1,14 +1,14 @@
-"""The sweep: an operation is done again and again, and each time another call under it fails, until one passes untouched.
+"""The sweep: an operation is repeated, and each time another system call under it fails, until a run meets no fault.
 
-After each, the promise is examined:
+After each run, the promises are checked:
 
-    the error        one of ours, below StorageError, whose message says what was going on
-    all or nothing   what is there is what was there before, or (where it returned, or the outcome is unknown) all of it
-    decided          what was read after the error is also what a process finds that opens the file after this one is killed
-    told             the feeds were told of what is in the log, of all of it, once, and of nothing else
-    usable           the same handle does the operation when the fault is gone, so does another one, and the doctor is content
+    the error        it is one of reactdb's, below StorageError, and its message names the operation
+    all or nothing   the state is the one before, or (if the operation returned, or its outcome is unknown) has all of it
+    decided          a process that opens the file after this one was killed reads the same as this one after the error
+    told             the feeds delivered exactly the changes that are in the log, each once
+    usable           without the fault the same handle can do the operation, so can another one, and the doctor finds nothing
 
-Rule of this file: a broken promise is an exception, `Broken`, and so is whatever the examination itself stumbles over.
+Rule of this file: a broken promise is the exception `Broken`, and so is any error of the check itself.
 """
 
 from __future__ import annotations

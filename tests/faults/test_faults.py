@@ -1,6 +1,6 @@
-"""Faults: each system call under each operation fails in turn, and what the store promises holds. See `tests/faults/`.
+"""Faults: each system call under each operation fails in turn, and the promises of the store hold. See `tests/faults/`.
 
-Here in a bounded form: some of the calls of each operation. `python -m tests.faults` has all of them.
+This is the short form, with some of the calls of each operation. `python -m tests.faults` has all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process that suffers the faults: started by `python -m tests.faults`, with the library that fails before all others."""
+"""The process with the faults: started by `python -m tests.faults`, with the failing library loaded before all others."""
 
 from __future__ import annotations
 

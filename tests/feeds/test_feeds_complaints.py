@@ -1,4 +1,4 @@
-"""What users of other live-query systems have complained of, each complaint as a test that it cannot be said here."""
+"""Complaints of users of other live-query systems, each with a test that it does not apply here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any step after any other: what can be watched is told as it is answered, and what cannot is refused by both with a sentence."""
+"""Any step after any other: a feed gives what the query gives, and a query that is refused is refused by both."""
 
 from __future__ import annotations
 

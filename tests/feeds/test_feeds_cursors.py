@@ -1,4 +1,4 @@
-"""Listeners that ask: loops, cursors and coroutines. Bounded, woken once for a burst, and never left waiting."""
+"""Consumers that pull: loops, cursors and coroutines. Bounded, woken once for a burst, and never left waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told, where, and what happens when they misbehave."""
+"""Delivery: to which subscribers, on which thread, and what happens when they misbehave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a feed's own steps raise for a document: counted, logged once with its place, or raised; never a silence for ever."""
+"""Errors that a feed's own steps raise for a document: counted, logged once with their place, or raised, but never ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups without an aggregate: their values are counted. Which document, or which place, a value comes from is not told."""
+"""Groups without an aggregate: their values are counted. Events do not say which document or place a value comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initial values: they are read while they are told, of one moment, and whoever takes his time is in nobody's way."""
+"""Initial values: they are read while they are delivered, from one snapshot, and a slow subscriber does not delay others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails while a commit is passed on ends the feed that it fails in, and every other feed gets the commit."""
+"""An error during the delivery of a commit ends the feed that it occurs in, and every other feed gets the commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each kind of feed tells: the examples of RethinkDB's two manuals, and what a log makes possible beyond them."""
+"""The events of each kind of feed: the examples of RethinkDB's two manuals, and what the log adds to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `changes()` may be asked for, and the sentences that refuse the rest."""
+"""The options of `changes()`, and the errors for wrong ones."""
 
 from __future__ import annotations
 

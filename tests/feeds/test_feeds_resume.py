@@ -1,4 +1,4 @@
-"""Coming back to a feed, falling behind, and losing one's place."""
+"""Resuming a feed, falling behind, and losing the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views with state are seeded beside the writers: nobody waits for it, and nothing is lost or told twice in between."""
+"""Views with state bootstrap beside the writers: no writer waits, and no event is lost or delivered twice meanwhile."""
 
 from __future__ import annotations
 

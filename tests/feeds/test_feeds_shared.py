@@ -1,4 +1,4 @@
-"""Subscribers of one view share the queue of what they are told; nobody may notice."""
+"""Subscribers of one view share a queue of events, and this must not be observable."""
 
 from __future__ import annotations
 

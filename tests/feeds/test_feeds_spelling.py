@@ -1,4 +1,4 @@
-"""Of values that the order calls equal, the plainest is shown, whoever came first: by the feed and by the query alike."""
+"""Among values with the same sort key, feeds and queries both show the canonical one, whichever was stored first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscribers that are called: on which thread, in what order, and what one of them may do to others, which is nothing."""
+"""Subscribers that are called: on which thread, in which order, and that none of them affects others."""
 
 from __future__ import annotations
 

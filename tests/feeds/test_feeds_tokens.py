@@ -1,4 +1,4 @@
-"""Tokens that are taken in the middle of initial values: by a cursor, in a callback, in asyncio; and which are refused."""
+"""Tokens taken in the middle of initial values: by a cursor, in a callback, in asyncio; and the tokens that are refused."""
 
 from __future__ import annotations
 

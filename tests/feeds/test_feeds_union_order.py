@@ -1,4 +1,4 @@
-"""Unions of feeds: what their members tell comes in the order of the log, whoever listens and however."""
+"""Unions of feeds: the events of their members come in the order of the log, for every kind of consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets in a union: its list is its members' lists, one behind the other, and offsets count in the whole."""
+"""Offsets in a union: its list is the concatenation of its members' lists, and offsets count in the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python -m tests.trace, the command: it counts what a journey calls."""
+"""The command python -m tests.trace counts the calls of an operation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Laws of indexes: a filter finds what a scan finds, whatever the values; what names an index sees what ReQL sees.
+"""Laws of indexes: a filter finds what a scan finds, whatever the values; a query that names an index sees what ReQL sees.
 
-An index has hidden entries for null, objects, NaN and the infinities, because comparisons hold for those too, and ReQL's
-indexes have them not. The one law needs them, the other forbids that they are seen.
+An index has hidden entries for null, objects, NaN and the infinities, because comparisons apply to those too, but ReQL's
+indexes lack them. The first law needs these entries, the second forbids that queries see them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Laws of what comes in: a value is kept exactly or refused by one of our errors, and a refusal leaves nothing behind."""
+"""Laws of input: a value is stored exactly or refused with one of reactdb's errors, and a refusal leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What a subscriber hears that lagged by more than its queue holds, at every size of the queue.
+"""The events of a subscriber that lagged by more than its queue holds, at every size of the queue.
 
     drop     the earliest go, the newest stay; before the next event, one error document says how many went
     error    what is queued, then FeedOverflow
     spill    everything, once
 
-Two cursors watch one query: one is read after every commit and says what there was to hear, the other lags.
+Two cursors watch one query: one is read after every commit and gives all events, the other lags.
 """
 
 from __future__ import annotations

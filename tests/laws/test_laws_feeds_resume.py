@@ -1,6 +1,6 @@
 """Law 5: resuming from any seq, or token, gives the same events as never having left.
 
-One cursor hears everything from the beginning. For every position on the way another begins there and must hear the rest: while
+One cursor reads everything from the beginning. For every position on the way another begins there and must get the rest: while
 everything is in the log, after old history was compacted away, and in a file that was closed and opened again.
 """
 

@@ -1,7 +1,7 @@
-"""Law 4: a squashed feed tells what folding the unsquashed one gives: the net difference, and nothing where there is none.
+"""Law 4: a squashed feed delivers what folding the unsquashed one gives: the net difference, and nothing if there is none.
 
-Two cursors or subscribers watch one query, one without squashing. In virtual time the first change after a pause is told at once,
-then there is at most one batch every so many seconds, and nothing waits longer than that.
+Two cursors or subscribers watch one query, one without squashing. In virtual time the first change after a pause is delivered at
+once, then there is at most one batch in each squash interval, and nothing waits longer than that.
 """
 
 from __future__ import annotations

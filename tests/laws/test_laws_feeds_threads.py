@@ -1,8 +1,8 @@
-"""Law 1 with several threads writing: at the end the replica equals the query, and every change was told once and in order.
+"""Law 1 with several writing threads: at the end the replica equals the query, and every change was delivered once, in order.
 
-Subscribers are called by the writing threads, by the threads of a scheduler, or ask; some come while others write.
+Subscribers are called by the writing threads or by the threads of a scheduler, or they pull; some join while others write.
 
-Threads are made to hand on as often as Python can. What that finds it finds by chance; `tests.schedules` runs all schedules.
+Python switches between the threads as often as it can. That finds races only by chance; `tests.schedules` runs all schedules.
 """
 
 from __future__ import annotations

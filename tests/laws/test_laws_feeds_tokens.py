@@ -1,7 +1,7 @@
-"""A token is never ahead of what was told, wherever a feed is cut: in its initial values, between them and the log, or later.
+"""A token is never ahead of the events, wherever a feed is cut: in initial values, between them and the log, or later.
 
-Whoever was told a part, keeps the token, and comes back with it is told the rest; where there is no token (None), it begins anew.
-What was told before and after makes the answer, as if nothing had been cut.
+A subscriber that got some events and resumes with the token gets the rest; without a token (None) it begins anew. The events
+before and after together give the result, as if nothing had been cut.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Law of steps: steps mean the same wherever they are carried out.
 
-Random steps over random documents are read as a selection, told as the initial values of a feed of that selection, applied to
-the events of a feed, and run in the RethinkDB dialect: as a native query, over a stream, and over a feed. All give the same
+Random steps over random documents are read as a selection, delivered as the initial values of a feed of that selection, applied
+to the events of a feed, and run in the RethinkDB dialect: as a native query, over a stream, and over a feed. All give the same
 elements in the same order, or all fail.
 """
 

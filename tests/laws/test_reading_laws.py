@@ -1,7 +1,7 @@
-"""Law 6 of reading: whatever the indexes, the page sizes and the moment, an answer is what brute force over plain dicts gives.
+"""Law 6 of reading: whatever the indexes, the page sizes and the moment, a result is what brute force over plain dicts gives.
 
-A selection is drawn twice over: as the database is asked for it, and as ordinary list work on the documents in key order.
-Both must end in the same list, or in an error of the same class.
+A selection is generated in two forms: as a query to the database, and as plain list operations on the documents in key order.
+Both must give the same list, or an error of the same class.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Control: threads that run one at a time, as a schedule says, on a clock that passes only when all of them wait.
+"""Control: threads that run one at a time in the order of a schedule, on a clock that advances only when all of them wait.
 
-`install` puts locks, threads and a clock of this file in the place of Python's. It comes before whatever is to be tested is
-imported, in a process that does nothing else. Conditions, events and queues are made of locks by Python itself, in Python, so
-that they need no substitutes.
+`install` replaces Python's locks, threads and clock by those of this file. It must run before the tested modules are
+imported, in a process that does nothing else. Python itself builds conditions, events and queues from locks, in Python, so
+they need no substitutes.
 
-    point      a line of a chosen module is about to run: here a schedule may take the turn away, which is a preemption
-    wait       a thread cannot go on (a lock is held, or it sleeps): somebody else has to, which is none
+    point      a line of a chosen module is about to run: a schedule may switch to another thread, which is a preemption
+    wait       a thread cannot go on (a lock is held, or it sleeps): another one must run, which is no preemption
 
-Who waits with a timeout goes on when nobody else can; the clock is put forward to that moment. A schedule may let it go on
-earlier, as if the others had taken that long: that is a preemption, too.
+A thread that waits with a timeout continues when no other thread can run; the clock then advances to that moment. A schedule
+may let it continue earlier, as if the others had taken that long: that is a preemption, too.
 
 The threads are real ones, with numbers and thread locals of their own; each waits for a baton, and only one has it.
 """

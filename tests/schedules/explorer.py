@@ -5,7 +5,7 @@ until it waits or ends, and then the next one that can. So the first run needs n
 gone another way after its last decision, and these ways are the schedules to be run next. Those with the fewest preemptions
 come first, so that what is found is simple to read.
 
-Rule of this file: the same schedules in the same order, always. It throws no dice, and no clock ends it.
+Rule of this file: always the same schedules in the same order. It uses neither chance nor a time limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples: small programs whose mistakes are known. An explorer that finds nothing must be one that would have found these.
+"""Samples: small programs with known mistakes. The explorer must find them, or finding nothing elsewhere proves nothing.
 
 Each has a scenario that is right and one that is wrong.
 """

@@ -1,4 +1,4 @@
-"""Scenarios: what threads do with a database, and what must be true when they have.
+"""Scenarios: the work of the threads on a database, and what must be true afterwards.
 
     an acknowledged write has happened, once; one that raised is not there
     each feed was told of every change once, in order; a squashed one has been told what holds now

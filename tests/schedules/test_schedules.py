@@ -1,6 +1,6 @@
-"""Schedules: the bounded form of `python -m tests.schedules`, and that it would notice what it is there to notice.
+"""Schedules: the short form of `python -m tests.schedules`, and a proof that it finds known mistakes.
 
-In processes of their own, because Python's locks, threads and clock are replaced there.
+They run in processes of their own, because Python's locks, threads and clock are replaced there.
 """
 
 from __future__ import annotations

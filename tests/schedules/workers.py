@@ -1,4 +1,4 @@
-"""A scheduler for feeds: some threads that do what is due, as a pool of threads does, on the explorer's clock."""
+"""A scheduler for feeds: a pool of threads that run what is due, on the explorer's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The soak: many processes on one file, some of them killed, for as long as one likes.
+"""The soak: many processes on one file, some of them killed, for a given time.
 
     python -m tests.soak --minutes 10 [--writers 3] [--followers 3] [--seed 1] [--scenario NAME] [--other-python PROGRAM]
 

@@ -1,7 +1,7 @@
-"""The actors: what each process of the soak does, and the evidence that it leaves behind.
+"""The actors: the work of each process of the soak, and the evidence that it leaves behind.
 
-An actor gets orders, opens the file, works until the file `stop` appears, and notes what it has been promised in a report of
-its own, one line a promise, written at once: so SIGKILL takes nothing away that had been noted.
+An actor gets orders, opens the file, works until the file `stop` appears, and writes each promise that it gets as a line to its
+report, at once, so that SIGKILL does not remove anything that was written.
 
 Rule of this file: an actor judges nothing; the referee reads the reports.
 """

@@ -1,4 +1,4 @@
-"""How long a commit takes to be told in another process, and what it costs to wait for one.
+"""The latency of a commit to a feed in another process, and the cost of waiting for one.
 
     python -m tests.soak --scenario latency --minutes 1
 

@@ -1,6 +1,6 @@
-"""The referee: reads the reports of all actors and the file, and says what is lost, doubled, out of order or wrong.
+"""The referee: reads the reports of all actors and the file, and lists what is lost, doubled, out of order or wrong.
 
-The followers' reports together are the log, also where it has been compacted since. Everything is compared with that.
+The followers' reports together are the log, also of what was compacted since. Everything is compared with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The scenarios: who is on the stage, what is done to them, and what has to be true afterwards.
+"""The scenarios: which actors run, what is done to them, and what must be true afterwards.
 
-Every scenario ends in the same way: the faults stop; within two seconds the followers have everything, somebody new can write,
+Every scenario ends in the same way: the faults stop; within two seconds the followers have everything, a new process can write,
 and the write-ahead log is small. Then the referee reads the reports.
 """
 

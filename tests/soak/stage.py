@@ -1,6 +1,6 @@
-"""The stage: starts actors, kills and stops some of them at random, starts them again, and watches what they take.
+"""The stage: starts actors, kills and stops some of them at random, starts them again, and measures their resources.
 
-Rule of this file: only processes that were started here are ended, by their number.
+Rule of this file: it ends only processes that it has started, by their process id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The soak in a short form, and a referee who sees what is wrong. The long form: `python -m tests.soak --minutes 10`."""
+"""The short form of the soak, and a proof that the referee sees mistakes. The long form: `python -m tests.soak --minutes 10`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A Spark standalone cluster on loopback: a master, workers, and an interpreter for the executors that knows no reactdb.
+"""A Spark standalone cluster on loopback: a master, workers, and an interpreter without reactdb for the executors.
 
 The jars come with the pip package of PySpark; `spark-class` becomes the JVM that it starts, so its process id is the daemon's.
-Ports are the system's choice. The executors that a worker starts are its children and in its process group.
+The system chooses the ports. The executors of a worker are its children and in its process group.
 
-Rule of this file: it ends what it started, by process group id, and nothing else.
+Rule of this file: it ends only what it has started, by process group id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One Spark session for all tests that need one: starting it takes longer than any of them.
+"""One Spark session for all tests that need one, because starting it takes longer than any of them.
 
-A test that asks for `spark` has the marker of that name, and is skipped with the reason where Java, pyspark or pyarrow is
-missing. The session runs two workers and knows the format by registering; a test that wants a setting otherwise sets it and
-sets it back (`configured`).
+A test that uses `spark` has the marker of that name, and is skipped with the reason if Java, pyspark or pyarrow is
+missing. The session runs two workers, with the format registered; a test that needs another setting changes it for a while
+(`configured`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the flights of a CSV come to, worked out from the CSV in plain Python: no reactdb, no Spark.
+"""The right answers for the flights of a CSV, computed from the CSV in plain Python: no reactdb, no Spark.
 
-A second reading of the same records, by another way than the demo's: times of departure come from the column in UTC, times of
-arrival from the time zone database. From them follow all changes in order, and from those the documents at any position, every
+It reads the same records in another way than the demo: times of departure come from the column in UTC, times of
+arrival from the time zone database. They give all changes in order, and these give the documents at any position, every
 version of every document, and the counts.
 
 Rule of this file: it imports nothing of what it checks.

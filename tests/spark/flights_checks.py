@@ -1,6 +1,6 @@
 """The pipelines on a database of flights, and the comparison of each with the answers from the CSV.
 
-What was written is read by pyarrow, without Spark; a document is compared whole, field by field, times as moments.
+pyarrow reads the results, without Spark; documents are compared completely, field by field, and times as moments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A database of flights, written by the demo's own steps, on the clock of 2013.
 
-Rule of this file: the times of the log are those at which things happened, so that what is asked about time has an answer in
-the CSV.
+Rule of this file: the log has the times of the events themselves, so that the CSV answers questions about time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs of a pipeline's last part, each killed before its n-th step: `python -m tests.spark.killed_parts append FOLDER`. No Spark.
 
-What is appended are the next numbers after the position, as rows of one Parquet file. Every call that changes a file or a folder
-is a step. For each number that is read, a run is forked which is killed before that step, and what became of it is printed: 0 of
-one that got to its end, -9 of one that was killed. Each is a process of its own; only the imports are shared, which take longest.
+A run appends the next numbers after the position, as rows of one Parquet file. Every call that changes a file or a folder
+is a step. For each number that is read, the program forks a run that is killed before that step, and prints its exit status: 0 if
+it got to its end, -9 if it was killed. The runs share only the imports, which take longest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reactdb.spark import parts
-from reactdb.spark.parts import GENERATION, Manifest, PartFolder, Position
+from reactdb.spark.parts import GENERATION, DatabasePosition, Manifest, PartFolder
 
 DATABASE = "d0"
 EACH = 10
@@ -35,7 +35,7 @@ def append(path: str) -> None:
             os.mkdir(staged)
             table = pa.table({"seq": list(range(position + 1, position + EACH + 1))})
             pq.write_table(table, os.path.join(staged, "part-0.parquet"))
-            positions = {DATABASE: Position("/d.db", "e", position + EACH, {})}
+            positions = {DATABASE: DatabasePosition("/d.db", "e", position + EACH, {})}
             number = 1 if before is None else before.number + 1
             folder.commit(staged, Manifest("numbers", number, EACH, {}, {}, [], positions))
 
@@ -50,7 +50,7 @@ def replace(path: str) -> None:
             os.mkdir(staged)
             table = pa.table({"seq": list(range(1, position + EACH + 1))})
             pq.write_table(table, os.path.join(staged, "part-0.parquet"))
-            positions = {DATABASE: Position("/d.db", "e", position + EACH, {})}
+            positions = {DATABASE: DatabasePosition("/d.db", "e", position + EACH, {})}
             number = 1 if before is None else before.number + 1
             folder.commit(staged, Manifest("state", number, position + EACH, {}, {}, [], positions))
         folder.point_to_newest()

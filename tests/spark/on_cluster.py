@@ -1,6 +1,6 @@
-"""What the cluster test does on a cluster, in a process of its own: `python -m tests.spark.on_cluster MASTER FILE OUT`.
+"""The program of the cluster test, in a process of its own: `python -m tests.spark.on_cluster MASTER FILE OUT`.
 
-Prints one JSON object: where executors ran and found the package, and what the reads and the pipelines gave.
+It prints one JSON object: where executors ran and found the package, and the results of the reads and the pipelines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Documents that do not fit a schema cost what they are, and not what the others on their page are."""
+"""Documents that do not fit a schema cost little, however many others are on their page."""
 
 from __future__ import annotations
 

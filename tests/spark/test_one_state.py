@@ -1,7 +1,7 @@
-"""A DataFrame is one state: whatever is asked of it, in any order and under any setting, while a writer goes on.
+"""A DataFrame is one state, whichever queries run on it, in any order and with any setting, while a writer continues.
 
-Spark makes the source once for each `load()`, keeps it pickled, and makes readers from copies of it: one for the DataFrame, or
-one for each filter where it pushes filters down. So the state has to be in what is pickled.
+Spark creates the source once for each `load()`, keeps it pickled, and makes readers from copies of it: one for the DataFrame, or
+one for each filter if it pushes filters down. So the pickle must contain the state.
 """
 
 from __future__ import annotations

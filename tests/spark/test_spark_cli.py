@@ -1,4 +1,4 @@
-"""`reactdb spark`: what each command writes and says, and that every mistake is one line, said before Spark is started."""
+"""`reactdb spark`: the output of each command, and that every mistake is reported in one line before Spark is started."""
 
 from __future__ import annotations
 

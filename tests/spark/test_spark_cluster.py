@@ -1,4 +1,4 @@
-"""The source and the pipelines on a real cluster: a standalone master and two workers, with an interpreter that has no reactdb.
+"""The source and the pipelines on a real cluster: a standalone master and two workers, with an interpreter without reactdb.
 
 Takes about a minute: `pytest -m long tests/spark/test_spark_cluster.py`.
 """

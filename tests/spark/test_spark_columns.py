@@ -1,4 +1,4 @@
-"""Values of documents as Arrow arrays: nothing is changed without a word, for any type, in any place. Without Spark."""
+"""Values of documents as Arrow arrays: no value is changed silently, for any type, in any place. Without Spark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The flights of the demo's week through every pipeline, against what the CSV comes to in plain Python (`flights_answers`).
+"""The flights of the demo's week through every pipeline, compared with answers from the CSV in plain Python (`flights_answers`).
 
-The file grows in three stages, and what goes on from run to run runs after each.
+The file grows in three stages, and the incremental pipelines run after each.
 """
 
 from __future__ import annotations

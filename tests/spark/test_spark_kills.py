@@ -1,4 +1,4 @@
-"""The bounded form of `python -m tests.spark_kills`."""
+"""The short form of `python -m tests.spark_kills`."""
 
 from __future__ import annotations
 

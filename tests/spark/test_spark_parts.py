@@ -1,4 +1,4 @@
-"""Parts of Parquet: there once or not at all, whenever a run is killed, and never mixed up with anything else. Without Spark."""
+"""Parts of Parquet: each is there once or not at all, whenever a run is killed, and never mixed with others. Without Spark."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from reactdb.spark.parts import (
     GENERATION,
     LATEST,
     MANIFEST,
+    DatabasePosition,
     Manifest,
     PartFolder,
-    Position,
     parquet_rows,
     whole_folder,
 )
@@ -34,7 +34,7 @@ FINISHED, KILLED = "0", "-9"
 
 def manifest(kind: str = "changes", number: int = 1, rows: int = 1) -> Manifest:
     return Manifest(
-        kind, number, rows, {"table": None}, {}, [], {"d": Position("/a.db", "e", rows, {"t": 0})}
+        kind, number, rows, {"table": None}, {}, [], {"d": DatabasePosition("/a.db", "e", rows, {"t": 0})}
     )
 
 

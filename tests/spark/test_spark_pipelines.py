@@ -1,4 +1,4 @@
-"""What pipelines must get right beside the ordinary: odd keys, dropped tables, compacted logs, fleets, lost history."""
+"""Difficult cases of pipelines: odd keys, dropped tables, compacted logs, fleets, lost history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading with Spark: documents and changes are what the database says, whole, once, and consistent."""
+"""Reading with Spark: documents and changes agree with the database; they are complete, consistent, and never doubled."""
 
 from __future__ import annotations
 

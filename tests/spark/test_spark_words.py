@@ -1,4 +1,4 @@
-"""What the pages say of the pipelines is what the pipelines do: the SQL on them is the SQL that runs."""
+"""The documentation of the pipelines agrees with them: the SQL on the pages is the SQL that runs."""
 
 from __future__ import annotations
 

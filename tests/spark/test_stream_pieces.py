@@ -1,4 +1,4 @@
-"""Streams without a session: offsets, limits, what a restart asks for, and files that are not what they were."""
+"""Streams without a session: offsets, limits, restarts, and files that have changed."""
 
 from __future__ import annotations
 

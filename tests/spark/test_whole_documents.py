@@ -1,4 +1,4 @@
-"""Writing documents in one piece: JSON text, VARIANT and our own bytes, each refused where it is no document."""
+"""Writing whole documents: JSON text, VARIANT and stored bytes, each refused if it is not a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pieces of a write, without a session: rows to documents, staging, and the commit that takes it in."""
+"""The parts of a write, without a session: rows to documents, staging, and the commit."""
 
 from __future__ import annotations
 

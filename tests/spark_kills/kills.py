@@ -1,4 +1,4 @@
-"""Start, kill, start again, and look at what came of it."""
+"""Starts the queries, kills them, starts them again, and checks the sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many documents at once are stored as one by one, whatever their number, their order and their keys."""
+"""A bulk insert stores the same as inserts one by one, whatever the number, the order and the keys of the documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epochs: a file that was opened often is as quick as one that was not, and compaction removes those that nobody can need.
+"""Epochs: a file that was opened often is as fast as one that was not, and compaction removes epochs that are not needed.
 
 Cost is counted in steps of SQLite's machine, which are the same on every computer.
 """

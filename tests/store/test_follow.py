@@ -1,4 +1,4 @@
-"""Following: what another process commits is heard by a poll, and polls cost nothing where there are no feeds."""
+"""Following: a poll finds the commits of other processes, and without feeds there are no polls."""
 
 from __future__ import annotations
 

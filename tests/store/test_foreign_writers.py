@@ -1,4 +1,4 @@
-"""Programs that write to the file with SQL of their own: found by the doctor, and where a live process reads it, said at once."""
+"""Programs that write to the file with their own SQL: the doctor finds their changes, and a process that reads them raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file format: files that were kept of each one give what they gave on the day they were made; an older one is migrated
+"""The file format: kept files of each format give what they gave on the day they were made; an older one is migrated
 whole or not at all, a newer one is refused and not touched."""
 
 from __future__ import annotations

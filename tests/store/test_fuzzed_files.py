@@ -1,7 +1,7 @@
-"""A damaged file gives the right document or an error of ours, never a wrong document, a stranger's error or a crash.
+"""A damaged file gives the right document or one of reactdb's errors, never a wrong document, another error or a crash.
 
-What may be missing without a word is what no checksum covers: a head or an index entry that cannot be found any more. The
-doctor finds that, always.
+Only what no checksum covers may be missing without an error: a head or an index entry that cannot be found any more. The
+doctor always finds that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is looked at when a file is opened and when it is removed: where it lies, whether locks hold, whose it is, who has it."""
+"""The checks when a file is opened or removed: its file system, its locks, its identity, and the processes that have it open."""
 
 from __future__ import annotations
 

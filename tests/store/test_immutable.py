@@ -1,7 +1,7 @@
-"""Files in folders where nothing can be made: read as files that nobody writes, or refused with the reason.
+"""Files in read-only folders: they are read as files without a writer, or refused with the reason.
 
-Root may do everything, so these tests look at a read-only mount of the folder, and are skipped where there can be none. What
-another user finds in a folder of root's is tried in `test_bad_input`.
+Permissions do not stop root, so these tests use a read-only mount of the folder, and are skipped if that is impossible.
+`test_bad_input` tries another user in a folder of root's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The log as it is read: in pages, each entry verified. A document before is looked up when it is asked for, and is still there
-whatever happens meanwhile."""
+"""Reading the log: in pages, with each entry verified. The old document is looked up on first use, and is still there whatever
+happens meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of documents and of changes for whoever reads all of them: whole, and no larger than they may be."""
+"""Pages of documents and of changes for bulk readers: complete, and within their size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A write that fails inside a transaction is taken back alone, at whatever step it failed."""
+"""A write that fails inside a transaction is rolled back alone, at whichever step it failed."""
 
 from __future__ import annotations
 

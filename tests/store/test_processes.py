@@ -1,4 +1,4 @@
-"""Several processes on one file: forks, locks, followers, and what is said where something cannot be."""
+"""Several processes on one file: forks, locks, followers, and the errors for what is not possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention by age: what is older goes, what is younger stays, and the clock is the test's own."""
+"""Retention by age: older changes are removed, younger ones stay. The test has its own clock."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The file, or its write-ahead log, goes away under a process: nothing is acknowledged after that, and nobody waits in vain.
+"""The file, or its write-ahead log, is removed while a process uses it: no write is acknowledged afterwards, and none hangs.
 
-And no false alarm: what other processes do with the file in the ordinary way is no reason.
+The usual operations of other processes on the file must not cause a false alarm.
 """
 
 from __future__ import annotations

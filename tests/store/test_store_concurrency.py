@@ -1,4 +1,4 @@
-"""Threads and processes on one database: nothing is lost, nothing is doubled, everybody gets a turn."""
+"""Threads and processes on one database: nothing is lost or doubled, and no writer starves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong in the middle: threads, forks, other processes and full queues at the worst moment. The data stays right."""
+"""Failures at the worst moment: threads, forks, other processes and full queues. The data stays right."""
 
 from __future__ import annotations
 

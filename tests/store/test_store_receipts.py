@@ -1,4 +1,4 @@
-"""Receipts: what a sender has delivered is known in the same transaction as its documents, and to every version of the format."""
+"""Receipts, the idempotency keys of senders: they are written in the transaction of the documents, in every file format."""
 
 from __future__ import annotations
 

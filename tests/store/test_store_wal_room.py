@@ -1,4 +1,4 @@
-"""Room for the write-ahead log: what it keeps when it begins anew, what it gets ahead, and when all of it is given back."""
+"""The file size of the write-ahead log: what it keeps at a restart, what is allocated ahead, and when all of it is released."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A write-ahead log that is another database's, or was cut off: it is noticed before it is read or written behind, and nothing is
-lost by closing.
+"""A write-ahead log of another database, or one that was cut off: it is noticed before it is read or appended to, and closing
+loses nothing.
 
-Every log says whose it is, in its first commit, whoever has begun it anew and how.
+The first commit of every log names its database, however the log was restarted.
 """
 
 from __future__ import annotations

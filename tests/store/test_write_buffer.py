@@ -1,4 +1,4 @@
-"""The write buffer of a transaction: nobody can tell that writes wait in it, and what strikes them leaves what it should."""
+"""The write buffer of a transaction: it is not observable that writes wait in it, also if a write fails or is interrupted."""
 
 from __future__ import annotations
 

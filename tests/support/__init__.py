@@ -1,1 +1,1 @@
-"""What tests share: recorders, replicas, kept files."""
+"""Helpers of several folders of tests: recorders, replicas, kept files."""

@@ -1,9 +1,9 @@
-"""What each test costs: a plugin that fails a run in which an unmarked test takes too much.
+"""The budget of each test: a plugin that fails a run in which an unmarked test takes too much CPU time.
 
     python -m pytest -p tests.support.budget
 
-CPU time, of the test with its fixtures and of the processes that it starts, and not the clock: a machine that is busy with other
-things makes a test late, and only a little dearer. A test above the budget becomes cheaper, or gets a marker: slow, long or soak.
+It counts the CPU time of the test, its fixtures and its child processes, and not elapsed time: a busy machine delays a test,
+but adds little to its CPU time. A test above the budget must become cheaper, or get a marker: slow, long or soak.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     if call.when == "teardown" and _begun in item.stash:
-        # With the report it comes to the process that prints, whichever process ran the test.
+        # The report carries it from the process that ran the test to the one that prints.
         item.user_properties.append(("cpu_s", spent_s() - item.stash[_begun]))
     return (yield)
 

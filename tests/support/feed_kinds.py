@@ -1,8 +1,8 @@
-"""Every kind of query that can be watched, and documents and writes that are hard on it, as Hypothesis strategies.
+"""Every kind of query that can be watched, and difficult documents and writes for it, as Hypothesis strategies.
 
-Few keys and few values, so that sort keys are equal, limits are not reached, and the document at the edge is the one that goes.
+There are few keys and few values, so that sort keys are equal, limits are not reached, and documents at the limit are deleted.
 
-Rule of this file: it says what to ask and what to write. What must hold is in the laws.
+Rule of this file: it generates queries and writes. The laws say what must hold.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def do(db: reactdb.Database, write: Write) -> None:
 
 
 def prepare(db: reactdb.Database) -> None:
-    """The tables and indexes that the kinds ask for."""
+    """Create the tables and indexes that the kinds need."""
     for name in TABLES:
         table = db.table_create(name)
         table.index_create("a")
@@ -129,7 +129,7 @@ def prepare(db: reactdb.Database) -> None:
 
 @contextmanager
 def little_room() -> Iterator[None]:
-    """Reserves and pages so small that a dozen documents, and a dozen changes, need many of them."""
+    """Make reserves and pages so small that a dozen documents, and a dozen changes, need many of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window, "SPARE", 1)
         patch.setattr(window, "SPARE_WITHOUT_INDEX", 1)
@@ -149,12 +149,12 @@ class Kind:
     """A query to watch.
 
     Attributes:
-        name: As one would write it.
-        ask: The selection (or the database, for all tables).
-        shape: What its answer is: `list`, `one` document or value, `groups` of a value each, `grouped` documents, `tables`.
+        name: The text of the query.
+        ask: Returns the selection (or the database, for all tables).
+        shape: The shape of the result: `list`, `one` document or value, `groups` of a value each, `grouped` documents, `tables`.
         has_offsets: It may be watched with offsets, and the list is the query's.
-        expect: The selection that gives the answer where `ask` itself may fail on a document; such documents are left out.
-        fails_on_seed: Subscribing fails where asking does.
+        expect: Returns the selection with the right result if `ask` may fail on a document; such documents are left out.
+        fails_on_seed: Subscribing fails if querying does.
     """
 
     name: str
@@ -176,7 +176,7 @@ class Kind:
 
     @property
     def name_of(self) -> Callable[[Any], Hashable]:
-        # A document's event names its group as the document spells it.
+        # The event of a document names its group with the value in the document.
         return roughly if self.shape == "grouped" else exactly
 
     @property
@@ -184,7 +184,7 @@ class Kind:
         return exactly
 
     def answer(self, db: Any) -> list[Entry]:
-        """What the query gives, asked now, as entries of a replica. Nulls are there in lists only."""
+        """The present result of the query as entries of a replica. Only lists contain nulls."""
         found: list[tuple[Any, Any]]
         if self.shape == "tables":
             found = [(name, document) for name in db.table_list() for document in db.table(name).run()]
@@ -206,7 +206,7 @@ class Kind:
 
 
 def alike(kind: Kind, events: list[Event]) -> list[Hashable]:
-    """Events in a form in which equal ones are equal."""
+    """Events in a form in which equivalent events are equal."""
     found: list[Hashable] = []
     for event in events:
         shown = {name: value for name, value in event.items() if name not in ("old_val", "new_val", "group")}
@@ -224,7 +224,7 @@ def id_or_none(document: dict[str, Any]) -> Any:
 
 
 def a_plus_one_is_above_two(document: dict[str, Any]) -> bool:
-    """`row["a"] + 1 > 2`, where that does not fail."""
+    """`row["a"] + 1 > 2`; False if that fails."""
     a = document.get("a")
     return type(a) in (int, float) and isfinite(a) and a + 1 > 2
 
@@ -252,7 +252,7 @@ FILTERS: list[tuple[str, Callable[[Any], Any]]] = [
     ("has_fields({a: x})", lambda t: t.has_fields({"a": "x"})),
 ]
 
-# Maps that give a value, never null, for every document.
+# Maps that return a value other than null for every document.
 MAPS: list[tuple[str, Callable[[Any], Any]]] = [
     ("pluck(id, a)", lambda t: t.pluck("id", "a")),
     ("pluck(b)", lambda t: t.pluck("b")),
@@ -322,7 +322,7 @@ def points(draw: st.DrawFn) -> Kind:
 
 @st.composite
 def sources(draw: st.DrawFn) -> tuple[str, Callable[[Any], Any]]:
-    """Where documents come from: the table, keys of it or of an index, a range."""
+    """The sources of documents: the table, keys of it or of an index, a range."""
     which = draw(st.sampled_from(["table", "table", "get_all", "between", "between", "filter"]))
     if which == "table":
         return "games", lambda db: db.table("games")
@@ -376,7 +376,7 @@ SORTS: list[tuple[str, tuple[Any, ...]]] = [
 
 @st.composite
 def windows(draw: st.DrawFn, has_nulls: bool = False) -> Kind:
-    """An order, with what may stand before and between, cut by skip and limit or by neither."""
+    """An order, with the steps that may come before and after it, with or without skip and limit."""
     if draw(st.booleans()):
         index = draw(st.sampled_from(["a", "a", "ab", "tags", "id"]))
         is_descending = draw(st.booleans())
@@ -465,11 +465,11 @@ AGGREGATES: list[tuple[str, Callable[[Any], Any]]] = [
 
 @st.composite
 def aggregates(draw: st.DrawFn) -> Kind:
-    """One value of all, or of each group; and the different values."""
+    """One value for all documents, or for each group; and the distinct values."""
     name, ask = draw(sources())
     is_over_window = False
     if draw(st.integers(0, 3)) == 0:
-        # Over a window: what enters and leaves it is what is counted. The values do not say which document they are of.
+        # These aggregate over a window, so they count what enters and leaves it. The values do not identify their documents.
         limit = draw(st.integers(0, 3))
         before, name = ask, f"{name}.order_by(v).pluck(a, b, v, tags).limit({limit})"
         is_over_window = True
@@ -491,7 +491,7 @@ def aggregates(draw: st.DrawFn) -> Kind:
     by = draw(st.sampled_from(["a", "v"]))
     if which == "grouped":
         if not is_over_window and draw(st.booleans()):
-            # Values that do not say which document they are of.
+            # The values do not identify their documents.
             return Kind(
                 f"{name}.pluck(a, v).group({by})",
                 lambda db: ask(db).pluck("a", "v").group(by),
@@ -505,7 +505,7 @@ def aggregates(draw: st.DrawFn) -> Kind:
 
 @st.composite
 def unions(draw: st.DrawFn) -> Kind:
-    """Two members, perhaps of one kind and perhaps overlapping; of tables or of windows."""
+    """Unions of two members, perhaps of one kind and perhaps overlapping, of tables or of windows."""
     either = st.one_of(ranges(), windows(), windows(has_nulls=True))
     members = [draw(either) for _ in range(2)]
     first, second = members
@@ -519,7 +519,7 @@ def unions(draw: st.DrawFn) -> Kind:
                 shape="one",
             )
         if any(word in member.name for member in members for word in ("map", "pluck", "with", "['b']")):
-            # What was made of a document may not have what the next step asks for.
+            # A mapped value may lack the field that the next step needs.
             steps = []
     return Kind(
         ".".join([f"{first}.union({second})", *(step for step, _ in steps)]),
@@ -530,7 +530,7 @@ def unions(draw: st.DrawFn) -> Kind:
 
 WHOLE_DATABASE = Kind("db", lambda db: db, shape="tables")
 
-# Queries that fail on some documents: those documents are left out.
+# Queries that fail on some documents, which are then left out.
 FAILING = [
     Kind(
         "filter(a + 1 > 2)",

@@ -1,6 +1,6 @@
-"""What tests of feeds share: KINDS, every kind of feed, for promises that hold for all of them; and a few short forms.
+"""Helpers of the tests of feeds: KINDS, every kind of feed, for promises that hold for all of them; and a few short forms.
 
-A subscriber that keeps what it hears is `reactdb.testing.Recorder`.
+`reactdb.testing.Recorder` is a subscriber that keeps its events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.testing import Recorder
 from tests.support.threads import wait_until
 
-# Of a table with an index `score`.
+# The feeds of a table with an index `score`.
 KINDS: dict[str, Callable[[Any], Any]] = {
     "table": lambda t: t,
     "get": lambda t: t.get(1),
@@ -40,14 +40,14 @@ NEEDS_INDEX = ["index range", "index values", "limit", "min"]
 
 
 def listen(feed: Any, **options: Any) -> list[Any]:
-    """Everything that a feed tells from now on, as it is; an error as itself."""
+    """A list of all events that a feed delivers from now on, unchanged, with its error if one ends it."""
     heard: list[Any] = []
     feed.subscribe(heard.append, heard.append, **options)
     return heard
 
 
 def heard(cursor: reactdb.Cursor, count: int | None = None) -> list[dict[str, Any]]:
-    """So many events of a cursor, or all that are there now."""
+    """The next `count` events of a cursor, or all that are available now."""
     found: list[dict[str, Any]] = []
     while count is None or len(found) < count:
         try:
@@ -58,23 +58,23 @@ def heard(cursor: reactdb.Cursor, count: int | None = None) -> list[dict[str, An
 
 
 def new_ids(heard: Recorder) -> list[Any]:
-    """The id of each event's new document; None where there is none."""
+    """The id of each event's new document; None if it has none."""
     return [event["new_val"] and event["new_val"]["id"] for event in heard.events]
 
 
 def changed(old_val: Any, new_val: Any) -> dict[str, Any]:
-    """A change event with nothing extra."""
+    """A change event without optional fields."""
     return {"old_val": old_val, "new_val": new_val}
 
 
 def insert_numbers(table: Any, *numbers: int) -> None:
-    """Documents with these keys, one commit each."""
+    """Insert documents with these keys, one commit each."""
     for number in numbers:
         table.insert({"id": number})
 
 
 def hub(of: Any) -> FeedHub:
-    """Where the feeds of a database, or of a table of it, are registered."""
+    """The hub at which the feeds of a database, or of one of its tables, are registered."""
     session = of.session if isinstance(of, Database) else of._session
     return hub_of(session.engine)
 
@@ -87,5 +87,5 @@ def is_clean(of: Any) -> bool:
 
 
 def tick(clock: Any) -> None:
-    """Do what is due now, in virtual time. Without any time at all the clock would do nothing."""
+    """Run what is due now, in virtual time. The clock must advance a little, or it would run nothing."""
     clock.advance_by(0.000_1)

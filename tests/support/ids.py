@@ -1,4 +1,4 @@
-"""Names of test cases: the value, without the address where it happens to lie, so that every run has the same names."""
+"""Names of test cases: the value without its memory address, so that every run has the same names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a database file, in words: what `reactdb doctor` would print."""
+"""The problems of a database file, as `reactdb doctor` prints them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reactdb.store.tools import doctor
 
 
 def problems(path: str | Path) -> list[str]:
-    """Everything that the doctor calls a problem; nothing, where the file is whole."""
+    """Everything that the doctor calls a problem; empty if the file is whole."""
     return [
         finding.message
         for _, findings in doctor.examine(str(path))

@@ -1,10 +1,10 @@
-"""Files that were kept of each format, and what must come out of them: `files/format-N-*.db.gz`, and a JSON beside each.
+"""Kept files of each format, `files/format-N-*.db.gz`, and a JSON beside each with the content that must be read from it.
 
-A file is made once, by the code of its day, and never again: what a later version reads must be what an earlier one wrote.
+A file is made once, by the code of its time, and never again, because later versions must read what earlier ones wrote.
 
     python -m tests.support.kept_files FOLDER      makes the files of today's format, with their JSON, in FOLDER
 
-Rule of this file: what is written here may change with the library; what was written stays.
+Rule of this file: the code may change with the library; the kept files never change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VALUES: list[Any] = [
 
 
 def use(path: Path) -> None:
-    """A bit of everything, in three sittings, so that there are three epochs; the second compacts."""
+    """Write a bit of everything, opening the file three times, so that there are three epochs; the second time compacts."""
     with reactdb.connect(path, origin="first sitting") as db:
         people = db.table_create("people")
         people.index_create("age")
@@ -81,12 +81,12 @@ def use(path: Path) -> None:
             db.table("values").get(3).update({"value": "changed"})
             people.get(8).update({"age": 99})
         people.get(9).delete()
-        # Longer than a page: it goes on in others.
+        # The document is longer than a page, so it continues on overflow pages.
         db.table("values").insert({"id": "long", "value": "long " * 2000})
 
 
 def contents(path: Path, *, read_only: bool = True) -> dict[str, Any]:
-    """Everything that a file says through the library, as plain JSON."""
+    """Everything that the library reads from a file, as plain JSON."""
     with reactdb.connect(path, read_only=read_only) as db:
         oldest = db.stats()["oldest"]
         return {
@@ -104,7 +104,7 @@ def contents(path: Path, *, read_only: bool = True) -> dict[str, Any]:
 
 
 def unpack(name: str, folder: Path) -> Path:
-    """A kept file, with its write-ahead log where it has one, as a file to work with."""
+    """Unpack a kept file, with its write-ahead log if it has one, to work with it."""
     path = folder / f"{name}.db"
     for suffix in ("", "-wal"):
         packed = FILES / f"{name}.db{suffix}.gz"
@@ -125,7 +125,7 @@ def kept() -> Iterator[str]:
 
 
 def make(folder: Path) -> None:
-    """Two files of today's format: one that was closed in order, and one with all of its changes in the write-ahead log."""
+    """Make two files of the present format: one that was closed, and one with all of its changes in the write-ahead log."""
     folder.mkdir(parents=True, exist_ok=True)
     work = folder / "work.db"
     for variant in ("closed", "wal"):
@@ -133,7 +133,7 @@ def make(folder: Path) -> None:
         if variant == "closed":
             use(work)
         else:
-            # A reader keeps the log from being emptied into the file when the writers close; the copy is made meanwhile.
+            # A reader prevents the checkpoint when the writers close; the copy is made meanwhile.
             reactdb.connect(work).close()
             with reactdb.connect(work, read_only=True):
                 use(work)

@@ -1,4 +1,4 @@
-"""Other processes, real and as good as real."""
+"""Other processes: real ones, and engines that SQLite treats as other processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_python(program: str, *arguments: object, timeout_s: float = 60) -> str:
-    """What a program prints, run in a process of its own. It must succeed, and complain of nothing."""
+    """Run a program in its own process, and return its output. It must succeed and write nothing to standard error."""
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-c", program, *map(str, arguments)],
         capture_output=True,
@@ -32,7 +32,7 @@ def run_python(program: str, *arguments: object, timeout_s: float = 60) -> str:
 
 @contextmanager
 def another_process(path: Path) -> Iterator[Database]:
-    """The file opened once more, by an engine that knows nothing of the first: to SQLite, another process."""
+    """Open the file again with an engine that does not know the first one; to SQLite this is another process."""
     database = Database(Session(Engine(str(path), read_only=False, busy_timeout_s=5.0), "soft"))
     try:
         yield database

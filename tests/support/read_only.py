@@ -1,4 +1,4 @@
-"""A folder as it is on a medium that cannot be written, for tests that run as root, who may otherwise do everything."""
+"""A folder on a read-only mount, for tests that run as root, whom permissions do not stop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @contextmanager
 def mounted_read_only(folder: Path, place: Path) -> Iterator[Path]:
-    """The folder once more at `place`, where it cannot be written. Skips the test where that cannot be had."""
+    """Mount the folder read-only at `place`. Skips the test if that is not possible."""
     place.mkdir()
     for command in (["--bind", str(folder), str(place)], ["-o", "remount,ro,bind", str(place)]):
         try:
@@ -25,5 +25,5 @@ def mounted_read_only(folder: Path, place: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        # Lazily: what a test has left open must not keep it there.
+        # The unmount is lazy, because files that a test has left open must not prevent it.
         subprocess.run(["umount", "-l", str(place)], check=True)

@@ -1,13 +1,13 @@
-"""Replica: what somebody holds who knows a query's result from a feed's events alone.
+"""Replica: a query's result, reconstructed from the events of a feed alone.
 
     unordered result     a bag: take out one `old_val`, put in one `new_val`
     result with offsets  a list: delete at `old_offset`, then insert at `new_offset`
 
-It believes nothing: what is taken out must have been there, and an event that says nothing is an error.
+It checks everything: a value that is taken out must be there, and an event without a change is an error.
 
-A null result is no result, but for a list, where it has a place.
+A null result counts as no result, except in a list, where it has a place.
 
-Rule of this file: it knows events, and values as a reader sees them. It uses nothing of how feeds work, not even to compare.
+Rule of this file: it knows only events and values. It uses no code of feeds, not even to compare.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATES = ("initializing", "catching_up", "ready")
 
 
 def exactly(value: Any) -> Hashable:
-    """Equal for values that are stored alike: 0, 0.0, -0.0 and False are four values, and NaN is itself."""
+    """A key that is equal for values that are stored in the same way: 0, 0.0, -0.0 and False differ, and NaN equals itself."""
     if isinstance(value, dict):
         return ("object", frozenset((key, exactly(part)) for key, part in value.items()))
     if isinstance(value, (list, tuple)):
@@ -37,7 +37,7 @@ def exactly(value: Any) -> Hashable:
 
 
 def roughly(value: Any) -> Hashable:
-    """Equal for values that sort alike: 0 and 0.0 are one group."""
+    """A key that is equal for values with the same sort key: 0 and 0.0 are one group."""
     return None if value is None else collation.key_bytes(value)
 
 
@@ -45,8 +45,8 @@ class Replica:
     """See the head of this file.
 
     Attributes:
-        entries: What is held: (name, value) in canonical form, in the order told where that means something. The name is
-            the group or the table that the event names, if it does.
+        entries: The result as (name, value) in canonical form; the order matters for lists only. The name is the group or
+            the table that the event names, if any.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Replica:
         return [entry for entry in entries if self.by_offset or entry[1] != null]
 
     def apply(self, event: Event) -> None:
-        """Take in an event: a change or an initial value. States change nothing."""
+        """Apply an event: a change or an initial value. States change nothing."""
         assert "error" not in event, event
         if "state" in event:
             return
@@ -109,14 +109,14 @@ class Replica:
 
 
 def says_nothing(event: Event) -> bool:
-    """Whether a change event tells of no change."""
+    """Whether a change event contains no change."""
     return exactly(event["old_val"]) == exactly(event["new_val"]) and event.get("old_offset") == event.get(
         "new_offset"
     )
 
 
 class Grammar:
-    """What an event may look like, and when it may come, for the options that were asked for."""
+    """The grammar of events: their form and order for the options of the feed."""
 
     def __init__(self, options: dict[str, Any], extra: tuple[str, ...] = ()) -> None:
         self.options = options
@@ -137,7 +137,7 @@ class Grammar:
             yield "live"
 
     def check(self, event: Event) -> None:
-        """Raises AssertionError for an event that should not look so, or not come now."""
+        """Raise AssertionError if the event has a wrong form, or must not come now."""
         assert isinstance(event, dict)
         if "state" in event:
             self._check_state(event)

@@ -1,4 +1,4 @@
-"""A client of the RethinkDB server that need not behave."""
+"""A client of the RethinkDB server that can break the protocol."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.feeds import hub
 
 
 def subscriptions(db: Any) -> int:
-    """How many subscriptions a database has."""
+    """The number of subscriptions of a database."""
     return len(hub(db).subscriptions())
 
 
 class Raw:
-    """A socket that says what it likes."""
+    """A socket that can send anything."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=5)
@@ -34,7 +34,7 @@ class Raw:
         self.socket.sendall(data)
 
     def everything(self) -> bytes:
-        """What comes until the other side closes."""
+        """All bytes that come until the other side closes."""
         found = b""
         while data := self.socket.recv(65_536):
             found += data

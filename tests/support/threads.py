@@ -11,20 +11,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-# Longer than anything in the tests takes on a machine that is busy with other things.
+# Nothing in the tests takes longer, even on a busy machine.
 PATIENCE_S = 20.0
 MAIN = threading.main_thread().name
 
 
 def from_threads(count: int, work: Callable[[int], Any]) -> None:
-    """Do the work in so many threads at once, and wait for all."""
+    """Do the work in `count` threads at once, and wait for all of them."""
     with ThreadPoolExecutor(count) as pool:
         for done in [pool.submit(work, number) for number in range(count)]:
             done.result(PATIENCE_S)
 
 
 def wait_until(is_true: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
-    """Wait for something that another thread does, and that nothing tells of; fails after the timeout."""
+    """Poll for something that another thread does without a signal; fails after the timeout."""
     end = time.monotonic() + timeout_s
     passed = threading.Event()
     while not is_true():
@@ -33,7 +33,7 @@ def wait_until(is_true: Callable[[], bool], timeout_s: float = PATIENCE_S) -> No
 
 
 def started(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    """A thread that does the work, and a list in which its result, or its exception, will be."""
+    """Start a thread that does the work. Returns it with a list that will contain the result or the exception."""
     outcome: list[Any] = []
 
     def run() -> None:
@@ -48,7 +48,7 @@ def started(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
 
 
 def in_thread(work: Callable[[], Any], timeout_s: float = 60) -> Any:
-    """What the work gives, or raises, in a thread of its own."""
+    """Do the work in a new thread, and return its result or raise its exception."""
     thread, outcome = started(work)
     thread.join(timeout_s)
     assert not thread.is_alive()

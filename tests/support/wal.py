@@ -1,4 +1,4 @@
-"""What is in a write-ahead log, as opposed to how large its file is. Source: https://sqlite.org/fileformat2.html, section 4."""
+"""The content of a write-ahead log, whose file may be larger. Source: https://sqlite.org/fileformat2.html, section 4."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FRAME_BYTES = 24 + 4096
 
 
 def used_bytes(path: str | Path) -> int:
-    """Written into the log of a database since it began anew. Its file is larger where there is room for more."""
+    """The bytes written into the log of a database since its last restart. The file may be larger."""
     log = Path(f"{path}-wal").read_bytes()
     place = HEADER_BYTES
     while len(log) >= place + FRAME_BYTES and log[place + 8 : place + 16] == log[16:24]:
@@ -18,7 +18,7 @@ def used_bytes(path: str | Path) -> int:
 
 
 def first_commit(path: str | Path) -> list[bytes]:
-    """The pages of the first commit in the log since it began anew."""
+    """The pages of the first commit in the log since its last restart."""
     log = Path(f"{path}-wal").read_bytes()
     pages = []
     for place in range(HEADER_BYTES, len(log) - FRAME_BYTES + 1, FRAME_BYTES):

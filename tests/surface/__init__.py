@@ -1,1 +1,1 @@
-"""What a program calls: connect, tables, selections, errors."""
+"""The public interface: connect, tables, selections, errors."""

@@ -1,4 +1,4 @@
-"""Bad input, from callers and from the world, gets one of our errors: early, in one sentence that helps, with nothing changed."""
+"""Bad input, from callers and from outside, gets one of reactdb's errors: early, with a helpful message, changing nothing."""
 
 from __future__ import annotations
 

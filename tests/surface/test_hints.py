@@ -1,4 +1,4 @@
-"""What does something that nobody meant is refused with the right spelling, or hinted at in `explain()` and once in the log."""
+"""Code that does not do what it seems to is refused with the right form, or gets a hint in `explain()` and once in the log."""
 
 from __future__ import annotations
 

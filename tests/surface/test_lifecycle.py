@@ -1,6 +1,6 @@
 """Beginnings and ends: Ctrl-C, exceptions, closing at every odd moment, the garbage collector, and the end of the program.
 
-No hang, no lost acknowledged write, no stray thread, no complaint at exit.
+There is no hang, no lost acknowledged write, no leftover thread, and no warning at exit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is defended, tested: no code out of data, no names in statements, and a server that a stranger cannot keep busy."""
+"""Security: data never becomes code, names never become SQL, and a stranger cannot keep a server busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A selection is a question and a feed is a stream: neither may be mistaken for what it gives."""
+"""A selection is a query and a feed is a stream: neither can be mistaken for its result."""
 
 from __future__ import annotations
 

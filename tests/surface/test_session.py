@@ -1,4 +1,4 @@
-"""The session: what a dialect builds on. Writing by a policy, reading, what is known of a table, and views of the past."""
+"""The session, on which dialects are built: writing with a policy, reading, facts about tables, and views of the past."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a program imports before its first live result; and that a feed is an Observable all the same.
+"""The imports of a program before its first live result; and a feed is an Observable all the same.
 
-In processes of their own, because this one has imported everything already.
+The programs run in processes of their own, because this one has already imported everything.
 """
 
 from __future__ import annotations

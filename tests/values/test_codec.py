@@ -1,4 +1,4 @@
-"""What is put in comes back equal, or is refused at the door with its path."""
+"""A stored value comes back equal, or is refused before it is stored, with its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that are decoded together are those that are decoded one by one, or are told to be damaged."""
+"""Documents that are decoded together equal those that are decoded one by one, or are reported as damaged."""
 
 from __future__ import annotations
 

@@ -2,16 +2,16 @@
 
     wire, terms, parse       JSON to a tree of terms, and values to JSON
     values, functions        what terms evaluate to
-    evaluator                how
+    evaluator                how they are evaluated
     selecting, ordering, transforming, joining, aggregating, control, writing, hooks, changing, administering, configuring
                              the terms themselves
-    tables, system           which tables there are, and those that are computed
+    tables, system           which tables exist, and the computed ones
     serialized               index functions and write hooks as RethinkDB's archives have them
-    jobs, printing           what goes on, and how it is shown
-    streams                  feeds and what happens to their events
+    jobs, printing           running queries, and queries as text
+    streams                  feeds, and operators on their events
     session                  one connection: queries by token, batches, feeds
 
-There are no sockets and no threads here; `reactdb.servers.rethinkdb` brings those, `reactdb.testing` does without.
+There are no sockets and no threads here; `reactdb.servers.rethinkdb` adds them, and `reactdb.testing` needs none.
 """
 
 from __future__ import annotations

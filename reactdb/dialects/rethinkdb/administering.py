@@ -1,9 +1,9 @@
-"""Terms: databases, tables and indexes, made and dropped.
+"""Terms: creating and dropping databases, tables and indexes.
 
-An index's function is kept as an expression of reactdb, because an index is in the file and code is not. `index_status` gives
-it as a binary from which `index_create` makes the same index again, as RethinkDB does. What a RethinkDB server gave is taken too.
+An index's function is stored as an expression of reactdb, because the file has no code. `index_status` gives it as a binary from
+which `index_create` creates the same index again, as in RethinkDB. Binaries of a RethinkDB server are accepted too.
 
-Rule of this file: handlers. Where databases and tables are is in `tables`.
+Rule of this file: handlers. `tables` maps the names of databases and tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.configuring import named_table
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
-from reactdb.dialects.rethinkdb.evaluator import Call, handles
+from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.hooks import forget_hook
 from reactdb.dialects.rethinkdb.parse import parse
@@ -22,8 +22,7 @@ from reactdb.dialects.rethinkdb.serialized import INDEX_PREFIX, is_servers_index
 from reactdb.dialects.rethinkdb.system import forget_settings, keep_settings, table_config
 from reactdb.dialects.rethinkdb.values import Database, TableName, expected
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexNotFound, QueryError
-from reactdb.expression import Call as Node_
-from reactdb.expression import Constant, Expression, Row, compile_value, from_data, to_data
+from reactdb.expression import Call, Constant, Expression, Row, compile_value, from_data, to_data
 from reactdb.expression.show import shown_node
 from reactdb.session import live_table
 from reactdb.store.catalogue import IndexInfo
@@ -38,17 +37,17 @@ NO_GEOMETRY: Final = "reactdb has no geospatial indexes."
 
 
 @handles("db_list")
-def db_list(call: Call) -> Any:
+def db_list(call: TermCall) -> Any:
     return tables.databases(call.evaluator.native)
 
 
 @handles("db_create")
-def db_create(call: Call) -> Any:
+def db_create(call: TermCall) -> Any:
     return tables.create_database(call.evaluator.native, call.string(0))
 
 
 @handles("db_drop")
-def db_drop(call: Call) -> Any:
+def db_drop(call: TermCall) -> Any:
     native, name = call.evaluator.native, call.string(0)
     dropped = tables.tables(native, name)
     answer = tables.drop_database(native, name)
@@ -58,13 +57,13 @@ def db_drop(call: Call) -> Any:
 
 
 def forget(native: NativeDatabase, table: TableName) -> None:
-    """What was kept about a table that is gone: another one of its name begins anew."""
+    """Remove the settings and the hook of a dropped table, so that a new table of its name does not get them."""
     forget_hook(native, table)
     forget_settings(native, table)
 
 
-def database_and_rest(call: Call, rest: int) -> tuple[str, list[int]]:
-    """The database that is meant, and the places of the `rest` arguments after it."""
+def database_and_rest(call: TermCall, rest: int) -> tuple[str, list[int]]:
+    """The database that the call names or implies, and the places of the `rest` arguments after it."""
     if len(call) > rest:
         value = call.values[0]
         if not isinstance(value, Database):
@@ -74,14 +73,14 @@ def database_and_rest(call: Call, rest: int) -> tuple[str, list[int]]:
 
 
 @handles("table_list")
-def table_list(call: Call) -> Any:
+def table_list(call: TermCall) -> Any:
     database, _ = database_and_rest(call, 0)
     tables.check_database(call.evaluator.native, database)
     return tables.tables(call.evaluator.native, database)
 
 
 @handles("table_create")
-def table_create(call: Call) -> Any:
+def table_create(call: TermCall) -> Any:
     database, places = database_and_rest(call, 1)
     primary_key = call.string_option("primary_key") or "id"
     name = TableName(database, call.string(places[0]))
@@ -99,7 +98,7 @@ def table_create(call: Call) -> Any:
 
 
 @handles("table_drop")
-def table_drop(call: Call) -> Any:
+def table_drop(call: TermCall) -> Any:
     database, places = database_and_rest(call, 1)
     name = TableName(database, call.string(places[0]))
     native = call.evaluator.native
@@ -116,7 +115,7 @@ def table_drop(call: Call) -> Any:
 
 
 @handles("index_create")
-def index_create(call: Call) -> Any:
+def index_create(call: TermCall) -> Any:
     name, table = call.string(1), named_table(call)
     native = call.evaluator.native
     if call.flag("geo"):
@@ -128,7 +127,7 @@ def index_create(call: Call) -> Any:
     tables.check_index_name(name)
     expression: Expression | None
     if len(call) < 3:
-        expression = Expression(Node_("bracket", (Row(), Constant(name))))
+        expression = Expression(Call("bracket", (Row(), Constant(name))))
     elif isinstance(call.values[2], (bytes, bytearray)):
         expression, multi = from_binary(call, bytes(call.values[2]))
     else:
@@ -162,16 +161,16 @@ def index_expression(function: Function) -> Expression:
 
 
 def binary_of(index: IndexInfo) -> bytes:
-    """What `index_status` calls the function: all it takes to make the index again."""
+    """The `function` in `index_status`: everything that is needed to create the index again."""
     data = codec.encode_value([1, index.multi, to_data(index.expression)])
     return INDEX_PREFIX + data
 
 
-def from_binary(call: Call, data: bytes) -> tuple[Expression, bool]:
-    """The expression of an index, and whether it is a multi index, of what `index_status` gave: here, or on a RethinkDB server.
+def from_binary(call: TermCall, data: bytes) -> tuple[Expression, bool]:
+    """The expression of an index, and whether it is a multi index, from a binary of `index_status`: of reactdb, or of RethinkDB.
 
     Raises:
-        QueryError: With ReQL's sentence, blaming the binary.
+        QueryError: The binary is wrong; with ReQL's message.
     """
     try:
         if not data.startswith(INDEX_PREFIX):
@@ -202,7 +201,7 @@ def own_index(data: bytes) -> tuple[Expression, bool]:
 
 
 @handles("index_drop")
-def index_drop(call: Call) -> Any:
+def index_drop(call: TermCall) -> Any:
     name, table = call.string(1), named_table(call)
     try:
         call.evaluator.native.table(table.file_name).index_drop(name)
@@ -212,7 +211,7 @@ def index_drop(call: Call) -> Any:
 
 
 @handles("index_rename")
-def index_rename(call: Call) -> Any:
+def index_rename(call: TermCall) -> Any:
     old, new, table = call.string(1), call.string(2), named_table(call)
     overwrite = call.flag("overwrite")
     info = tables.table_info(call.evaluator.native, table)
@@ -239,22 +238,22 @@ def index_rename(call: Call) -> Any:
 
 
 @handles("index_list")
-def index_list(call: Call) -> Any:
+def index_list(call: TermCall) -> Any:
     return sorted(tables.table_info(call.evaluator.native, named_table(call)).indexes)
 
 
 @handles("index_status")
-def index_status(call: Call) -> Any:
+def index_status(call: TermCall) -> Any:
     return statuses(call)
 
 
 @handles("index_wait")
-def index_wait(call: Call) -> Any:
-    """Indexes are filled when they are made, so nothing is waited for."""
+def index_wait(call: TermCall) -> Any:
+    """The status of indexes, without waiting, because an index is filled when it is created."""
     return statuses(call)
 
 
-def statuses(call: Call) -> list[dict[str, Any]]:
+def statuses(call: TermCall) -> list[dict[str, Any]]:
     table = named_table(call)
     info = tables.table_info(call.evaluator.native, table)
     names = [call.string(place) for place in range(1, len(call))] or sorted(info.indexes)
@@ -276,6 +275,6 @@ def statuses(call: Call) -> list[dict[str, Any]]:
 
 
 def index_query(index: IndexInfo) -> str:
-    """The index in words, as RethinkDB shows it in JavaScript."""
+    """The index as JavaScript, as RethinkDB shows it."""
     options = ", {multi: true}" if index.multi else ""
     return f"indexCreate('{index.name}', function(row) {{ return {shown_node(index.expression.node)}; }}{options})"

@@ -1,7 +1,7 @@
-"""Terms: one value of many: counting, adding, reducing, the least and the greatest, groups.
+"""Terms that make one value of many: counting, adding, reducing, the least and the greatest, groups.
 
-Rule of this file: handlers only. All elements are read, and none is kept that is not needed any more; reactdb's operation of
-the same name says what is made of them. Of a feed, which has no end, RethinkDB's sentence for terminals is what comes of it.
+Rule of this file: handlers only. They read all elements, keep only those that are still needed, and use reactdb's operation of
+the same name. A feed, which has no end, gets RethinkDB's error for terminals.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
-from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, exact, handles
+from reactdb.dialects.rethinkdb.evaluator import TERMINAL, TermCall, exact, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.keys import checked_index
 from reactdb.dialects.rethinkdb.ordering import as_expression
@@ -38,7 +38,7 @@ def is_sized(value: Any) -> bool:
 
 
 @handles("count")
-def count(call: Call) -> Any:
+def count(call: TermCall) -> Any:
     source = call.values[0]
     if len(call) == 1:
         if isinstance(source, Sequence) and source.query is not None and source.feed is None:
@@ -54,8 +54,8 @@ def count(call: Call) -> Any:
     return sum(1 for element in call.elements(0) if equal(element, wanted))
 
 
-def _by(call: Call) -> tuple[Any, ...]:
-    """The second argument of `sum` and its like: the name of a field, or a function."""
+def _by(call: TermCall) -> tuple[Any, ...]:
+    """The second argument of `sum` and similar terms: the name of a field, or a function."""
     return tuple(
         call.evaluator.as_argument(value, path)
         for value, path in zip(call.values[1:], call.paths[1:], strict=True)
@@ -63,12 +63,12 @@ def _by(call: Call) -> tuple[Any, ...]:
 
 
 @handles("sum")
-def sum_(call: Call) -> Any:
+def sum_(call: TermCall) -> Any:
     return exact(total(call)[0])
 
 
-def total(call: Call) -> tuple[Any, int]:
-    """The sum of the numbers and how many there are, without keeping them."""
+def total(call: TermCall) -> tuple[Any, int]:
+    """The sum of the numbers and their count, computed without keeping them."""
     elements, by = call.elements(0), _by(call)
     found, count = 0, 0
     for part in parts(elements):
@@ -79,29 +79,29 @@ def total(call: Call) -> tuple[Any, int]:
 
 
 def parts(elements: Iterator[Any]) -> Iterator[list[Any]]:
-    """The elements, some at a time."""
+    """The elements in chunks."""
     while part := list(islice(elements, PART)):
         yield part
 
 
 @handles("avg")
-def avg(call: Call) -> Any:
+def avg(call: TermCall) -> Any:
     found, count = total(call)
     return exact(OPERATIONS["div"].function(found, count) if count else OPERATIONS["avg"].function([]))
 
 
 @handles("min")
-def min_(call: Call) -> Any:
+def min_(call: TermCall) -> Any:
     return extreme(call, "min")
 
 
 @handles("max")
-def max_(call: Call) -> Any:
+def max_(call: TermCall) -> Any:
     return extreme(call, "max")
 
 
-def extreme(call: Call, name: str) -> Any:
-    """The first or last by an index, which can be watched; or the least or greatest of what is read."""
+def extreme(call: TermCall, name: str) -> Any:
+    """The first or last by an index, which can be watched; or the least or greatest of the elements that are read."""
     source = call.values[0]
     index_name = call.string_option("index")
     is_whole = isinstance(source, Sequence) and source.kind == TABLE and source.query is not None
@@ -116,21 +116,21 @@ def extreme(call: Call, name: str) -> Any:
     return single(call.evaluator, source.table, call.path, found.query, None, is_first=True)
 
 
-def best(call: Call, name: str) -> Any:
-    """The least or the greatest, of some at a time with the best so far."""
+def best(call: TermCall, name: str) -> Any:
+    """The least or the greatest element, found in chunks that are compared with the best so far."""
     elements, by, extreme_of = call.elements(0), _by(call), OPERATIONS[name].function
     kept: list[Any] = []
     for part in parts(elements):
         try:
             kept = [extreme_of([*kept, *part], *by)]
         except MissingValue:
-            # None of these has the field.
+            # No element of the chunk has the field.
             continue
     return extreme_of(kept, *by)
 
 
 @handles("reduce")
-def reduce(call: Call) -> Any:
+def reduce(call: TermCall) -> Any:
     elements, join = call.elements(0), call.function(1)
     found = next(elements, call)
     if found is call:
@@ -141,12 +141,12 @@ def reduce(call: Call) -> Any:
 
 
 @handles("contains")
-def contains(call: Call) -> Any:
+def contains(call: TermCall) -> Any:
     return contains_all(call.elements(0), *_by(call))
 
 
 @handles("distinct")
-def distinct(call: Call) -> Any:
+def distinct(call: TermCall) -> Any:
     source = call.values[0]
     index_name = call.string_option("index")
     if index_name is not None:
@@ -168,7 +168,7 @@ def distinct(call: Call) -> Any:
     return [found[key] for key in sorted(found)]
 
 
-def distinct_of_index(call: Call, source: Sequence, name: str) -> list[Any]:
+def distinct_of_index(call: TermCall, source: Sequence, name: str) -> list[Any]:
     """The different values of an index, in order."""
     assert source.table is not None
     index = checked_index(call.evaluator, source, name)
@@ -187,7 +187,7 @@ def distinct_of_index(call: Call, source: Sequence, name: str) -> list[Any]:
 
 
 @handles("group")
-def group(call: Call) -> Any:
+def group(call: TermCall) -> Any:
     source = call.values[0]
     if isinstance(source, Sequence) and source.feed is not None:
         raise located(QueryError(TERMINAL), call.path)
@@ -218,7 +218,7 @@ def group(call: Call) -> Any:
     return Grouped([groups[key] for key in sorted(groups)])
 
 
-def finder(call: Call, place: int) -> Any:
+def finder(call: TermCall, place: int) -> Any:
     value = call.values[place]
     if isinstance(value, Function):
         return as_expression(value)

@@ -1,6 +1,6 @@
-"""The term `changes`: what can be watched, with which options, and ReQL's sentence for what cannot.
+"""The term `changes`: the queries that can be watched, the options, and ReQL's messages for queries that cannot.
 
-Options are true as ReQL has it: everything but null and false switches them on.
+Flags are true in ReQL's sense: everything but null and false switches them on.
 
 Rule of this file: it describes a feed and opens none.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
-from reactdb.dialects.rethinkdb.evaluator import Call, cannot_convert, handles
+from reactdb.dialects.rethinkdb.evaluator import TermCall, cannot_convert, handles
 from reactdb.dialects.rethinkdb.keys import MissingIndex
 from reactdb.dialects.rethinkdb.streams import (
     ATOM_FEED,
@@ -29,15 +29,15 @@ from reactdb.feeds.options import MAX_SQUASH_S
 from reactdb.query import Between, GetAll, Limit, Query
 from reactdb.values.collation import type_name
 
-# RethinkDB takes any number, up to one that ends its process.
+# RethinkDB accepts any number, even one that ends its process.
 MAX_QUEUE_SIZE: Final = 1_000_000
 MAX_TAKEN_SQUASH_S: Final = 1_000_000_000
 FLAGS: Final = ("include_states", "include_types", "include_initial", "include_offsets")
 
 
 @handles("changes", lazy=True)
-def changes(call: Call) -> Any:
-    """In RethinkDB's order: squash, the flags, the input, the size of the queue."""
+def changes(call: TermCall) -> Any:
+    """Describe a feed. Arguments are checked in RethinkDB's order: squash, the flags, the input, the size of the queue."""
     squash = squash_option(call)
     flags = {name: truth(call.option(name, False)) for name in FLAGS}
     try:
@@ -55,7 +55,7 @@ def changes(call: Call) -> Any:
         **flags,
         "squash": squash is not None,
         "changefeed_queue_size": size,
-        # As RethinkDB does it, with offsets too.
+        # RethinkDB drops events too, also with offsets.
         "on_overflow": "drop",
     }
     member = FeedMember(query, options, squash_s=squash or 0.0)
@@ -67,8 +67,8 @@ def changes(call: Call) -> Any:
 # Options
 
 
-def squash_option(call: Call) -> float | None:
-    """None for every change; otherwise the net difference, at most every so many seconds."""
+def squash_option(call: TermCall) -> float | None:
+    """The seconds between two net differences; None to deliver every change."""
     value = call.option("squash", False)
     if value is False:
         return None
@@ -84,13 +84,13 @@ def squash_option(call: Call) -> float | None:
             QueryError(f"Expected BOOL or a positive NUMBER but found a NUMBER above {MAX_TAKEN_SQUASH_S}."),
             path,
         )
-    # The server counts whole milliseconds. Nobody waits longer than a day for a squashed change: a number above that means
-    # "when the queue is half full", as a test of RethinkDB's own has it.
+    # The server counts whole milliseconds. A wait of more than a day means "when the queue is half full", as in one of
+    # RethinkDB's own tests.
     return min(int(float(value) * 1_000) / 1_000, MAX_SQUASH_S)
 
 
-def queue_size(call: Call) -> int:
-    """The option of `changes`, or that of `run`."""
+def queue_size(call: TermCall) -> int:
+    """The queue size from the option of `changes`, or of `run`."""
     name = "changefeed_queue_size"
     if call.has_option(name):
         value, path = call.option(name), call.option_path(name)
@@ -104,15 +104,15 @@ def queue_size(call: Call) -> int:
         raise located(error, path) from None
     if size < 1:
         raise located(QueryError(f"Illegal changefeed queue size `{size}`.  (Must be >= 1.)"), ())
-    # What a feed keeps for a client that does not ask is in memory.
+    # A feed queues events in memory for a client that does not ask for them.
     return min(size, MAX_QUEUE_SIZE)
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is watched
+# The watched query
 
 
-def watched(call: Call, source: Any, path: Any) -> tuple[Query, int]:
+def watched(call: TermCall, source: Any, path: Any) -> tuple[Query, int]:
     """The query to watch, and the kind of feed it makes.
 
     Raises:
@@ -151,7 +151,7 @@ def kind_of(source: Sequence) -> int:
     return kinds.pop() if len(kinds) == 1 else UNIONED_FEED
 
 
-def check_limits(call: Call, query: Query) -> None:
+def check_limits(call: TermCall, query: Query) -> None:
     limit = call.evaluator.options.array_limit
     for step in query.steps:
         if isinstance(step, Limit) and step.count > limit:
@@ -182,7 +182,7 @@ def check_offsets(source: Any, query: Query) -> None:
 
 
 def is_empty(query: Query | None) -> bool:
-    """No document could ever be in it."""
+    """Whether no document can ever be in the result."""
     if query is None:
         return False
     return any(

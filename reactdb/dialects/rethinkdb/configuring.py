@@ -1,9 +1,9 @@
-"""Terms: how tables are configured, and what of that can change: `config`, `status`, `reconfigure`, `rebalance`, `wait`, `sync`.
+"""Terms: the configuration of tables and its changes: `config`, `status`, `reconfigure`, `rebalance`, `wait`, `sync`.
 
-There is one server with one shard of each table, so a script that asks for just that gets the answer that a server would give,
-and nothing is done. What would need a second server is an error.
+There is one server with one shard of each table. A script that asks for exactly that gets the answer of a real server, and
+nothing is done. A request that needs a second server is an error.
 
-Rule of this file: handlers, and the writes to `table_config`. The documents themselves are made in `system`.
+Rule of this file: handlers, and the writes to `table_config`. `system` makes the documents.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
-from reactdb.dialects.rethinkdb.evaluator import Call, handles
+from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
 from reactdb.dialects.rethinkdb.hooks import move_hook
 from reactdb.dialects.rethinkdb.storing import check_object
 from reactdb.dialects.rethinkdb.values import Database, Sequence, Single, TableName, expected
@@ -31,7 +31,7 @@ ONE_SHARD: Final = "reactdb runs in one process: a table has one shard, and cann
 TABLE_CONFIG: Final = TableName(tables.SYSTEM, "table_config")
 
 
-def named_table(call: Call) -> TableName:
+def named_table(call: TermCall) -> TableName:
     found = call.table().table
     assert found is not None
     return found
@@ -42,7 +42,7 @@ def named_table(call: Call) -> TableName:
 
 
 @handles("config")
-def config(call: Call) -> Any:
+def config(call: TermCall) -> Any:
     native, value = call.evaluator.native, call.values[0]
     if isinstance(value, Database):
         document = system.database_config(native, value.name)
@@ -51,43 +51,43 @@ def config(call: Call) -> Any:
 
 
 @handles("status")
-def status(call: Call) -> Any:
+def status(call: TermCall) -> Any:
     document = system.table_status(call.evaluator.native, named_table(call))
     return described(call, TableName(tables.SYSTEM, "table_status"), document)
 
 
-def described(call: Call, where: TableName, document: dict[str, Any]) -> Single:
-    """A document of a computed table as a selection of it."""
+def described(call: TermCall, where: TableName, document: dict[str, Any]) -> Single:
+    """A document of a computed table as a selection from it."""
     query = Query(where.file_name, (Get(document["id"], b""),))
     return Single(where, call.path, query, lambda: document)
 
 
 @handles("wait")
-def wait(call: Call) -> Any:
-    """Tables are ready when they are there: how many are meant."""
+def wait(call: TermCall) -> Any:
+    """The number of tables that are waited for; they are ready as soon as they exist."""
     return {"ready": len(meant(call)) if call.values and isinstance(call.values[0], Database) else 1}
 
 
 @handles("sync")
-def sync(call: Call) -> Any:
+def sync(call: TermCall) -> Any:
     named_table(call)
-    # A commit under hard durability takes every soft one before it along.
+    # A commit with hard durability makes all earlier soft commits durable too.
     with call.evaluator.native.transaction(durability="hard"):
         pass
     return {"synced": 1}
 
 
 @handles("grant")
-def grant(call: Call) -> Any:
+def grant(call: TermCall) -> Any:
     raise QueryError(NOT_SUPPORTED.format("grant"))
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is for a cluster
+# Terms for clusters
 
 
-def meant(call: Call) -> list[TableName]:
-    """The table, or all of the database."""
+def meant(call: TermCall) -> list[TableName]:
+    """The table, or all tables of the database."""
     if not call.values:
         raise QueryError(f"`{call.term.name}` can only be called on a table or database.")
     value = call.values[0]
@@ -105,7 +105,7 @@ def meant(call: Call) -> list[TableName]:
 
 
 @handles("reconfigure")
-def reconfigure(call: Call) -> Any:
+def reconfigure(call: TermCall) -> Any:
     native, names = call.evaluator.native, meant(call)
     dry_run = call.flag("dry_run")
     if call.option("emergency_repair") is not None:
@@ -124,8 +124,8 @@ def reconfigure(call: Call) -> Any:
     return added_up(answers)
 
 
-def check_shards(call: Call) -> None:
-    """One shard with one replica is what there is."""
+def check_shards(call: TermCall) -> None:
+    """Check that the call asks for one shard with one replica, because there is no more."""
     for name in ("shards", "replicas"):
         if not call.has_option(name):
             raise QueryError(f"Missing required argument `{name}`.")
@@ -153,21 +153,21 @@ def check_shards(call: Call) -> None:
 
 
 @handles("rebalance")
-def rebalance(call: Call) -> Any:
+def rebalance(call: TermCall) -> Any:
     native, answers = call.evaluator.native, []
     for name in meant(call):
         ready = system.table_status(native, name)
         with native.session.read() as snapshot:
             is_empty = not snapshot.count(tables.table_info(native, name))
         answers.append(
-            # A server has nothing to go by where there are no documents, and says so.
+            # A real server cannot rebalance a table without documents, and answers so.
             {"rebalanced": 0 if is_empty else 1, "status_changes": [{"new_val": ready, "old_val": ready}]}
         )
     return added_up(answers)
 
 
 def added_up(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The answers for each table of a database as one: numbers are added, lists put one behind the other."""
+    """The answers for the tables of a database as one: numbers are added, lists are concatenated."""
     total: dict[str, Any] = {}
     for answer in answers:
         for name, value in answer.items():
@@ -180,17 +180,17 @@ def added_up(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def is_configuration(selected: Any) -> bool:
-    """Whether it is what `update` changes the configuration of a table by."""
+    """Whether this selects documents by which `update` changes the configuration of tables."""
     return isinstance(selected, (Single, Sequence)) and selected.table == TABLE_CONFIG
 
 
 def configure(
-    call: Call, documents: Iterable[Any], patch: Callable[[Any], Any], return_changes: bool | str
+    call: TermCall, documents: Iterable[Any], patch: Callable[[Any], Any], return_changes: bool | str
 ) -> dict[str, Any]:
     """`update` of documents of `table_config`.
 
     Raises:
-        OperationFailed: A name is taken; QueryError: something would change that cannot.
+        OperationFailed: A name is taken; QueryError: the update changes something that cannot be changed.
     """
     native, counts = call.evaluator.native, COUNTERS.copy()
     changes: list[dict[str, Any]] = []
@@ -207,7 +207,7 @@ def configure(
 
 
 def change_table(native: NativeDatabase, config: dict[str, Any], patch: dict[str, Any]) -> TableName:
-    """Change what can be changed, all of it or nothing. Returns the table, by the name that it has then."""
+    """Apply all of a patch or nothing. Returns the table with its new name."""
     changed = {name: value for name, value in patch.items() if config.get(name) != value}
     if changed.get("shards") is not None and is_one_shard(changed["shards"]):
         del changed["shards"]
@@ -228,7 +228,7 @@ def change_table(native: NativeDatabase, config: dict[str, Any], patch: dict[str
 
 
 def is_one_shard(shards: Any) -> bool:
-    """The configuration that there is, perhaps without what is empty in it."""
+    """Whether `shards` describes the one shard that there is; empty parts may be missing."""
     if not isinstance(shards, list) or len(shards) != 1 or not isinstance(shards[0], dict):
         return False
     return {**system.one_shard()[0], **shards[0]} == system.one_shard()[0]

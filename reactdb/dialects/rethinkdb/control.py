@@ -1,4 +1,4 @@
-"""Terms: control, and what asks about values: `do`, `branch`, `default`, `type_of`, `coerce_to`, `info`.
+"""Terms: control, and questions about values: `do`, `branch`, `default`, `type_of`, `coerce_to`, `info`.
 
 Rule of this file: handlers only.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
-from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, handles
+from reactdb.dialects.rethinkdb.evaluator import TERMINAL, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.values import (
     TABLE,
@@ -31,39 +31,39 @@ from reactdb.values.collation import type_name
 
 
 @handles("now")
-def now(call: Call) -> Any:
+def now(call: TermCall) -> Any:
     return call.evaluator.now
 
 
 @handles("minval")
-def minval(call: Call) -> Any:
+def minval(call: TermCall) -> Any:
     return least
 
 
 @handles("maxval")
-def maxval(call: Call) -> Any:
+def maxval(call: TermCall) -> Any:
     return greatest
 
 
 @handles("args")
-def args(call: Call) -> Any:
-    """Where it is no argument of anything, it is the array itself."""
+def args(call: TermCall) -> Any:
+    """The array itself, if `args` is not an argument of another term."""
     return call.array(0)
 
 
 @handles("javascript")
-def javascript(call: Call) -> Any:
+def javascript(call: TermCall) -> Any:
     raise QueryError("reactdb has no JavaScript engine: the term `javascript` cannot be run.")
 
 
 @handles("http")
-def http(call: Call) -> Any:
+def http(call: TermCall) -> Any:
     raise QueryError("reactdb fetches nothing from elsewhere: the term `http` cannot be run.")
 
 
 @handles("point")
-def point(call: Call) -> Any:
-    """A point can be stored and read; nothing is computed with it."""
+def point(call: TermCall) -> Any:
+    """A point, which can be stored and read but not computed with."""
     longitude, latitude = call.datum(0), call.datum(1)
     for place, (value, bound, name) in enumerate(((longitude, 180, "Longitude"), (latitude, 90, "Latitude"))):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -74,8 +74,8 @@ def point(call: Call) -> Any:
 
 
 @handles("funcall", lazy=True)
-def funcall(call: Call) -> Any:
-    """`do`: the arguments come after the function."""
+def funcall(call: TermCall) -> Any:
+    """`do`, whose arguments follow the function."""
     pairs = call.evaluator.arguments(call.term, call.scope)
     function, path = pairs[0]
     values = [call.evaluator.as_datum(value, place) for value, place in pairs[1:]]
@@ -85,7 +85,7 @@ def funcall(call: Call) -> Any:
 
 
 @handles("branch", lazy=True)
-def branch(call: Call) -> Any:
+def branch(call: TermCall) -> Any:
     terms = call.term.arguments
     if len(terms) % 2 == 0:
         raise QueryError("Cannot call `branch` term with an even number of arguments.")
@@ -96,7 +96,7 @@ def branch(call: Call) -> Any:
 
 
 @handles("and", lazy=True)
-def and_(call: Call) -> Any:
+def and_(call: TermCall) -> Any:
     value: Any = True
     for term in call.term.arguments:
         value = call.evaluator.datum(term, call.scope)
@@ -106,7 +106,7 @@ def and_(call: Call) -> Any:
 
 
 @handles("or", lazy=True)
-def or_(call: Call) -> Any:
+def or_(call: TermCall) -> Any:
     value: Any = False
     for term in call.term.arguments:
         value = call.evaluator.datum(term, call.scope)
@@ -116,8 +116,8 @@ def or_(call: Call) -> Any:
 
 
 @handles("default", lazy=True)
-def default(call: Call) -> Any:
-    """The second argument where the first is null or missing; a function gets the error's message, or null."""
+def default(call: TermCall) -> Any:
+    """The second argument if the first is null or missing; a function gets the error's message, or null."""
     evaluator = call.evaluator
     wanted, otherwise = call.term.arguments
     error: MissingValue | None = None
@@ -138,21 +138,21 @@ def default(call: Call) -> Any:
 
 
 @handles("type_of", takes_groups=True)
-def type_of_(call: Call) -> Any:
+def type_of_(call: TermCall) -> Any:
     return type_of(call.values[0])
 
 
 @handles("is_empty")
-def is_empty(call: Call) -> Any:
+def is_empty(call: TermCall) -> Any:
     value = call.values[0]
     if isinstance(value, Sequence) and value.feed is not None:
-        # RethinkDB answers at once: nothing can have happened yet.
+        # RethinkDB answers at once, because nothing can have happened yet.
         return False
     return next(call.elements(0), call) is call
 
 
 @handles("coerce_to")
-def coerce_to(call: Call) -> Any:
+def coerce_to(call: TermCall) -> Any:
     value, wanted = call.values[0], call.string(1).upper()
     if not isinstance(value, Sequence):
         return OPERATIONS["coerce_to"].function(call.datum(0), call.string(1))
@@ -174,11 +174,11 @@ def coerce_to(call: Call) -> Any:
 
 
 @handles("info", takes_groups=True)
-def info(call: Call) -> Any:
+def info(call: TermCall) -> Any:
     return _info(call, call.values[0])
 
 
-def _info(call: Call, value: Any) -> dict[str, Any]:
+def _info(call: TermCall, value: Any) -> dict[str, Any]:
     native = call.evaluator.native
     if isinstance(value, Database):
         tables.check_database(native, value.name)
@@ -220,7 +220,7 @@ def table_of(value: Sequence) -> Sequence:
 
 
 @handles("ungroup", takes_groups=True)
-def ungroup(call: Call) -> Any:
+def ungroup(call: TermCall) -> Any:
     value = call.values[0]
     if not isinstance(value, Grouped):
         raise located(expected("GROUPED_DATA", value), call.paths[0])

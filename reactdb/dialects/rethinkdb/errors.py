@@ -1,9 +1,9 @@
-"""What goes wrong in a query, as RethinkDB's drivers know it: a kind, a sentence, and the way to the term at fault.
+"""Errors of a query as RethinkDB's drivers expect them: a kind, a message, and the path to the term at fault.
 
-Evaluation raises the errors that reactdb raises anywhere. The innermost term that sees one pass marks it with its own path
-(`locate`); at the end `as_failure` makes of it what a response says.
+Evaluation raises reactdb's usual errors. The innermost term that an error passes marks it with its path (`locate`), and
+at the end `as_failure` turns it into an error response.
 
-Rule of this file: it maps and renders. Sentences are written where the mistake is found.
+Rule of this file: it maps and renders. Messages are written where the mistake is found.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PERMISSION: Final = 6_000_000
 
 
 class OperationFailed(errors.UsageError):
-    """ReQL's ReqlOpFailedError: the query makes sense, the database is not in the state for it."""
+    """ReQL's ReqlOpFailedError: the query is valid, but not in the present state of the database."""
 
 
 class CompileError(errors.UsageError):
-    """The term tree itself is wrong; nothing of it was run."""
+    """The term tree itself is wrong, and nothing of it was run."""
 
 
 class ClientError(errors.UsageError):
@@ -54,7 +54,7 @@ class Failure:
     backtrace: list[int | str]
 
 
-# The first class that matches says the kind; subclasses stand before what they derive from.
+# The first class that matches gives the kind, so subclasses stand before their base classes.
 _KINDS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.RaisedError, USER),
     (errors.MissingValue, NON_EXISTENCE),
@@ -76,19 +76,19 @@ _KINDS: Final[tuple[tuple[type[Exception], int], ...]] = (
 
 
 def locate(error: BaseException, path: Path) -> None:
-    """Mark an error with the path of the term at fault, unless a term inside it has done so."""
+    """Mark an error with the path of the term at fault, unless a term inside it has already done so."""
     if getattr(error, "reql_path", None) is None:
         error.reql_path = path  # type: ignore[attr-defined]
 
 
 def located(error: errors.ReactDBError, path: Path) -> errors.ReactDBError:
-    """The error with that path, whoever marked it before."""
+    """The error with this path, which replaces an earlier one."""
     error.reql_path = path  # type: ignore[attr-defined]
     return error
 
 
 def as_failure(error: BaseException) -> Failure:
-    """What the driver is told."""
+    """The error response for an error."""
     path = list(getattr(error, "reql_path", None) or ())
     message = str(error)
     if isinstance(error, CompileError):

@@ -1,13 +1,13 @@
 """The evaluator: what a term evaluates to.
 
-A term's meaning is a handler that its file registers under the term's name. A handler gets a Call: the term, the values of its
-arguments and ways to ask for them as what they should be. Terms that have no handler are operations on values, which reactdb
-has under the same names.
+Each file of terms registers a handler under a term's name. A handler gets a TermCall: the term, the values of its arguments, and
+methods that check and convert them. Terms without a handler are operations on values, which reactdb has under the same
+names.
 
-    strict   arguments are evaluated first, from the left; grouped data as the first one means: once for each group
-    lazy     the handler evaluates what it needs
+    strict   the arguments are evaluated first, from the left; if the first is grouped data, the handler runs once for each group
+    lazy     the handler evaluates the arguments that it needs
 
-Rule of this file: no term is known here. An error that passes a term is marked with the term's path, once.
+Rule of this file: it knows no single term. An error is marked once, with the path of the innermost term that it passes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from reactdb.dialects.rethinkdb.jobs import Job
 
 Scope = Mapping[int, Any]
-Handler = Callable[["Call"], Any]
+Handler = Callable[["TermCall"], Any]
 
 TERMINAL: Final = (
     "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stream (such as a changefeed)."
@@ -67,7 +67,7 @@ HANDLERS: Final[dict[str, Registered]] = {}
 def handles(name: str, *, lazy: bool = False, takes_groups: bool = False) -> Callable[[Handler], Handler]:
     """Register the function below as the meaning of a term.
 
-    `lazy`: it evaluates its arguments itself. `takes_groups`: grouped data is handed to it whole.
+    `lazy`: the handler evaluates its arguments itself. `takes_groups`: it gets grouped data as a whole.
     """
 
     def register(function: Handler) -> Handler:
@@ -80,14 +80,14 @@ def handles(name: str, *, lazy: bool = False, takes_groups: bool = False) -> Cal
 
 @dataclass(slots=True)
 class RunOptions:
-    """What was given to `run`.
+    """The options of `run`.
 
     Attributes:
-        database: Where tables without `db` are.
-        array_limit: Elements of an array.
-        queue_size: Of the feeds that say nothing themselves; None for the default.
-        max_batch_rows: Items of one response.
-        profile: Whether the answer says what was done for it.
+        database: The database of tables without `db`.
+        array_limit: The most elements of an array.
+        queue_size: The queue size of feeds without an option of their own; None for the default.
+        max_batch_rows: The most items of one response.
+        profile: Whether the answer has a profile.
     """
 
     database: str = "test"
@@ -106,17 +106,17 @@ class Evaluator:
     def __init__(self, database: NativeDatabase, options: RunOptions) -> None:
         self.native = database
         self.options = options
-        # The query as the table of jobs shows it; None where nobody counts it.
+        # The query's entry in the table of jobs; None if it has none.
         self.job: Job | None = None
         self._now: datetime | None = None
 
     def task(self, _description: str) -> AbstractContextManager[None]:
-        """Around a part of the work: whoever keeps account of it overrides this."""
+        """A context around a part of the work, which the Profiler overrides."""
         return UNCOUNTED
 
     @property
     def now(self) -> datetime:
-        """The query's one moment."""
+        """The moment of the query, the same for each `now`."""
         if self._now is None:
             self._now = now()
         return self._now
@@ -154,7 +154,7 @@ class Evaluator:
         if registered is None:
             return self._operation(term, scope)
         if registered.is_lazy:
-            return registered.function(Call(self, term, scope, [], []))
+            return registered.function(TermCall(self, term, scope, [], []))
         pairs = self.arguments(term, scope)
         values, paths = [value for value, _ in pairs], [path for _, path in pairs]
         if values and type(values[0]) is Grouped and not registered.takes_groups:
@@ -163,27 +163,29 @@ class Evaluator:
                 [
                     (
                         group,
-                        self._in_group(registered.function(Call(self, term, scope, [value, *rest], paths))),
+                        self._in_group(
+                            registered.function(TermCall(self, term, scope, [value, *rest], paths))
+                        ),
                     )
                     for group, value in values[0].groups
                 ]
             )
-        return self.settled(registered.function(Call(self, term, scope, values, paths)))
+        return self.settled(registered.function(TermCall(self, term, scope, values, paths)))
 
     def settled(self, value: Any) -> Any:
-        """The value, read where it is an array in disguise: what was made of an unindexed order or of a sample, and is no
-        selection of documents any more."""
+        """The value; a sequence that is really an array is read, such as an unindexed order or a sample that is no selection of
+        documents any more."""
         if type(value) is Sequence and value.kind == STREAM and value.is_array and value.feed is None:
             found = list(islice(self.read(value), self.options.array_limit + 1))
             return checked_array(found) if len(found) > self.options.array_limit else found
         return value
 
     def _in_group(self, value: Any) -> Any:
-        """What stands in a group: streams are read, so that a group is a datum."""
+        """The value of a group: streams are read, so that it is a datum."""
         return list(self.elements(value, ())) if isinstance(value, Sequence) else value
 
     def arguments(self, term: Term, scope: Scope) -> list[tuple[Any, Path]]:
-        """The arguments' values with their paths; `args` is spliced in."""
+        """The arguments' values with their paths; those of `args` are inserted."""
         found: list[tuple[Any, Path]] = []
         spliced = False
         for argument in term.arguments:
@@ -203,7 +205,7 @@ class Evaluator:
         return found
 
     def _operation(self, term: Term, scope: Scope) -> Any:
-        """A term on values: reactdb has it as an operation."""
+        """The value of a term for which reactdb has an operation."""
         name = term.type.name
         operation = OPERATIONS.get(name)
         if operation is None:
@@ -222,18 +224,18 @@ class Evaluator:
         return exact(operation.function(*values, **options))
 
     def as_argument(self, value: Any, path: Path) -> Any:
-        """What an operation gets: a datum, or a function."""
+        """The argument of an operation: a datum, or a function."""
         return value if isinstance(value, Function) else self.as_datum(value, path)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Values as what they should be
+    # Checked values
 
     def datum(self, term: Term, scope: Scope) -> Any:
         """The term's value, which must be a datum."""
         return term.value if term.type is DATUM else self.as_datum(self.run(term, scope), term.path)
 
     def as_datum(self, value: Any, path: Path) -> Any:
-        """A datum; of a single selection, its document.
+        """The value as a datum; the document of a single selection.
 
         Raises:
             QueryError: It is a table, a stream, a function, ...
@@ -253,7 +255,7 @@ class Evaluator:
         """The elements of an array or of a stream that ends.
 
         Raises:
-            QueryError: It is no sequence, or one that never ends.
+            QueryError: It is not a sequence, or it never ends.
         """
         if isinstance(value, Sequence):
             if value.feed is not None:
@@ -269,7 +271,7 @@ class Evaluator:
         raise cannot_convert(datum)
 
     def read(self, sequence: Sequence) -> Iterator[Any]:
-        """The elements of a sequence that ends, as of now."""
+        """The present elements of a sequence that ends."""
         if sequence.query is not None:
             return iter(self.native.session.run(sequence.query))
         assert sequence.source is not None
@@ -277,7 +279,7 @@ class Evaluator:
 
 
 def exact(value: Any) -> Any:
-    """The result of an operation with numbers as ReQL has them: doubles."""
+    """The result of an operation with its numbers as doubles, as in ReQL."""
     if type(value) is float or type(value) is int:
         return read_number(value)
     return value
@@ -287,8 +289,8 @@ def cannot_convert(value: Any) -> ReactDBError:
     return (MissingValue if value is None else QueryError)(f"Cannot convert {type_name(value)} to SEQUENCE")
 
 
-class Call:
-    """One evaluation of one term: what a handler gets."""
+class TermCall:
+    """One evaluation of one term, which is the argument of a handler."""
 
     __slots__ = ("evaluator", "paths", "scope", "term", "values")
 
@@ -334,7 +336,7 @@ class Call:
         """The elements of an argument.
 
         Raises:
-            QueryError: It is no sequence: to blame is the argument where it is a document of a table, otherwise the term.
+            QueryError: It is not a sequence. The error blames the argument if that is a document of a table, otherwise the term.
         """
         value = self.values[place]
         if type(value) is Single:
@@ -348,7 +350,7 @@ class Call:
             raise
 
     def array(self, place: int) -> list[Any]:
-        """The elements as a list, if there are not too many."""
+        """The elements as a list. Raises if there are more than `array_limit`."""
         found: list[Any] = []
         limit = self.evaluator.options.array_limit
         for element in self.elements(place):
@@ -373,7 +375,7 @@ class Call:
     # Options
 
     def option(self, name: str, default: Any = None) -> Any:
-        """The datum of an option, or the default where it was not given."""
+        """The datum of an option, or the default if it was not given."""
         term = self.term.options.get(name)
         return default if term is None else self.evaluator.datum(term, self.scope)
 
@@ -384,7 +386,7 @@ class Call:
         return (*self.term.path, name)
 
     def flag(self, name: str) -> bool:
-        """Whether an option is true as ReQL has it."""
+        """Whether an option is true in ReQL's sense."""
         return truth(self.option(name, False))
 
     def string_option(self, name: str) -> str | None:
@@ -397,7 +399,7 @@ class Call:
 
 
 def check_limit(limit: Any) -> int:
-    """The run option `array_limit`."""
+    """The checked value of the run option `array_limit`."""
     if not is_number(limit):
         raise expected_kind("NUMBER", limit)
     found = integer(limit)

@@ -1,13 +1,13 @@
-"""FeedReader: one open feed of one connection: its subscriptions, the operators behind them, and when there is a batch.
+"""FeedReader: one open feed of one connection, with its subscriptions, their operators, and the time of the next batch.
 
-RethinkDB's feeds are pulled: a change waits in the server until the driver asks for the next batch, and squashing is what
-happens to it meanwhile. So reactdb's subscriptions are polled here, not pushed; `squash=n` makes every batch but the first wait
-n seconds from the moment it was asked for, or until the queue is half full.
+RethinkDB's feeds are pulled: a change waits in the server until the driver asks for the next batch, and is squashed
+meanwhile. So reactdb's subscriptions are polled here, not pushed; with `squash=n` every batch but the first waits n
+seconds after the request, or until the queue is half full.
 
-It is to be polled after `wake`, and at the moment `due_at`, whether or not something is queued by then. That moment is
-chosen when a batch is asked for, and forgotten when `items` has polled; nothing that happens in between moves it.
+The owner polls it after `wake`, and at the moment `due_at`, whether or not something is queued by then. That moment is
+set by a request for a batch, and cleared when `items` has polled; nothing in between moves it.
 
-Thread safety: `wake` from any thread; everything else from the thread that has the session.
+Thread safety: `wake` from any thread; everything else from the session's thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
 from reactdb.query import Query
 from reactdb.steps import Run
 
-# Clocks round, so a timer may fire this much early.
+# Clocks round, so a timer may fire so much too early.
 EARLY_S: Final = 0.0005
 
 
@@ -74,7 +74,7 @@ class Member:
 
     def is_due(self, now: float) -> bool:
         if now + EARLY_S >= self.due_at:
-            # The wait is over even if nothing has come meanwhile: the next change is sent when it comes.
+            # The wait is over even if nothing is queued: the next change is then sent at once.
             self.due_at = 0.0
             return True
         subscription = self.subscription
@@ -90,7 +90,7 @@ class FeedReader:
     """See the head of this file. It is the Consumer of its subscriptions.
 
     Attributes:
-        is_finished: Nothing more will come.
+        is_finished: Whether the feed has ended.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class FeedReader:
     # -----------------------------------------------------------------------------------------------------------
 
     def asked(self) -> None:
-        """The driver wants the next batch."""
+        """Note that the driver has requested the next batch."""
         if self._is_first:
             self._is_first = False
             return
@@ -146,7 +146,7 @@ class FeedReader:
                 member.due_at = now + member.squash_s
 
     def items(self) -> Iterator[Any]:
-        """The elements that are there now, one by one.
+        """The elements that are available now, one by one.
 
         Raises:
             The error that ends the feed.
@@ -155,7 +155,7 @@ class FeedReader:
         for member in list(self._members):
             if not member.is_due(now):
                 if member.subscription is not None:
-                    # It wants to be woken when more comes, because the queue may become half full.
+                    # The subscription must wake it for further events, because the queue may become half full.
                     member.subscription.rest()
                 continue
             yield from self._items_of(member)
@@ -192,7 +192,7 @@ class FeedReader:
 
     @property
     def due_at(self) -> float | None:
-        """The moment by the given clock at which the first member has waited long enough; None if none waits."""
+        """The earliest moment, by the given clock, at which a member has waited long enough; None if none waits."""
         return min((member.due_at for member in self._members if member.due_at), default=None)
 
     def close(self) -> None:

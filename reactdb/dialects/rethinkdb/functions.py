@@ -1,10 +1,10 @@
-"""Functions of a query: closures over its variables, and where they are pure, expressions.
+"""Functions of a query: closures over its variables, and pure ones also as expressions.
 
-A function that only computes with its argument becomes an expression of reactdb: compiled, looked up in indexes, routed.
-One that reads tables, or whose terms expressions do not have, is walked term by term. Both give the same values; an
-expression that fails is walked again, because only walking knows the path to the term at fault.
+A function that only computes with its argument becomes an expression of reactdb: it is compiled, uses indexes, and is
+routed. A function that reads tables, or has terms that expressions lack, is evaluated term by term. Both give the same
+values. If an expression fails, the terms are evaluated again, because only that gives the path to the term at fault.
 
-Rule of this file: no term is evaluated here; the evaluator does that.
+Rule of this file: it evaluates no terms; the evaluator does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Scope = Mapping[int, Any]
 
 
 class Function:
-    """A function: its parameters, its body and the variables around it. Called with datums, it gives a datum."""
+    """A function: its parameters, its body and the variables around it. A call takes datums and returns a datum."""
 
     __slots__ = ("_expression", "body", "evaluator", "parameters", "path", "scope")
 
@@ -55,7 +55,7 @@ class Function:
         self._expression: bool | Expression | None = False
 
     def value(self, *values: Any) -> Any:
-        """What the body evaluates to, of any type."""
+        """The value of the body, of any type."""
         names = self.parameters
         if names and len(names) != len(values):
             error = QueryError(
@@ -73,11 +73,11 @@ class Function:
 
     @property
     def is_pattern(self) -> bool:
-        """Its body is an object: `filter` then compares field by field."""
+        """Whether its body is an object, which `filter` compares field by field."""
         return self.body.type is MAKE_OBJ or (self.body.type is DATUM and isinstance(self.body.value, dict))
 
     def test(self, element: Any) -> bool:
-        """The truth of its value; of an object, whether the element matches it."""
+        """Whether its value is true; if the body is an object, whether the element matches it."""
         value = self(element)
         return filter_match(element, value) if self.is_pattern else truth(value)
 
@@ -87,7 +87,7 @@ class Function:
 
     @property
     def expression(self) -> Expression | None:
-        """The same as an expression of a document; None where there is none. Only of functions of one argument."""
+        """The function as an expression of a document; None if it has none. For functions of one argument only."""
         if self._expression is False:
             self._expression = self._as_expression()
         return self._expression  # type: ignore[return-value]
@@ -107,7 +107,7 @@ def _arguments(number: int) -> str:
 
 
 class LocatedExpression(Expression):
-    """An expression whose errors know the path to the term at fault."""
+    """An expression whose errors have the path to the term at fault."""
 
     __slots__ = ("_walk",)
 
@@ -124,7 +124,7 @@ class LocatedExpression(Expression):
 
 
 class LocatedPredicate(Predicate):
-    """The same for a condition."""
+    """A condition whose errors have the path to the term at fault."""
 
     __slots__ = ("_walk",)
 
@@ -147,7 +147,7 @@ class LocatedPredicate(Predicate):
 
 
 def predicate(function: Function, default: Term | None) -> Predicate:
-    """The condition of `filter`: a function's truth; `default` is what counts where something is missing."""
+    """The condition of `filter`: whether a function's value is true; `default` decides if a field is missing."""
 
     def walk(document: Any) -> bool:
         try:
@@ -173,7 +173,7 @@ def predicate(function: Function, default: Term | None) -> Predicate:
 
 
 def forgiven(evaluator: Evaluator, scope: Scope, default: Term | None, missing: MissingValue) -> bool:
-    """The truth of a filter's default, or the error again."""
+    """Whether a filter's default is true; raises the error again if the default is `r.error()`."""
     if default is None:
         return False
     try:
@@ -187,24 +187,24 @@ def forgiven(evaluator: Evaluator, scope: Scope, default: Term | None, missing: 
 
 
 class NotPure(Exception):
-    """The term has no expression that means the same."""
+    """No expression is equivalent to the term."""
 
 
-# These have another meaning on the wire than among expressions, or need the evaluator.
+# These terms mean something else than the operations of the same name, or need the evaluator.
 _EXCLUDED: Final = frozenset(("group", "ungroup", "order_by", "args", "sample", "http"))
 
 
 def to_node(term: Term, scope: Scope, bindings: Mapping[int, Node], evaluator: Evaluator) -> Node:
-    """The expression tree that means the same.
+    """The equivalent expression tree.
 
     Args:
-        term: Of a function's body.
+        term: A term of a function's body.
         scope: The values of the variables around the function.
         bindings: Nodes of the function's own variables.
-        evaluator: For the query's one `now`.
+        evaluator: Gives the query's `now`.
 
     Raises:
-        NotPure: There is none.
+        NotPure: There is no equivalent expression.
     """
     kind = term.type
     if kind is DATUM:
@@ -262,7 +262,7 @@ _CHANGING: Final = frozenset(
 
 
 def is_deterministic(term: Term) -> bool:
-    """Whether the term gives the same today and tomorrow. `now` is one moment for the whole query, so it does."""
+    """Whether the term always gives the same value. `now` does, because it is one moment for the whole query."""
     name = term.type.name
     if name in _CHANGING or (name == "uuid" and not term.arguments):
         return False

@@ -1,6 +1,6 @@
-"""Write hooks: a function of a table that every write of a driver goes through.
+"""Write hooks: a function of a table that is applied to every write of a driver.
 
-A hook is kept as its terms, in the table `rethinkdb.table_hooks`. Native writes do not pass it: a hook belongs to the dialect.
+A hook is stored as its terms, in the table `rethinkdb.table_hooks`. It does not apply to native writes.
 
 Rule of this file: handlers of the two terms, and the hook as a function for `writing`.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import CompileError, located
-from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
+from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.printing import printed
@@ -29,7 +29,7 @@ Hook = Callable[[bytes, Any, Any], Any]
 
 
 @handles("set_write_hook")
-def set_write_hook(call: Call) -> Any:
+def set_write_hook(call: TermCall) -> Any:
     table, native = named_table(call), call.evaluator.native
     tables.table_info(native, table)
     value = call.values[1]
@@ -55,12 +55,12 @@ def set_write_hook(call: Call) -> Any:
 
 
 @handles("get_write_hook")
-def get_write_hook(call: Call) -> Any:
+def get_write_hook(call: TermCall) -> Any:
     return hook_document(call.evaluator.native, named_table(call))
 
 
 def hook_document(native: Database, table: TableName) -> dict[str, Any] | None:
-    """The hook as `get_write_hook` and `config` show it: as a binary from which `set_write_hook` makes it again, and in words."""
+    """The hook as `get_write_hook` and `config` show it: a binary that `set_write_hook` accepts, and its text."""
     text = stored_text(native, table)
     if text is None:
         return None
@@ -69,7 +69,7 @@ def hook_document(native: Database, table: TableName) -> dict[str, Any] | None:
 
 
 def from_binary(data: bytes) -> Term:
-    """The function of a hook, of what `get_write_hook` gave: here, or on a RethinkDB server.
+    """The function of a hook, from a binary of `get_write_hook`: of reactdb, or of a RethinkDB server.
 
     Raises:
         QueryError: It is something else, or damaged.
@@ -106,7 +106,7 @@ def forget_hook(native: Database, table: TableName) -> None:
 
 
 def move_hook(native: Database, old: TableName, new: TableName) -> None:
-    """A table that is renamed takes its hook along."""
+    """Keep the hook of a table that is renamed."""
     if tables.HOOKS not in native.table_list():
         return
     hooks = native.table(tables.HOOKS)
@@ -118,7 +118,7 @@ def move_hook(native: Database, old: TableName, new: TableName) -> None:
 
 
 def unparsed(term: Term) -> Any:
-    """A term as the driver would send it."""
+    """A term in the form that drivers send."""
     if term.is_constant:
         return _unparsed_value(rendered(term.value))
     if term.type is VAR:
@@ -142,14 +142,14 @@ def _unparsed_value(value: Any) -> Any:
     return value
 
 
-def named_table(call: Call) -> TableName:
+def named_table(call: TermCall) -> TableName:
     found = call.table().table
     assert found is not None
     return found
 
 
 def hook_of(evaluator: Evaluator, table: TableName) -> Hook | None:
-    """The table's write hook as a function of (key, old, new); None for most tables, which have none."""
+    """The table's write hook as a function of (key, old, new); None if the table has none, as most."""
     function = stored_hook(evaluator, table)
     if function is None:
         return None

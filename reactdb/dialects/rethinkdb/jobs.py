@@ -1,9 +1,9 @@
-"""Jobs: the queries that the sessions of one database are carrying out, and the streams that they have open.
+"""Jobs: the running queries and open streams of the sessions of one database.
 
-`db("rethinkdb").table("jobs")` shows them, and deleting a row there ends the job. The same record counts what the tables
-`stats` and `server_status` show.
+`db("rethinkdb").table("jobs")` shows them, and deleting a row there ends the job. The tables `stats` and `server_status`
+show their counters.
 
-Thread safety: any thread. A job is ended by its own session: `kill` only leaves a note there.
+Thread safety: any thread. `kill` only leaves a note for the job's session, which then ends the job.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ TERMINATED: Final = "Query terminated by the `rethinkdb.jobs` table."
 
 
 class JobHolder(Protocol):
-    """What a job knows of the session that carries it out."""
+    """The session that carries out a job, as the job sees it."""
 
     client: tuple[str, int]
     user: str
 
     def kill(self, token: int) -> None:
-        """Note that the stream with this token has to end."""
+        """Note that the stream with this token must end."""
 
 
 class Job:
-    """One query of one session. It holds the session weakly: one that is dropped without being closed has no jobs any more."""
+    """One query of one session. Its reference to the session is weak, so a session that is dropped unclosed has no jobs."""
 
     __slots__ = ("_id", "_session", "started", "term", "token")
 
@@ -54,7 +54,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Made when it is first asked for, because most queries are never looked up."""
+        """The job's id, created on first use, because most queries are never looked up."""
         if self._id is None:
             self._id = str(uuid4())
         return self._id
@@ -77,7 +77,7 @@ class Job:
         }
 
     def kill(self) -> None:
-        """End it, if it is a stream. A query that is being evaluated cannot be stopped any more."""
+        """End the job, if it is a stream. A query that is being evaluated cannot be stopped."""
         session = self.session
         if session is not None:
             session.kill(self.token)
@@ -88,8 +88,8 @@ class Jobs:
 
     Attributes:
         started: When the first session was opened.
-        queries: How many queries have been begun.
-        port: The port of the server; None where there is no server.
+        queries: The number of queries begun so far.
+        port: The port of the server; None without a server.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Jobs:
         return list(self._jobs)
 
     def named(self, identity: Any) -> Job | None:
-        """The job with this id, a list as it stands in the row."""
+        """The job with this id, which is a list, as in the row."""
         return next((job for job in self.running() if ["query", job.id] == identity), None)
 
     @property

@@ -1,4 +1,4 @@
-"""Terms: joins. Each pairs the elements of a sequence with those of another, one after the other, so a feed can be joined too.
+"""Terms: joins. Each pairs the elements of a sequence, one at a time, with those of another, so a feed can be joined too.
 
 Rule of this file: handlers only.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from reactdb.dialects.rethinkdb.errors import located
-from reactdb.dialects.rethinkdb.evaluator import Call, handles
+from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.keys import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.transforming import AFTER_CONCAT_MAP, expanded
@@ -22,16 +22,16 @@ from reactdb.query import GetAll
 
 
 @handles("inner_join")
-def inner_join(call: Call) -> Any:
+def inner_join(call: TermCall) -> Any:
     return joined(call, is_outer=False)
 
 
 @handles("outer_join")
-def outer_join(call: Call) -> Any:
+def outer_join(call: TermCall) -> Any:
     return joined(call, is_outer=True)
 
 
-def joined(call: Call, *, is_outer: bool) -> Any:
+def joined(call: TermCall, *, is_outer: bool) -> Any:
     left, right, test = call.values[0], call.values[1], call.function(2)
 
     def pairs(one: Any) -> Iterator[Any]:
@@ -49,7 +49,7 @@ def joined(call: Call, *, is_outer: bool) -> Any:
 
 
 @handles("eq_join")
-def eq_join(call: Call) -> Any:
+def eq_join(call: TermCall) -> Any:
     """Pairs of an element and the documents of a table whose key or index equals the element's field."""
     left, by, right = call.values[0], call.values[1], call.values[2]
     if not isinstance(right, Sequence) or right.kind != TABLE or right.query is None:

@@ -1,6 +1,6 @@
-"""Keys: what may be the key of a document, and which indexes there are, with ReQL's sentences.
+"""Keys: checks of primary keys and of index names, with ReQL's error messages.
 
-Rule of this file: no handlers; terms ask here.
+Rule of this file: helpers of the terms, and no handlers.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from typing import Any, Final
 
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed
-from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator
+from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall
 from reactdb.dialects.rethinkdb.values import Sequence
 from reactdb.errors import InvalidKey, MissingValue, QueryError
 from reactdb.values import collation
 from reactdb.values.codec import pretty
 from reactdb.values.collation import maxval, minval
 
-# RethinkDB's bound, below that of the file.
+# RethinkDB's limit, which is lower than the file's.
 MAX_KEY_BYTES: Final = 127
 
 
 class MissingIndex(OperationFailed):
-    """RethinkDB looks for an index when it is used; `changes` is then who is to blame."""
+    """The index does not exist. RethinkDB looks for it only when it is used, and may then blame `changes`."""
 
 
 def primary_key(value: Any) -> bytes:
     """The bytes of a primary key.
 
     Raises:
-        MissingValue: It is null; InvalidKey: it cannot be one. Both with ReQL's sentence.
+        MissingValue: It is null; InvalidKey: it cannot be a key. Both have ReQL's message.
     """
     if isinstance(value, dict) and value.get("$reql_type$") == "GEOMETRY":
         raise QueryError(
@@ -52,7 +52,7 @@ def primary_key(value: Any) -> bytes:
 
 
 def looked_up(value: Any) -> bytes:
-    """The bytes by which `get` looks for a document. No document has a bound for its key, but it can be asked for.
+    """The bytes of the key for `get`, which also accepts `minval` and `maxval`, although no document has them as a key.
 
     Raises:
         As `primary_key`.
@@ -71,9 +71,9 @@ def has_null_byte(value: Any) -> bool:
 
 
 def index_key(value: Any) -> bytes:
-    """The bytes by which an index is asked."""
+    """The bytes of a key to look up in an index."""
     if is_bound(value):
-        # In no index, but a value to ask for.
+        # No index contains this value, but a query may look it up.
         return collation.key_bytes(value)
     found = collation.index_key_bytes(value)
     if found is None:
@@ -84,14 +84,14 @@ def index_key(value: Any) -> bytes:
     return found
 
 
-def index_option(call: Call, sequence: Sequence) -> str | None:
+def index_option(call: TermCall, sequence: Sequence) -> str | None:
     """The option `index`; None for the primary key."""
     name = call.string_option("index")
     return checked_index(call.evaluator, sequence, name)
 
 
 def checked_index(evaluator: Evaluator, sequence: Sequence, name: str | None) -> str | None:
-    """The name of an index that is there; None for the primary key."""
+    """The name of an index, after checking that it exists; None for the primary key."""
     if name is None:
         return None
     assert sequence.table is not None

@@ -1,16 +1,16 @@
-"""Netting: what one commit does to the list of a limit feed, as the way from the list before it to the list after it.
+"""Netting: reduces the events of one commit on a limit feed to the difference between the list before and the list after.
 
-A feed tells every change in turn, so where a commit changes many documents a limit feed tells of some that are in neither list:
-the successor of a deleted document that is deleted as well, the first of many inserted that others push out again. RethinkDB's
-drivers have no transactions to tell such steps apart by, and its server looks at the list when the batch of writes is done.
+A feed delivers each change in turn. If a commit changes many documents, a limit feed also delivers documents that are in neither
+list: the successor of a deleted document that is deleted too, or an inserted one that others push out again. RethinkDB's
+drivers have no transactions to group such steps by, and its server compares the list only after a batch of writes.
 
     by key       a commit is one step
-    by an index  so it is, but for a document that was written twice in it: each time begins a new step. RethinkDB goes document
-                 by document there, and one of its own tests inserts and deletes a document in one statement, and hears of both
+    by an index  the same, but a document that is written twice begins a new step each time. RethinkDB goes document
+                 by document there, and one of its own tests inserts and deletes a document in one statement, and expects both
 
-The list need not be known for that. What an event takes from a place that nobody has touched in this step stood there before.
+The list itself is not needed. If an event takes a value from a place that this step has not touched, the value was there before.
 
-Rule of this file: it reorders and leaves out, and makes nothing up: every value was in an event.
+Rule of this file: it reorders and omits events, and every value that it delivers was in one of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNKNOWN: Final = object()
 
 
 def is_limit(query: Query) -> bool:
-    """Whether it is the first documents of an order, of one table."""
+    """Whether the query is an order with a limit, on one table."""
     kinds = [type(step) for step in query.steps]
     return Limit in kinds and OrderBy in kinds and Union not in kinds
 
@@ -44,7 +44,7 @@ def is_by_key(query: Query) -> bool:
 
 
 class DeltaRequest(Request):
-    """A Request whose events carry the delta that they were made of."""
+    """A Request whose events carry the delta that they were made from."""
 
     __slots__ = ()
 
@@ -88,11 +88,11 @@ class Netting:
                 return event
 
     def _commit(self, first: Delta) -> Iterator[Any]:
-        """The events of the commit that the delta is of, and what was polled after them."""
+        """The events of the delta's commit, and what was polled after them."""
         found, commit = [first], first.change.commit
         following = self._subscription.poll()
         while True:
-            if following is NOTHING and self._is_half_told(first):
+            if following is NOTHING and self._is_incomplete(first):
                 following = self._subscription.poll()
             delta = following.pop(DELTA, None) if isinstance(following, dict) else None
             if delta is None or delta.change.commit != commit:
@@ -105,8 +105,8 @@ class Netting:
         if following is not NOTHING:
             yield following
 
-    def _is_half_told(self, delta: Delta) -> bool:
-        """Whether the commit was being told just now; when this returns it is told."""
+    def _is_incomplete(self, delta: Delta) -> bool:
+        """Whether the commit was still being delivered; when this returns, it is complete."""
         engine = self._subscription.request.hub.engine
         if delta.seq <= engine.published:
             return False
@@ -116,13 +116,13 @@ class Netting:
     def _events(self, deltas: Sequence[Delta]) -> Iterator[Event]:
         for step in self._steps(deltas):
             net = step if len({delta.seq for delta in step}) == 1 else self._net(step)
-            told = [delta for delta in net if self._has_offsets or not is_move(delta)]
+            kept = [delta for delta in net if self._has_offsets or not is_move(delta)]
             if not self._has_offsets and net is not step:
-                # By places a value may go at one and come at another; who hears of no places hears nothing of that.
-                old, new = net_sides(told)
-                if max(len(old), len(new)) < len(told):
-                    told = list(paired(old, new))
-            yield from map(self._rendered, told)
+                # A value may leave one place and come at another; a subscriber without offsets gets no event for that.
+                old, new = net_sides(kept)
+                if max(len(old), len(new)) < len(kept):
+                    kept = list(paired(old, new))
+            yield from map(self._rendered, kept)
 
     def _steps(self, deltas: Sequence[Delta]) -> Iterator[list[Delta]]:
         if self._is_by_key:
@@ -153,7 +153,7 @@ class Netting:
         ]
 
     def _name_of(self, value: Any) -> Hashable:
-        """What tells one document of the list from another, where its value does; None where it does not."""
+        """A name by which the document can be recognised in the list; None if its value does not give one."""
         key = value.get(self._primary_key) if isinstance(value, dict) else None
         return None if key is None else spelling(key)
 
@@ -169,7 +169,7 @@ class Netting:
 
 
 class Place:
-    """What stands at one offset of the list. `value` is UNKNOWN until an event says it."""
+    """One offset of the list. `value` is UNKNOWN until an event gives it."""
 
     __slots__ = ("identity", "value")
 
@@ -179,13 +179,13 @@ class Place:
 
 
 class Replay:
-    """Two lists that are worked out from the deltas between them, as far as these reach."""
+    """The lists before and after, reconstructed from the deltas between them, as far as these reach."""
 
     def __init__(self, name_of: Callable[[Any], Hashable]) -> None:
         self._name_of = name_of
         self._before: list[Place] = []
         self._now: list[Place] = []
-        # Name -> identities of what left: if it comes back, it was only away.
+        # Name -> identities of documents that left, so that one that comes back is recognised.
         self._away: defaultdict[Hashable, list[Hashable]] = defaultdict(list)
 
     def lists(self, deltas: Sequence[Delta]) -> tuple[list[Place], list[Place]]:
@@ -203,7 +203,7 @@ class Replay:
         return self._before, self._now
 
     def _reach(self, length: int) -> None:
-        """Both lists go on with what nobody has touched."""
+        """Extend both lists with places that no delta has touched."""
         while len(self._now) < length:
             place = Place()
             self._before.append(place)
@@ -215,7 +215,7 @@ def same(old: Any, new: Any) -> bool:
 
 
 def is_nothing(edit: Edit) -> bool:
-    """Another document, but to the reader the same value at the same place."""
+    """Whether the edit replaces a document by another with the same value at the same place."""
     return (
         edit.leaving is not None
         and edit.entering is not None
@@ -225,5 +225,5 @@ def is_nothing(edit: Edit) -> bool:
 
 
 def is_move(delta: Delta) -> bool:
-    """Only the place is another, which who asked for no offsets does not hear of."""
+    """Whether only the place changes, which subscribers without offsets do not see."""
     return same(delta.old_val, delta.new_val)

@@ -1,6 +1,6 @@
-"""Terms: elements in an order, by place, and by the fields that they have.
+"""Terms: orders, elements by place, and elements by their fields.
 
-Rule of this file: as of `selecting`.
+Rule of this file: as in `selecting`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
-from reactdb.dialects.rethinkdb.evaluator import Call, handles
+from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, LocatedExpression
 from reactdb.dialects.rethinkdb.keys import checked_index, primary_key
 from reactdb.dialects.rethinkdb.selecting import (
@@ -37,8 +37,7 @@ from reactdb.dialects.rethinkdb.values import (
     expected_kind,
 )
 from reactdb.errors import MissingValue, QueryError, ReactDBError
-from reactdb.expression import OPERATIONS, Constant, Expression, OrderKey, Predicate, Row
-from reactdb.expression import Call as NodeCall
+from reactdb.expression import OPERATIONS, Call, Constant, Expression, OrderKey, Predicate, Row
 from reactdb.expression.checks import integer
 from reactdb.expression.operations_object import bracket as bracket_of
 from reactdb.query import Between, Filter, Get, Limit, Map, OrderBy, Query, Skip
@@ -59,17 +58,17 @@ MISPLACED_ORDER: Final = (
 
 
 @handles("asc")
-def asc(call: Call) -> Any:
+def asc(call: TermCall) -> Any:
     return Direction(call.values[0], False, call.paths[0])
 
 
 @handles("desc")
-def desc(call: Call) -> Any:
+def desc(call: TermCall) -> Any:
     return Direction(call.values[0], True, call.paths[0])
 
 
 class Direction:
-    """A key of an order with its direction. It stands only inside `order_by`."""
+    """A sort key with its direction. It occurs only inside `order_by`."""
 
     __slots__ = ("descending", "path", "value")
 
@@ -79,11 +78,11 @@ class Direction:
         self.path = path
 
     def __call__(self) -> None:
-        """To other terms it is what it is in RethinkDB: no datum."""
+        """Makes it callable, because other terms must refuse it as they refuse a function, which is not a datum."""
 
 
 @handles("order_by")
-def order_by(call: Call) -> Any:
+def order_by(call: TermCall) -> Any:
     source = call.values[0]
     keys = [order_key(call, place) for place in range(1, len(call))]
     index_term = call.term.options.get("index")
@@ -116,12 +115,12 @@ def order_by(call: Call) -> Any:
     found = replace(source.then(OrderBy((), index, descending), TABLE_SLICE), is_ordered=True, path=call.path)
     if not keys:
         return found
-    # Read in the order of the index and sorted a batch at a time, so it is no array.
+    # It is read in the order of the index and sorted batch by batch, so it is not an array.
     tied = source.then(OrderBy(tuple(keys), index, descending), SELECTION, path=call.path)
     return tied.refused(EAGER, call.path)
 
 
-def order_key(call: Call, place: int) -> OrderKey:
+def order_key(call: TermCall, place: int) -> OrderKey:
     value = call.values[place]
     descending = isinstance(value, Direction) and value.descending
     inner = value.value if isinstance(value, Direction) else value
@@ -130,29 +129,29 @@ def order_key(call: Call, place: int) -> OrderKey:
     datum = call.evaluator.as_datum(inner, call.paths[place])
     if not isinstance(datum, str):
         raise located(expected_kind("STRING", datum), call.paths[place])
-    return OrderKey(Expression(NodeCall("bracket", (Row(), Constant(datum)))), descending)
+    return OrderKey(Expression(Call("bracket", (Row(), Constant(datum)))), descending)
 
 
 def as_expression(function: Function) -> Expression:
-    """A function as something that can be called like an expression, also where it is none."""
+    """A function as an expression, also if no equivalent expression exists."""
     expression = function.expression
     return expression if expression is not None else WalkedExpression(function)
 
 
 class WalkedExpression(Expression):
-    """A function that has no tree, in the place of an expression. It equals only itself."""
+    """A function without an expression tree that is used as an expression. It equals only itself."""
 
     __slots__ = ("_walk",)
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        super().__init__(NodeCall("make_array", (Constant("walked"), Constant(id(function)))))
+        super().__init__(Call("make_array", (Constant("walked"), Constant(id(function)))))
         self._walk = function
 
     def __call__(self, document: Any) -> Any:
         return self._walk(document)
 
 
-def sorted_by_keys(call: Call, source: Any, keys: list[OrderKey]) -> Any:
+def sorted_by_keys(call: TermCall, source: Any, keys: list[OrderKey]) -> Any:
     if isinstance(source, Sequence) and source.query is not None and source.kind != STREAM:
         found = source.then(OrderBy(tuple(keys), None), ARRAY_SELECTION, path=call.path, is_array=True)
         return replace(found, refusal=(EAGER, call.path))
@@ -167,7 +166,7 @@ def sorted_by_keys(call: Call, source: Any, keys: list[OrderKey]) -> Any:
 
 
 @handles("limit")
-def limit(call: Call) -> Any:
+def limit(call: TermCall) -> Any:
     source = call.values[0]
     count = call.integer(1)
     if count < 0:
@@ -178,7 +177,7 @@ def limit(call: Call) -> Any:
 
 
 @handles("skip")
-def skip(call: Call) -> Any:
+def skip(call: TermCall) -> Any:
     source = call.values[0]
     count = call.integer(1)
     if count < 0:
@@ -191,7 +190,7 @@ def skip(call: Call) -> Any:
 
 
 @handles("slice")
-def slice_(call: Call) -> Any:
+def slice_(call: TermCall) -> Any:
     source = call.values[0]
     if not isinstance(source, Sequence):
         options = {name: call.option(name) for name in call.term.options}
@@ -211,15 +210,15 @@ def slice_(call: Call) -> Any:
     return sliced(call, source, start, max(right + 1 if right_closed else right, start))
 
 
-def sliced(call: Call, source: Sequence, start: int, stop: int | None) -> Sequence:
-    """The elements from one place to another; with start 0 it is a limit."""
+def sliced(call: TermCall, source: Sequence, start: int, stop: int | None) -> Sequence:
+    """The elements from one place to another; if `start` is 0, a limit."""
     if source.query is None:
         found = source.selected(lambda: Slice(start, stop), lambda: call.evaluator.read(source))
         return replace(found, is_endless=found.is_endless and stop is None)
     kind = source.selection_kind
     found = source
     if not start and stop is None:
-        # To RethinkDB skip(0) is a limit without an end, and `changes` says so.
+        # RethinkDB treats skip(0) as a limit without an end, and the error of `changes` says so.
         return replace(found.then(Limit(NO_LIMIT), kind), is_limited=True)
     if start:
         found = found.then(Skip(start), kind).refused(EAGER, source.path)
@@ -235,12 +234,12 @@ def sliced(call: Call, source: Sequence, start: int, stop: int | None) -> Sequen
 
 
 @handles("nth")
-def nth(call: Call) -> Any:
+def nth(call: TermCall) -> Any:
     return element_at(call, call.values[0], call.integer(1))
 
 
-def element_at(call: Call, source: Any, place: int) -> Any:
-    """One element. Of a table's documents it is a selection of that one document."""
+def element_at(call: TermCall, source: Any, place: int) -> Any:
+    """One element; if the source is of a table's documents, the selection of that document."""
     if not isinstance(source, Sequence):
         return OPERATIONS["nth"].function(call.datum(0), place)
     elements = call.elements(0)
@@ -266,7 +265,7 @@ def element_at(call: Call, source: Any, place: int) -> Any:
 
 
 @handles("bracket")
-def bracket(call: Call) -> Any:
+def bracket(call: TermCall) -> Any:
     """`x[place]`: a field by its name, also of each element of a sequence; an element by its number."""
     source, place = call.values[0], call.datum(1)
     if isinstance(source, Sequence):
@@ -281,8 +280,8 @@ def bracket(call: Call) -> Any:
     return of_value(call, bracket_of, place)
 
 
-def of_value(call: Call, function: Callable[..., Any], *rest: Any) -> Any:
-    """An operation on an object: where the first argument is none, that argument is to blame, not the term."""
+def of_value(call: TermCall, function: Callable[..., Any], *rest: Any) -> Any:
+    """An operation on an object. If the first argument is not an object, the error blames that argument and not the term."""
     value = call.datum(0)
     try:
         return function(value, *rest)
@@ -293,20 +292,20 @@ def of_value(call: Call, function: Callable[..., Any], *rest: Any) -> Any:
 
 
 @handles("get_field")
-def get_field(call: Call) -> Any:
+def get_field(call: TermCall) -> Any:
     source = call.values[0]
     if isinstance(source, Sequence):
         return field_of_each(call, source, call.string(1))
     return of_value(call, OPERATIONS["get_field"].function, call.string(1))
 
 
-def field_of_each(call: Call, source: Sequence, name: str) -> Sequence:
+def field_of_each(call: TermCall, source: Sequence, name: str) -> Sequence:
     """The field of each element that has it."""
     name_node = Constant(name)
-    value = NodeCall("bracket", (Row(), name_node))
+    value = Call("bracket", (Row(), name_node))
     if source.query is not None:
-        # Whether the field is there, be it null: comparing it with itself fails where it is not.
-        there = Predicate(Expression(NodeCall("eq", (value, value))))
+        # This holds if the field exists, even if it is null: comparing a missing field with itself fails.
+        there = Predicate(Expression(Call("eq", (value, value))))
         found = source.then(Filter(there)).then(
             Map(LocatedExpression(value, lambda document: bracket_of(document, name)), "bracket"),
             STREAM,
@@ -326,7 +325,7 @@ def field_of_each(call: Call, source: Sequence, name: str) -> Sequence:
 
 
 @handles("sample")
-def sample(call: Call) -> Any:
+def sample(call: TermCall) -> Any:
     source, size = call.values[0], call.integer(1)
     if size < 0:
         raise located(
@@ -346,7 +345,7 @@ def sample(call: Call) -> Any:
 
 
 def sampled(elements: Iterator[Any], size: int) -> list[Any]:
-    """That many of the elements, each choice as likely as the other, without keeping all of them."""
+    """`size` of the elements, each choice equally likely, found without keeping all of them."""
     chosen = list(islice(elements, size))
     chance.shuffle(chosen)
     for count, element in enumerate(elements, size + 1) if size else ():
@@ -357,14 +356,14 @@ def sampled(elements: Iterator[Any], size: int) -> list[Any]:
 
 
 def mapped(
-    call: Call,
+    call: TermCall,
     source: Sequence,
     walk: Callable[[Any], Any],
     expression: Expression | None,
     name: str,
     changing: Path | None = None,
 ) -> Sequence:
-    """Each element through a function. `changing`: whom to blame for what is not deterministic in it."""
+    """Apply a function to each element. `changing`: the path to blame if the function is not deterministic."""
     if source.query is None:
         return source.through(lambda: Convert(walk), lambda: call.evaluator.read(source))
     found = source.then(Map(walk if expression is None else expression, name), STREAM, table=None)

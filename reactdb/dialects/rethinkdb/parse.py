@@ -1,12 +1,12 @@
-"""Parsing: the driver's JSON to a tree of terms, with everything refused that is wrong whatever the database holds.
+"""Parsing: turns the driver's JSON into a tree of terms, and refuses what is wrong whatever the database holds.
 
     5, "a", null             a datum
     {"a": <term>}            an object
     [number, [args], {..}]   a term
 
-Parts that are constant become one datum: a bulk insert is one value, not a hundred thousand terms.
+Constant parts become one datum: a bulk insert is one value, not a hundred thousand terms.
 
-Rule of this file: it knows shapes, not meanings. What is refused here is a compile error.
+Rule of this file: it knows shapes, not meanings. Its errors are compile errors.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def parse(data: Any, array_limit: int = 100_000) -> Term:
 
     Args:
         data: The query's JSON, decoded.
-        array_limit: Elements that an array literal may have.
+        array_limit: The most elements of an array literal.
 
-    Raises:
-        CompileError: With the path of the term.
-        QueryError: A value in it is none, such as an infinite number.
+        Raises:
+            CompileError: A term is wrong; the error has its path.
+            QueryError: A value is not allowed, such as an infinite number.
     """
     return _Parser(array_limit).term(data, (), 0)
 
@@ -58,7 +58,7 @@ def _fail(message: str, path: Path) -> CompileError:
 
 
 def arity_sentence(kind: TermType, count: int) -> str | None:
-    """ReQL's sentence for a wrong number of arguments; None for a right one."""
+    """ReQL's message for a wrong number of arguments; None if the number is right."""
     low, high = kind.at_least, kind.at_most
     if count >= low and (high is None or count <= high):
         return None
@@ -72,7 +72,7 @@ def arity_sentence(kind: TermType, count: int) -> str | None:
 
 
 class _Parser:
-    """Holds what is in scope: the variables, and the functions whose parameter `r.row` could be."""
+    """Parses terms and tracks the scope: the variables, and the functions whose parameter `r.row` may mean."""
 
     def __init__(self, array_limit: int) -> None:
         self.array_limit = array_limit
@@ -196,7 +196,7 @@ class _Parser:
 
 
 def is_plain(data: dict[str, Any]) -> bool:
-    """Whether it is an object of values that are what they are: the documents of most bulk inserts."""
+    """Whether the object has only plain values and no terms, as the documents of most bulk inserts."""
     for value in data.values():
         kind = type(value)
         if kind is int:

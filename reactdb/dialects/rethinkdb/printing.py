@@ -1,8 +1,8 @@
 """Printing: a query as text, as the table of jobs shows it: `r.table("games").changes()`.
 
-RethinkDB prints in JavaScript, whichever driver sent the query; so does this.
+RethinkDB prints JavaScript, whichever driver sent the query, and so does this file.
 
-Rule of this file: terms in, text out. It is for people to read, not to be run.
+Rule of this file: terms in, text out. The text is for reading and not for running.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reactdb.dialects.rethinkdb.terms import DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, 
 from reactdb.dialects.rethinkdb.wire import rendered
 from reactdb.errors import ReactDBError
 
-# Terms that stand behind `r`, and not behind their first argument.
+# Terms that follow `r` and not their first argument.
 _AT_THE_ROOT = frozenset(
     (
         "args", "asc", "branch", "db", "db_create", "db_drop", "db_list", "desc", "epoch_time", "error", "iso8601", "json",
@@ -40,7 +40,7 @@ def printed(term: Term) -> str:
         return f"{{{_fields(term)}}}"
     arguments = list(term.arguments)
     if term.name == "funcall":
-        # `do`: on the wire the function comes first.
+        # In `do`, the function comes first on the wire.
         arguments = [*arguments[1:], arguments[0]]
     is_root = not arguments or term.name in _AT_THE_ROOT or (term.name == "table" and len(arguments) == 1)
     start = "r" if is_root else _chained(arguments.pop(0))
@@ -53,7 +53,7 @@ def printed(term: Term) -> str:
 
 
 def _chained(first: Term) -> str:
-    """What a dot can follow."""
+    """The text of a term to which `.name()` can be appended."""
     text = printed(first)
     return f"r.expr({text})" if first.type in (DATUM, MAKE_ARRAY, MAKE_OBJ) else text
 

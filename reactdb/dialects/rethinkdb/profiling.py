@@ -1,11 +1,11 @@
-"""Profiling: what `run(profile=True)` gives beside the answer: which terms were evaluated, and how long each took.
+"""Profiling: `run(profile=True)` adds to the answer which terms were evaluated, and how long each took.
 
     [{"description": "Evaluating get.", "duration(ms)": 0.04, "sub_tasks": [...]}]
 
-As on a real server, terms inside others are sub-tasks of them. A function that became an expression is compiled, and has no terms
-any more; what a stream reads after its term was evaluated is a task of its own.
+As on a real server, terms inside others are their sub-tasks. A function that became an expression is compiled, so it has no terms
+any more. Reading a stream after its term was evaluated is a task of its own.
 
-Rule of this file: it costs nothing to who does not ask.
+Rule of this file: queries without a profile do not pay for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_TASKS: Final = 1_000
 
 
 class Profiler(Evaluator):
-    """An Evaluator that keeps account. `tasks`: what it has done."""
+    """An Evaluator that records in `tasks` what it does, and how long that takes."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -39,7 +39,7 @@ class Profiler(Evaluator):
 
     @contextmanager
     def task(self, description: str) -> Iterator[None]:
-        """Keep account of what is done in the block."""
+        """Record the work in the block as a task."""
         self._count += 1
         if self._count > MAX_TASKS:
             yield

@@ -1,9 +1,9 @@
-"""Terms: databases, tables, and what is selected of a table by key, by range and by condition.
+"""Terms: databases, tables, and selections from a table by key, by range and by condition.
 
-As long as a selection is of one table (or a union of such) it is one native query, so that it is read by the access path that
-is best, and can be watched.
+A selection from one table (or a union of such) stays one native query, so that it is read by the best access path, and can
+be watched.
 
-Rule of this file: handlers, and what they share. A step that `changes` cannot follow leaves its reason in `refusal`.
+Rule of this file: handlers, and their helpers. A step that `changes` cannot follow leaves the reason in `refusal`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import located
-from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, handles
+from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, forgiven, predicate
 from reactdb.dialects.rethinkdb.keys import index_key, index_option, looked_up, primary_key
 from reactdb.dialects.rethinkdb.terms import Path
@@ -30,8 +30,7 @@ from reactdb.dialects.rethinkdb.values import (
     stream,
 )
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ReactDBError
-from reactdb.expression import Call as NodeCall
-from reactdb.expression import Expression, Predicate, Row
+from reactdb.expression import Call, Expression, Predicate, Row
 from reactdb.expression.operations_object import filter_match
 from reactdb.expression.tree import constant
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query
@@ -52,12 +51,12 @@ READ_MODES: Final = ("single", "majority", "outdated", "_debug_direct")
 
 
 @handles("db")
-def db(call: Call) -> Any:
+def db(call: TermCall) -> Any:
     return Database(tables.check_name("Database", call.string(0)))
 
 
 @handles("table")
-def table(call: Call) -> Any:
+def table(call: TermCall) -> Any:
     evaluator = call.evaluator
     if len(call) == 2:
         database = call.values[0]
@@ -88,7 +87,7 @@ def table(call: Call) -> Any:
     return Sequence(TABLE, call.path, name, Query(name.file_name), refusal=refusal, origin=call.path)
 
 
-def tables_checked(call: Call, database: Database) -> None:
+def tables_checked(call: TermCall, database: Database) -> None:
     try:
         tables.check_database(call.evaluator.native, database.name)
     except ReactDBError as error:
@@ -121,7 +120,7 @@ def document_of(evaluator: Evaluator, table: TableName, key: bytes | None) -> An
 
 
 @handles("get")
-def get(call: Call) -> Any:
+def get(call: TermCall) -> Any:
     table = call.table()
     value = call.datum(1)
     assert table.table is not None
@@ -130,19 +129,19 @@ def get(call: Call) -> Any:
     try:
         key = looked_up(value)
     except ReactDBError as error:
-        # RethinkDB looks at the key when it is used.
+        # RethinkDB checks the key only when it is used.
         return Single(table.table, call.path, table.query, lambda: None, None, error=error)
     return single(call.evaluator, table.table, call.path, table.query.then(Get(value, key)), key)
 
 
-def computed_document(call: Call, table: Sequence, key: Any) -> Single:
+def computed_document(call: TermCall, table: Sequence, key: Any) -> Single:
     found = [document for document in call.evaluator.read(table) if document.get("id") == key]
     assert table.table is not None
     return Single(table.table, call.path, Query(table.table.file_name), lambda: found[0] if found else None)
 
 
 @handles("get_all")
-def get_all(call: Call) -> Any:
+def get_all(call: TermCall) -> Any:
     table = call.table()
     values = call.datums(1)
     for place, value in enumerate(values, 1):
@@ -162,7 +161,7 @@ def get_all(call: Call) -> Any:
 
 
 @handles("between")
-def between(call: Call) -> Any:
+def between(call: TermCall) -> Any:
     sequence = call.values[0]
     if not isinstance(sequence, Sequence) or sequence.kind not in (TABLE, TABLE_SLICE):
         raise located(expected("TABLE_SLICE", sequence), call.paths[0])
@@ -200,13 +199,13 @@ def between(call: Call) -> Any:
         start,
         stop,
     )
-    # The order comes after the range in a native query, wherever it stood.
+    # In a native query the order always follows the range.
     query = sequence.query.changed(steps=(step, *steps))
     return replace(sequence, query=query, kind=TABLE_SLICE, path=call.path)
 
 
 @handles("between_deprecated")
-def between_deprecated(call: Call) -> Any:
+def between_deprecated(call: TermCall) -> Any:
     return between(call)
 
 
@@ -217,7 +216,7 @@ def bound_bytes(value: Any) -> bytes:
         raise QueryError(str(error)) from None
 
 
-def closed_option(call: Call, side: str, default: bool) -> bool:
+def closed_option(call: TermCall, side: str, default: bool) -> bool:
     name = f"{side}_bound"
     if not call.has_option(name):
         return default
@@ -227,7 +226,7 @@ def closed_option(call: Call, side: str, default: bool) -> bool:
     return bool(value == "closed")
 
 
-def shown_index(call: Call, sequence: Sequence, index: str | None) -> str:
+def shown_index(call: TermCall, sequence: Sequence, index: str | None) -> str:
     if index is not None:
         return index
     assert sequence.table is not None
@@ -239,7 +238,7 @@ def shown_index(call: Call, sequence: Sequence, index: str | None) -> str:
 
 
 @handles("filter")
-def filter_(call: Call) -> Any:
+def filter_(call: TermCall) -> Any:
     source, wanted = call.values[0], call.values[1]
     default = call.term.options.get("default")
     test = condition(call, wanted, default)
@@ -253,8 +252,8 @@ def filter_(call: Call) -> Any:
     return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
 
 
-def condition(call: Call, wanted: Any, default: Any) -> Predicate:
-    """What `filter` was given, as a predicate."""
+def condition(call: TermCall, wanted: Any, default: Any) -> Predicate:
+    """The argument of `filter` as a predicate."""
     if isinstance(wanted, Function):
         return predicate(wanted, default)
     pattern = call.datum(1)
@@ -266,7 +265,7 @@ def condition(call: Call, wanted: Any, default: Any) -> Predicate:
             return forgiven(call.evaluator, call.scope, default, missing)
 
     try:
-        expression = Expression(NodeCall("filter_match", (Row(), constant(pattern))))
+        expression = Expression(Call("filter_match", (Row(), constant(pattern))))
     except ReactDBError:
         return Predicate(None, walk)
     if default is None:

@@ -1,5 +1,5 @@
-"""Serialized functions: what a RethinkDB server gives as the `function` of an index or of a write hook, in `index_status` and in
-the archives of `rethinkdb-dump`. Read here, so that such an archive can be restored with its indexes.
+"""Serialized functions: the `function` of an index or of a write hook in RethinkDB's `index_status` and in the archives of
+`rethinkdb-dump`. They are read so that such an archive can be restored with its indexes.
 
     index       "$reql_index_function$", version of the format: 1 byte, three versions of ReQL: 1 byte each, function,
                 multi: 1 byte, geo: 1 byte
@@ -12,7 +12,7 @@ the archives of `rethinkdb-dump`. Read here, so that such an archive can be rest
 
 Numbers are little-endian. RethinkDB has written functions like this since 2.2; before, they were protocol buffers.
 
-Rule of this file: bytes in, the driver's JSON out. What reactdb writes itself is in `administering` and `hooks`.
+Rule of this file: bytes in, the driver's JSON out. `administering` and `hooks` know reactdb's own binaries.
 
 Source: RethinkDB 2.4, rdb_protocol: btree.cc, wire_func.cc, term_storage.cc, term_walker.cc.
 """
@@ -26,9 +26,9 @@ from reactdb.errors import QueryError
 
 INDEX_PREFIX: Final = b"$reql_index_function$"
 HOOK_PREFIX: Final = b"$reql_write_hook_function$"
-# Versions of the format that are read: of 2.2, 2.3 and 2.4.
+# The versions of the format that are read: those of RethinkDB 2.2, 2.3 and 2.4.
 VERSIONS: Final = range(7, 10)
-# All that RethinkDB has ever used: the first byte tells its functions from reactdb's.
+# All versions that RethinkDB has ever used. The first byte distinguishes its functions from reactdb's.
 KNOWN_VERSIONS: Final = range(32)
 DATUM: Final = 1
 MAKE_ARRAY: Final = 2
@@ -41,7 +41,7 @@ class IndexFunction(NamedTuple):
     geo: bool
 
 
-class _Reader:
+class _FunctionReader:
     def __init__(self, data: bytes, place: int) -> None:
         self._data = data
         self._place = place
@@ -69,7 +69,7 @@ class _Reader:
 
 
 def is_servers_index(data: bytes) -> bool:
-    """Whether a server of RethinkDB's has made it."""
+    """Whether a RethinkDB server has made the binary."""
     return data.startswith(INDEX_PREFIX) and data[len(INDEX_PREFIX) :][:1] in map(_byte, KNOWN_VERSIONS)
 
 
@@ -81,9 +81,9 @@ def read_index(data: bytes) -> IndexFunction:
     """The function of an index.
 
     Raises:
-        QueryError: It cannot be read; in words that say why.
+        QueryError: It cannot be read; the message says why.
     """
-    reader = _Reader(data, len(INDEX_PREFIX))
+    reader = _FunctionReader(data, len(INDEX_PREFIX))
     try:
         version = reader.number(1)
         if version not in VERSIONS:
@@ -102,10 +102,10 @@ def read_hook(data: bytes) -> list[Any]:
     """The function of a write hook.
 
     Raises:
-        QueryError: It cannot be read; in words that say why.
+        QueryError: It cannot be read; the message says why.
     """
     try:
-        return _function(_Reader(data, len(HOOK_PREFIX)))
+        return _function(_FunctionReader(data, len(HOOK_PREFIX)))
     except (ValueError, TypeError, IndexError, RecursionError) as error:
         raise _unreadable("write hook", error) from None
 
@@ -116,7 +116,7 @@ def _unreadable(what: str, error: Exception) -> QueryError:
     )
 
 
-def _function(reader: _Reader) -> list[Any]:
+def _function(reader: _FunctionReader) -> list[Any]:
     if reader.number(1) == 1:
         raise QueryError("reactdb has no JavaScript engine: a function of JavaScript cannot be run.")
     captured = reader.varint() > 0
@@ -134,7 +134,7 @@ def _function(reader: _Reader) -> list[Any]:
 
 
 def sendable(term: list[Any]) -> Any:
-    """A stored term as the driver would send it."""
+    """A stored term in the form that drivers send."""
     number, *parts = term[:-1]
     if number == DATUM:
         return _value(parts[0])

@@ -3,16 +3,16 @@
     START         evaluates a query, and answers with a value, the first batch of a stream, or an error
     CONTINUE      asks for the next batch; a feed answers when it has one
     STOP          ends a stream
-    NOREPLY_WAIT  is answered when what was sent without wanting a reply is done, which it always is
-    SERVER_INFO   says who answers
+    NOREPLY_WAIT  is answered when all queries without a reply are done, which they always are
+    SERVER_INFO   is answered with the server's name and id
 
 Every request has exactly one response, with the token of the request.
 
-Every request may be evaluated for `query_timeout_s`: a query, and each further batch of a stream or a feed. A feed that waits
-evaluates nothing, so it may stay open for ever.
+Every request may take `query_timeout_s` to evaluate: a query, and each further batch of a stream or a feed. A waiting feed
+evaluates nothing, so it may stay open without limit.
 
-Thread safety: `receive`, `poll` and `close` by one thread at a time; `cancel` by any; `wake`, which the feeds call from any
-thread, only leaves a note and calls what it was given. Rule of this file: no socket, no thread, no waiting.
+Thread safety: `receive`, `poll` and `close` from one thread at a time; `cancel` from any. Feeds call `wake` from any thread;
+it only leaves a note and calls the given function. Rule of this file: no socket, no thread, no waiting.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MAX_STREAMS: Final = 10_000
 MAX_ARRAY_LIMIT: Final = 10_000_000
 """A client may raise `array_limit` up to here: what is in an array is in memory."""
 
-# What `run` may be given. Those that only matter to a cluster or to the driver are taken and ignored.
+# The options of `run`. Those that matter only to a cluster or to the driver are accepted and ignored.
 RUN_OPTIONS: Final = frozenset(
     (
         "array_limit", "binary_format", "changefeed_queue_size", "db", "durability", "first_batch_scaledown_factor",
@@ -67,7 +67,7 @@ RUN_OPTIONS: Final = frozenset(
 
 
 class Frame(NamedTuple):
-    """A token and the JSON that belongs to it."""
+    """The token of a request, and the JSON of its response."""
 
     token: int
     body: bytes
@@ -77,10 +77,10 @@ class Frame(NamedTuple):
 
 
 class OpenStream:
-    """A stream of which the driver has not had everything.
+    """A stream whose elements the driver has not read to the end.
 
     Attributes:
-        is_light: Its elements are there and stored as they are: to answer takes as long as to write them down.
+        is_light: Its elements are stored documents, so that a batch takes no more time than writing their JSON.
     """
 
     __slots__ = ("array_limit", "elements", "feed", "is_light", "job", "kept", "max_rows", "requests")
@@ -93,15 +93,15 @@ class OpenStream:
         self.is_light = is_light
         self.max_rows = options.max_batch_rows or MAX_BATCH_ROWS
         self.array_limit = options.array_limit
-        # Requests that wait for a batch.
+        # The number of requests that wait for a batch.
         self.requests = 0
-        # Of a feed: events that did not fit into the last batch.
+        # Events of a feed that did not fit into the last batch.
         self.kept: Iterator[Any] | None = None
         self.job: Job | None = None
 
     @property
     def due_at(self) -> float | None:
-        """When a batch that is asked for has waited long enough; None where nobody asks, or none has to wait."""
+        """The moment at which a requested batch is due; None if none is requested, or it need not wait."""
         return self.feed.due_at if self.feed is not None and self.requests else None
 
     def close(self) -> None:
@@ -125,10 +125,10 @@ class Session:
         query_timeout_s: float | None = None,
         crowd: Crowd | None = None,
     ) -> None:
-        """`wake`: called, by any thread and perhaps under the lock of a commit, when `poll` may have something. `crowd`: of the
-        sessions that are used by several threads.
+        """`wake`: called when `poll` may have something, from any thread and perhaps under the lock of a commit. `crowd`: the
+        sessions whose queries share the threads of a server.
 
-        `client` and `user`: who asks, for the table of jobs.
+        `client` and `user`: identify the client in the table of jobs.
         """
         self.database = database
         self._wake = wake
@@ -139,14 +139,14 @@ class Session:
         self.user = user
         self._jobs = jobs_of(database)
         self._jobs.join(self)
-        # Streams that somebody else wants ended.
+        # Streams that other sessions have ended in the table of jobs.
         self._killed: deque[int] = deque()
         self._streams: dict[int, OpenStream] = {}
         self._notes: deque[int] = deque()
-        # Feeds that compute something of each event when they are asked.
+        # Feeds with operators that compute something for each event.
         self._computing: set[int] = set()
         self._budget = Budget(query_timeout_s, clock, crowd)
-        # Token -> the moment at which that stream is to be served, whether or not something wakes it.
+        # Token -> the moment at which this stream must be served even if nothing wakes it.
         self._due: dict[int, float] = {}
         self.is_closed = False
 
@@ -154,7 +154,7 @@ class Session:
     # Requests
 
     def receive(self, token: int, body: bytes) -> list[Frame]:
-        """Carry out one request. The responses that are there at once."""
+        """Carry out one request. Returns the responses that are available at once."""
         try:
             request = _decoded(body)
             kind = request[0]
@@ -212,10 +212,10 @@ class Session:
             array_limit.reset(limits)
 
     def _within_time(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Whatever is evaluated here has the time of one request.
+        """Call a function within the time limit of one request.
 
         Raises:
-            ResourceLimit: It took longer; Terminated: nobody wants to know.
+            ResourceLimit: It took longer; Terminated: the session was cancelled.
         """
         budget = self._budget
         outer = current.set(budget)
@@ -251,7 +251,7 @@ class Session:
                 self._check_room()
                 return self._first_batch(token, stream)
         if type(value) is Single:
-            # A document, as it is stored.
+            # A stored document needs no evaluation.
             return response(token, {"t": ATOM, "r": [rendered(value.document())]})
         return atom(token, answer(value))
 
@@ -290,7 +290,7 @@ class Session:
         if stream is None:
             raise ClientError(f"Token {token} not in stream cache.")
         stream.close()
-        # Those that asked for a batch, and the one that asked for the end.
+        # Each request that waits for a batch gets a response, and so does the STOP.
         return [response(token, {"t": SEQUENCE, "r": []}) for _ in range(stream.requests + 1)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -316,9 +316,9 @@ class Session:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until `poll` may have something that nobody wakes it for; None where there is no such thing.
+        """Seconds until `poll` may have something for which there is no `wake`; None if there is no such moment.
 
-        Any use of the session may change it: whoever sleeps until then asks again after each.
+        Any use of the session may change it, so the caller must ask again after each.
         """
         return max(0.0, min(self._due.values()) - self._clock()) if self._due else None
 
@@ -328,7 +328,7 @@ class Session:
         return any(stream.requests for stream in self._streams.values())
 
     def kill(self, token: int) -> None:
-        """End a stream; whoever waits for it is told. Any thread: it is done when the session is polled."""
+        """End a stream and answer its waiting requests. Any thread may call it; the next `poll` does the work."""
         self._killed.append(token)
         self._wake()
 
@@ -347,7 +347,7 @@ class Session:
         self._wake()
 
     def _served(self, token: int, stream: OpenStream) -> list[Frame]:
-        """Answer the requests that wait, as far as there is something."""
+        """Answer the waiting requests of a stream, as far as there are elements."""
         frames: list[Frame] = []
         limits = array_limit.set(stream.array_limit)
         try:
@@ -366,7 +366,7 @@ class Session:
             stream.requests -= 1
         finally:
             array_limit.reset(limits)
-        # The stream has ended under requests that were sent ahead.
+        # The stream has ended, and more requests had been sent in advance.
         if token not in self._streams:
             missing = ClientError(f"Token {token} not in stream cache.")
             frames += [failure(token, missing) for _ in range(stream.requests)]
@@ -384,7 +384,7 @@ class Session:
         return found
 
     def _batch(self, token: int, stream: OpenStream, *, is_first: bool = False) -> Frame | None:
-        """The next batch as a frame; None where a feed has nothing to tell, unless it is asked for the first time."""
+        """The next batch as a frame; None if a feed has no events, unless this is its first batch."""
         items, size = [], 0
         is_last = True
         source = stream.elements if stream.feed is None else (stream.kept or stream.feed.items())
@@ -400,7 +400,7 @@ class Session:
         except Exception as error:
             if not items or stream.feed is None or is_first:
                 raise
-            # What came before the error is told first; of a feed that cannot even begin, nothing is.
+            # Events before the error are delivered first, unless the feed could not even begin.
             stream.kept = raising(error)
             return self._partial(token, stream, items)
         if stream.feed is not None:
@@ -430,7 +430,7 @@ class Session:
     # -----------------------------------------------------------------------------------------------------------
 
     def is_heavy(self, token: int) -> bool:
-        """Whether the next batch of a stream is computed when it is asked for, or may be a long one."""
+        """Whether the next batch of a stream must be computed, or may be large."""
         stream = self._streams.get(token)
         return stream is not None and (stream.feed is None or not stream.is_light)
 
@@ -440,11 +440,11 @@ class Session:
         return bool(self._computing)
 
     def cancel(self) -> None:
-        """Nobody wants the answers any more: what is being evaluated ends soon. Any thread."""
+        """Stop the evaluation soon, because the answers are not needed any more. Any thread may call it."""
         self._budget.cancel()
 
     def close(self) -> None:
-        """The connection is gone: end every stream."""
+        """End every stream, because the connection is closed."""
         self.is_closed = True
         self._jobs.leave(self)
         streams, self._streams = self._streams, {}
@@ -461,7 +461,7 @@ class Session:
 
 
 def is_stored(query: Query | None) -> bool:
-    """Whether what a query gives are documents as they are stored, and nothing computed."""
+    """Whether a query returns stored documents without computing anything."""
     return query is not None and not any(isinstance(step, (Map, ConcatMap, Group)) for step in query.steps)
 
 
@@ -481,17 +481,17 @@ def _decoded(body: bytes) -> list[Any]:
 
 
 def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
-    """What was given to `run`.
+    """The options of `run`, checked.
 
     Raises:
-        CompileError: An option that there is not; QueryError: a value that it cannot have.
+        CompileError: An option is unknown; QueryError: its value is not allowed.
     """
     for name in given:
         if name not in RUN_OPTIONS:
             raise CompileError(f"Unrecognized global optional argument `{name}`.")
     match given:
         case {"db": [14, [str(name)]]} if len(given) == 1:
-            # What drivers send with every query.
+            # Most drivers send only this option, with every query.
             return RunOptions(tables.check_name("Database", name))
     plain = Evaluator(database, RunOptions())
     values = {name: plain.run(parse(value), {}) for name, value in given.items()}
@@ -516,7 +516,7 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
 
 
 def answer(value: Any) -> Any:
-    """A value that is no stream, as what JSON is made of."""
+    """A value that is not a stream, as JSON values."""
     if isinstance(value, Single):
         value = value.document()
     if isinstance(value, Grouped):
@@ -542,13 +542,13 @@ def response(token: int, content: dict[str, Any]) -> Frame:
 
 
 def batch(token: int, kind: int, items: list[bytes], notes: list[int]) -> Frame:
-    """A response with items that are JSON already."""
+    """A response with items that are already JSON."""
     said = b',"n":' + to_json(notes)
     return Frame(token, b'{"t":%d,"r":[%b]%b}' % (kind, b",".join(items), said))
 
 
 def with_profile(frame: Frame, profiler: Profiler) -> Frame:
-    """The response with what was done for it."""
+    """The response with the profile added."""
     return Frame(frame.token, b'%b,"p":%b}' % (frame.body[:-1], to_json(profiler.tasks)))
 
 

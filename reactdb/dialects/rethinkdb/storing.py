@@ -1,6 +1,6 @@
-"""Storing: what a document must be to be written, in ReQL's words.
+"""Storing: checks whether a document can be written, with ReQL's error messages.
 
-Rule of this file: it looks at documents and writes none.
+Rule of this file: it checks documents and writes none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def body_of(document: Any) -> bytes:
     """The document encoded.
 
     Raises:
-        QueryError: It cannot be stored; with ReQL's sentence where there is one.
+        QueryError: It cannot be stored; with ReQL's message if there is one.
     """
     try:
         return codec.encode(document)
@@ -35,7 +35,7 @@ def body_of(document: Any) -> bytes:
 
 
 def check_storable(value: Any) -> None:
-    """Raise ReQL's sentence about what no document can hold."""
+    """Raise ReQL's error for a value that no document can have."""
     if isinstance(value, Literal):
         raise stray_literal()
     if value is collation.minval or value is collation.maxval:
@@ -49,7 +49,7 @@ def check_storable(value: Any) -> None:
 
 
 def check_arrays(value: Any) -> None:
-    """Arrays on disk are bounded, whatever `array_limit` says."""
+    """Check the length of arrays, which is bounded in stored documents whatever `array_limit` is."""
     if isinstance(value, list):
         if len(value) > MAX_ARRAY_ON_DISK:
             raise QueryError("Array too large for disk writes (limit 100,000 elements).")

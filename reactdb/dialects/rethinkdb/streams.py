@@ -1,9 +1,9 @@
-"""Streams: feeds as a query describes them, and the operators that only ReQL has.
+"""Streams: descriptions of feeds, and the operators that only ReQL has.
 
-The operators of `reactdb.steps` and these serve a table that is read and a feed that never ends. A term that needs all elements
-at once is no operator, and is refused on a feed.
+The operators of `reactdb.steps` and of this file work on a table that is read and on a feed that never ends. A term that needs
+all elements at once is not an operator, and is refused on a feed.
 
-Rule of this file: operators know nothing of terms; they are given Python functions.
+Rule of this file: operators know nothing of terms; they get Python functions.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 from reactdb.dialects.rethinkdb.values import MakeOperator, Sequence
 from reactdb.query import Query
 
-# Notes of a response that belongs to a feed.
+# The notes in the responses of a feed.
 SEQUENCE_FEED, ATOM_FEED, ORDER_BY_LIMIT_FEED, UNIONED_FEED, INCLUDES_STATES = 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
 class FeedMember:
-    """One feed, or a sequence that ends, as a member of a union; with the operators for its elements.
+    """One feed, or a sequence that ends, as a member of a union, with the operators for its elements.
 
     Attributes:
         query, options: For a feed: the query to watch, and options of `Selection.changes` by name.
-        elements: For a sequence that ends: gives its elements.
-        squash_s: Seconds that the server waits before each batch but the first.
+        elements: For a sequence that ends: returns its elements.
+        squash_s: How many seconds the server waits before each batch but the first.
     """
 
     query: Query | None = None
@@ -38,7 +38,7 @@ class FeedMember:
 
 @dataclass(frozen=True, slots=True)
 class FeedPlan:
-    """The members of a feed, and the notes by which the driver learns its kind."""
+    """The members of a feed, and the notes that tell the driver the kind of feed."""
 
     members: tuple[FeedMember, ...]
     kind: int
@@ -50,7 +50,7 @@ class FeedPlan:
 
 
 def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) -> FeedPlan:
-    """The union of feeds and of sequences that end. States are not merged: each feed sends its own."""
+    """The union of feeds and of sequences that end. Each feed sends its own states; they are not merged."""
     members: list[FeedMember] = []
     kinds: set[int] = set()
     has_states = False
@@ -71,11 +71,11 @@ def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) ->
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Operators that ReQL has and native queries have not
+# Operators that native queries lack
 
 
 class OffsetsOf:
-    """The positions of the elements that pass a test."""
+    """Gives the positions of the elements that pass a test."""
 
     is_finished = False
 
@@ -91,7 +91,7 @@ class OffsetsOf:
 
 
 class Fold:
-    """An accumulator that takes in each element, and what is emitted on the way."""
+    """Feeds each element to an accumulator, and gives what the query emits for it."""
 
     is_finished = False
 

@@ -1,17 +1,17 @@
-"""The tables of db("rethinkdb") that are computed: what tools and scripts ask a server about itself and about its tables.
+"""The computed tables of db("rethinkdb"), from which tools and scripts learn about the server and its tables.
 
     db_config, table_config, table_status      databases and tables
-    server_config, server_status               the one server that there is
-    jobs, stats, logs                          what goes on in it; see `jobs`
-    current_issues                             none: what is wrong is an error where it is asked for
+    server_config, server_status               the only server
+    jobs, stats, logs                          its activity; see `jobs`
+    current_issues                             always empty, because problems are raised as errors
 
-They show what is known, and leave out what is not measured. What RethinkDB's own tools read is there: `rethinkdb-dump`
-begins with the version in `server_status`.
+They show what is known, and leave out what is not measured. They have everything that RethinkDB's own tools read:
+`rethinkdb-dump` begins with the version in `server_status`.
 
-`durability` and `write_acks` of a table's configuration can be set. They are kept in the table `rethinkdb.table_settings`, with
-the table's name in the file as the key, as write hooks are.
+`durability` and `write_acks` of a table's configuration can be set. They are kept in the table `rethinkdb.table_settings`, whose
+key is the table's name in the file, as for write hooks.
 
-Rule of this file: it makes the documents and keeps the settings. `administering` decides what may be changed.
+Rule of this file: it makes the documents and keeps the settings. `configuring` decides what may be changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from reactdb.dialects.rethinkdb.tables import (
 from reactdb.dialects.rethinkdb.values import TableName
 
 SERVER_NAME: Final = "reactdb"
-# RethinkDB's version: its tools look for it before they do anything.
+# RethinkDB's version, which its tools check before anything else.
 SPOKEN_VERSION: Final = "2.4.4"
 
 
@@ -67,7 +67,7 @@ def documents(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
 
 
 def addressable(native: NativeDatabase) -> list[str]:
-    """The databases whose tables can be configured: all but the system's own."""
+    """The databases whose tables can be configured: all but `rethinkdb`."""
     return [database for database in databases(native) if database != SYSTEM]
 
 
@@ -81,7 +81,7 @@ def database_config(native: NativeDatabase, name: str) -> dict[str, Any]:
 
 
 def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
-    """What `config()` shows: the parts of it that mean something in one process."""
+    """The document of `config()`, with the parts that make sense in one process."""
     info = table_info(native, table)
     settings = settings_of(native, table)
     return {
@@ -125,7 +125,7 @@ def table_status(native: NativeDatabase, table: TableName) -> dict[str, Any]:
 
 
 def settings_of(native: NativeDatabase, table: TableName) -> dict[str, Any]:
-    """What was set by `config().update(...)` or `table_create`; nothing for most tables."""
+    """The settings from `config().update(...)` or `table_create`; empty for most tables."""
     if native.session.known(SETTINGS) is None:
         return {}
     return native.table(SETTINGS).get(table.file_name).run() or {}
@@ -142,7 +142,7 @@ def forget_settings(native: NativeDatabase, table: TableName) -> None:
 
 
 def move_settings(native: NativeDatabase, old: TableName, new: TableName) -> None:
-    """A table that is renamed takes its settings along."""
+    """Keep the settings of a table that is renamed."""
     settings = settings_of(native, old)
     if settings:
         with native.transaction():
@@ -181,7 +181,7 @@ def server_status(native: NativeDatabase) -> dict[str, Any]:
 
 
 def stats(native: NativeDatabase) -> list[dict[str, Any]]:
-    """What is counted. Nothing is counted for each table: neither reads nor bytes."""
+    """The counters of the server. There are none for single tables: neither reads nor bytes are counted."""
     jobs = jobs_of(native)
     engine = {
         "client_connections": jobs.connections,
@@ -196,7 +196,7 @@ def stats(native: NativeDatabase) -> list[dict[str, Any]]:
 
 
 def started(native: NativeDatabase) -> dict[str, Any]:
-    """The one entry of the log that is kept for drivers. What goes wrong is in the log of the process."""
+    """The only entry of the table `logs`. Errors are in the log of the process."""
     moment = jobs_of(native).started
     return {
         "id": [moment.isoformat(), server_id(native)],

@@ -1,13 +1,12 @@
-"""Where databases and tables are, and what is in the system's own database.
+"""Databases and tables: how names map to the file, and which of them exist.
 
-A table `x.y` of the file is the driver's db("x").table("y"); tables of `test` have plain names. A database is there where a
-table of it is, or where `db_create` has made a document in the table `rethinkdb.db_config`; `test` always exists. Native
+A table `x.y` of the file is the driver's db("x").table("y"); tables of `test` have plain names. A database exists if one of
+its tables does, or if `db_create` has put a document into the table `rethinkdb.db_config`; `test` always exists. Native
 code sees all of these as tables.
 
-`db("rethinkdb")` holds `_debug_scratch`, an ordinary table that is made when it is first used, and the tables that are computed:
-see `system`.
+`db("rethinkdb")` has `_debug_scratch`, an ordinary table that is created on first use, and the computed tables: see `system`.
 
-Rule of this file: it is about names and existence. The list of databases is all that it reads and writes.
+Rule of this file: names and existence. It reads and writes only the list of databases.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def check_name(kind: str, name: str) -> str:
     """A name of a database or a table.
 
     Raises:
-        QueryError: With ReQL's sentence.
+        QueryError: The name is not allowed; with ReQL's message.
     """
     if not name:
         raise QueryError(f"{kind} name `{name}` invalid (Name must not be empty).")
@@ -128,12 +127,12 @@ def table_info(native: NativeDatabase, table: TableName) -> TableInfo:
 
 
 def is_made_natively(native: NativeDatabase, table: TableName) -> bool:
-    """Whether it is there by a name with a dot, which no driver could have given it: `rooms.old` of the database `arena`."""
+    """Whether the table exists with a dot in its name, which drivers cannot give: `rooms.old` of the database `arena`."""
     return "." in table.name and table.database != "test" and table.file_name in native.table_list()
 
 
 def is_computed(table: TableName | None) -> bool:
-    """Whether its documents are made when they are asked for: see `system`."""
+    """Whether the table's documents are computed when they are read: see `system`."""
     return table is not None and table.database == SYSTEM and table.name in COMPUTED
 
 
@@ -152,8 +151,8 @@ def create_table(native: NativeDatabase, table: TableName, primary_key: str) -> 
 
 
 def check_index_name(name: str) -> None:
-    """RethinkDB takes any text as the name of an index, and its tool for rebuilding them makes names like
-    `$reql_temp_index$_score`. A name is a value in the catalogue, so here it need only be short, and something to be shown.
+    """Check the name of an index. RethinkDB accepts any text, and its tool for rebuilding indexes makes names like
+    `$reql_temp_index$_score`. A name is only a value in the catalogue, so it must only be short and printable.
 
     Raises:
         QueryError: It is empty, too long, or has control characters.

@@ -1,9 +1,9 @@
 """The terms of ReQL: their numbers on the wire, how many arguments they take and which options.
 
-A term is `[number, [arguments], {options}]` in the driver's JSON. The numbers are public protocol and never change; the
-table below is the only place that knows them.
+A term is `[number, [arguments], {options}]` in the driver's JSON. The numbers are public protocol and never change; only
+the table below has them.
 
-Rule of this file: data. What a term means is in the files of the terms.
+Rule of this file: data. The handlers of the terms are in other files.
 
 Source: RethinkDB 2.4, ql2.proto and the argument specifications of its terms.
 """
@@ -21,9 +21,9 @@ class TermType:
     """One line of the table.
 
     Attributes:
-        number: On the wire.
-        name: As in ql2.proto, in lower case; operations on values are registered under the same name.
-        at_least, at_most: Number of arguments; `at_most` None is any number.
+        number: Its number on the wire.
+        name: Its name in ql2.proto, in lower case; operations on values are registered under the same name.
+        at_least, at_most: Limits of the number of arguments; `at_most` is None if there is none.
         options: Names of the optional arguments.
     """
 
@@ -38,12 +38,12 @@ class Term:
     """One term of a query, parsed.
 
     Attributes:
-        type: What it is.
-        arguments, options: Terms again.
-        path: The way to it from the root, as backtraces tell it: positions and names of options.
-        value: Of `datum`: the value.
-        parameters: Of `func`: ids of its variables. Of `var`: its own id.
-        is_constant: Its value is there before anything runs.
+        type: Its line of the table.
+        arguments, options: Its arguments, which are terms.
+        path: The path to it from the root, as in backtraces: positions and names of options.
+        value: The value of a `datum`.
+        parameters: The ids of a `func`'s variables, or the id of a `var`.
+        is_constant: Whether its value is known before anything runs.
     """
 
     __slots__ = ("arguments", "is_constant", "options", "parameters", "path", "type", "value")
@@ -152,7 +152,7 @@ _TABLE: Final[tuple[tuple[int, str, int, int, str], ...]] = (
     (95, "difference", 2, 2, ""),
     (187, "fold", 3, 3, "emit final_emit"),
     (173, "range", 0, 2, ""),
-    # making one of many
+    # aggregating
     (43, "count", 1, 2, ""),
     (145, "sum", 1, 2, ""),
     (146, "avg", 1, 2, ""),
@@ -238,7 +238,7 @@ _TABLE: Final[tuple[tuple[int, str, int, int, str], ...]] = (
     (133, "hours", 1, 1, ""),
     (134, "minutes", 1, 1, ""),
     (135, "seconds", 1, 1, ""),
-    # geometry: known by name, so that an error can name it
+    # geometry: the names are needed for error messages
     (157, "geojson", 1, 1, ""),
     (158, "to_geojson", 1, 1, ""),
     (159, "point", 2, 2, ""),
@@ -266,7 +266,7 @@ CALENDAR: Final = {
     **{114 + place: (name, place + 1) for place, name in enumerate(_MONTHS)},
 }
 
-# Any option is let through here; the term looks for itself.
+# Parsing accepts any option, and the term checks its options itself.
 ANY_OPTION: Final = frozenset("*")
 
 TERM_TYPES: Final[dict[int, TermType]] = {

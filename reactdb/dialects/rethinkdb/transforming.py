@@ -1,4 +1,4 @@
-"""Terms that make sequences of sequences: `map` and its kin, terms on the fields of each object, and unions.
+"""Terms that turn sequences into sequences: `map` and similar ones, terms on the fields of each object, and unions.
 
 Rule of this file: handlers only. A term that looks at one element at a time becomes a native step or an operator; a term that
 needs all elements reads them.
@@ -13,7 +13,7 @@ from typing import Any
 
 from reactdb.budget import paced
 from reactdb.dialects.rethinkdb.errors import located
-from reactdb.dialects.rethinkdb.evaluator import TERMINAL, Call, cannot_convert, handles
+from reactdb.dialects.rethinkdb.evaluator import TERMINAL, TermCall, cannot_convert, handles
 from reactdb.dialects.rethinkdb.functions import (
     Function,
     LocatedExpression,
@@ -36,8 +36,7 @@ from reactdb.dialects.rethinkdb.values import (
     stream,
 )
 from reactdb.errors import QueryError, ReactDBError, ResourceLimit
-from reactdb.expression import OPERATIONS, Expression, Predicate, Row
-from reactdb.expression import Call as NodeCall
+from reactdb.expression import OPERATIONS, Call, Expression, Predicate, Row
 from reactdb.expression.checks import checked_array, equal
 from reactdb.expression.operations_sequence import ordered, passes
 from reactdb.expression.tree import constant
@@ -50,11 +49,11 @@ AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# map and its kin
+# map and similar terms
 
 
 @handles("map")
-def map_(call: Call) -> Any:
+def map_(call: TermCall) -> Any:
     function = call.function(len(call) - 1)
     sources = call.values[:-1]
     if len(sources) > 1:
@@ -66,8 +65,8 @@ def map_(call: Call) -> Any:
     return [function(element) for element in call.elements(0)]
 
 
-def map_several(call: Call, function: Function) -> Any:
-    """`map` of several sequences: the function gets their elements side by side, until the shortest sequence ends."""
+def map_several(call: TermCall, function: Function) -> Any:
+    """`map` of several sequences: the function gets one element of each, until the shortest sequence ends."""
     sources = call.values[:-1]
     feeds = [
         place
@@ -91,9 +90,9 @@ def map_several(call: Call, function: Function) -> Any:
 
 
 class SideBySide:
-    """A feed beside sequences that are read in step with it. It ends with the first of them that ends."""
+    """Pairs the events of a feed with elements of other sequences. It ends when the first of these ends."""
 
-    def __init__(self, call: Call, function: Function, place: int) -> None:
+    def __init__(self, call: TermCall, function: Function, place: int) -> None:
         self._function = function
         self._place = place
         self._others = [endless_elements(call, other) for other in range(len(call) - 1) if other != place]
@@ -111,21 +110,21 @@ class SideBySide:
             yield self._function(*values)
 
 
-def endless_elements(call: Call, place: int) -> Iterator[Any]:
-    """The elements of an argument, which may be endless."""
+def endless_elements(call: TermCall, place: int) -> Iterator[Any]:
+    """The elements of an argument, which may never end."""
     value = call.values[place]
     if isinstance(value, Sequence) and value.is_endless:
         return call.evaluator.read(value)
     return call.elements(place)
 
 
-def elements_of(call: Call, function: Function) -> Callable[[Any], Iterable[Any]]:
-    """A function's value, which must be a sequence, as its elements."""
+def elements_of(call: TermCall, function: Function) -> Callable[[Any], Iterable[Any]]:
+    """The function, changed to return the elements of its value, which must be a sequence."""
 
     def elements(*values: Any) -> Iterator[Any]:
         found = function.value(*values)
         try:
-            # One by one, because there may be more of them than will be asked for.
+            # The elements are given one by one, because the reader may not need all of them.
             yield from call.evaluator.elements(found, function.body.path)
         except ReactDBError as error:
             if getattr(error, "reql_path", None) is None:
@@ -136,7 +135,7 @@ def elements_of(call: Call, function: Function) -> Callable[[Any], Iterable[Any]
 
 
 @handles("concat_map")
-def concat_map(call: Call) -> Any:
+def concat_map(call: TermCall) -> Any:
     source, function = call.values[0], call.function(1)
     elements = elements_of(call, function)
     if isinstance(source, Sequence):
@@ -145,18 +144,18 @@ def concat_map(call: Call) -> Any:
 
 
 def expanded(
-    call: Call,
+    call: TermCall,
     source: Sequence,
     elements: Callable[[Any], Iterable[Any]],
     refusal: tuple[str, Path | None],
 ) -> Sequence:
-    """The elements that a function gives for each element, one after the other. `refusal`: why `changes` cannot follow."""
+    """The elements that a function returns for each element, in one sequence. `refusal`: why `changes` is not possible."""
     found = source.through(lambda: Expand(elements), lambda: call.evaluator.read(source))
     return found if source.feed is not None else replace(found, refusal=refusal)
 
 
 @handles("offsets_of")
-def offsets_of(call: Call) -> Any:
+def offsets_of(call: TermCall) -> Any:
     source, wanted = call.values[0], call.values[1]
     value = None if isinstance(wanted, Function) else call.datum(1)
 
@@ -166,13 +165,13 @@ def offsets_of(call: Call) -> Any:
         )
 
     if isinstance(source, Sequence):
-        # If `changes` is refused, the term whose elements are counted is to blame, as on a real server.
+        # If `changes` is refused, the error blames the term whose elements are counted, as on a real server.
         return source.through(lambda: OffsetsOf(test), lambda: call.evaluator.read(source))
     return [place for place, element in enumerate(call.elements(0)) if test(element)]
 
 
 @handles("fold")
-def fold(call: Call) -> Any:
+def fold(call: TermCall) -> Any:
     source, base, join = call.values[0], call.datum(1), call.function(2)
     emit_term, last_term = call.term.options.get("emit"), call.term.options.get("final_emit")
     if emit_term is None:
@@ -199,7 +198,7 @@ def fold(call: Call) -> Any:
 
 
 def emitting(function: Function) -> Callable[..., list[Any]]:
-    """A function of `fold` whose value must be an array."""
+    """The option `emit` of `fold`: a function whose value must be an array."""
 
     def emitted(*values: Any) -> list[Any]:
         found = function(*values)
@@ -211,13 +210,13 @@ def emitting(function: Function) -> Callable[..., list[Any]]:
 
 
 def whole_numbers() -> Iterator[int]:
-    """0, 1, 2, ... with an end far away: a filter that none of them passes must not hold a thread for ever."""
+    """0, 1, 2, ... with a distant end, so that a filter that no number passes does not hold a thread for ever."""
     yield from paced(range(MAX_OF_ENDLESS))
     raise ResourceLimit(f"Nobody has stopped asking an endless `range` after {MAX_OF_ENDLESS} elements.")
 
 
 @handles("range")
-def range_(call: Call) -> Any:
+def range_(call: TermCall) -> Any:
     if not len(call):
         return replace(stream(whole_numbers, call.path), is_endless=True)
     start = call.integer(0) if len(call) == 2 else 0
@@ -229,11 +228,11 @@ def range_(call: Call) -> Any:
 # The fields of each object
 
 
-def on_each_object(name: str) -> Callable[[Call], Any]:
+def on_each_object(name: str) -> Callable[[TermCall], Any]:
     """A term that is defined on objects and on sequences of them."""
     operation = OPERATIONS[name]
 
-    def handler(call: Call) -> Any:
+    def handler(call: TermCall) -> Any:
         source = call.values[0]
         evaluator = call.evaluator
         rest = [
@@ -242,7 +241,7 @@ def on_each_object(name: str) -> Callable[[Call], Any]:
         ]
         if not isinstance(source, Sequence):
             return of_value(call, operation.function, *rest)
-        # Mistakes in the arguments are raised before anything is read.
+        # Wrong arguments raise before anything is read.
         operation.function({}, *rest) if name in ("pluck", "without") else None
 
         def walk(element: Any) -> Any:
@@ -261,13 +260,13 @@ def on_each_object(name: str) -> Callable[[Call], Any]:
     return handler
 
 
-def object_expression(call: Call, name: str, walk: Callable[[Any], Any]) -> Expression | None:
-    """The term on one element as an expression; None if it cannot be one."""
+def object_expression(call: TermCall, name: str, walk: Callable[[Any], Any]) -> Expression | None:
+    """The term applied to one element as an expression; None if there is none."""
     try:
         rest = tuple(to_node(term, call.scope, {}, call.evaluator) for term in call.term.arguments[1:])
         if any(term.name == "args" for term in call.term.arguments):
             return None
-        return LocatedExpression(NodeCall(name, (Row(), *rest)), walk)
+        return LocatedExpression(Call(name, (Row(), *rest)), walk)
     except (NotPure, ReactDBError, KeyError):
         return None
 
@@ -277,13 +276,13 @@ for _name in ("pluck", "without", "merge"):
 
 
 @handles("has_fields")
-def has_fields(call: Call) -> Any:
+def has_fields(call: TermCall) -> Any:
     source = call.values[0]
     if not isinstance(source, Sequence):
         return of_value(call, OPERATIONS["has_fields"].function, *call.datums(1))
     paths = call.datums(1)
     OPERATIONS["has_fields"].function({}, *paths)
-    test = Predicate(Expression(NodeCall("has_fields", (Row(), *(constant(path) for path in paths)))))
+    test = Predicate(Expression(Call("has_fields", (Row(), *(constant(path) for path in paths)))))
     if source.query is None:
         return source.selected(lambda: Keep(test.test), lambda: call.evaluator.read(source))
     found = source.then(HasFields(test), source.selection_kind)
@@ -294,15 +293,15 @@ _pluck = on_each_object("pluck")
 
 
 @handles("with_fields")
-def with_fields(call: Call) -> Any:
+def with_fields(call: TermCall) -> Any:
     if not isinstance(call.values[0], Sequence):
         return OPERATIONS["with_fields"].function(call.array(0), *call.datums(1))
     having = has_fields(call)
-    return _pluck(Call(call.evaluator, call.term, call.scope, [having, *call.values[1:]], call.paths))
+    return _pluck(TermCall(call.evaluator, call.term, call.scope, [having, *call.values[1:]], call.paths))
 
 
 @handles("zip")
-def zip_(call: Call) -> Any:
+def zip_(call: TermCall) -> Any:
     source = call.values[0]
     zipped = OPERATIONS["zip"].function
     if isinstance(source, Sequence):
@@ -321,7 +320,7 @@ def zip_(call: Call) -> Any:
 
 
 @handles("union")
-def union(call: Call) -> Any:
+def union(call: TermCall) -> Any:
     values = call.values
     for place, value in enumerate(values):
         if isinstance(value, Single):
@@ -357,7 +356,7 @@ def union(call: Call) -> Any:
     return stream(read, call.path, refusal)
 
 
-def interleaved(call: Call, lists: list[list[Any]], interleave: Any) -> list[Any]:
+def interleaved(call: TermCall, lists: list[list[Any]], interleave: Any) -> list[Any]:
     elements = [element for one in lists for element in one]
     if isinstance(interleave, bool):
         return elements
@@ -374,7 +373,7 @@ def field_of(name: str, element: Any) -> Any:
     return OPERATIONS["get_field"].function(element, name)
 
 
-def union_of_queries(call: Call) -> Sequence:
+def union_of_queries(call: TermCall) -> Sequence:
     members = tuple(value for value in call.values if isinstance(value, Sequence))
     first = members[0].query
     assert first is not None
@@ -390,7 +389,7 @@ def union_of_queries(call: Call) -> Sequence:
     )
 
 
-def union_of_feeds(call: Call) -> Sequence:
+def union_of_feeds(call: TermCall) -> Sequence:
     pairs: list[tuple[Sequence, Callable[[], Iterator[Any]]]] = []
     for place, value in enumerate(call.values):
         read = partial(call.elements, place)
@@ -399,7 +398,7 @@ def union_of_feeds(call: Call) -> Sequence:
     return Sequence(STREAM, call.path, feed=united(pairs), refusal=(EAGER, feed))
 
 
-def union_blamed(call: Call) -> Any:
+def union_blamed(call: TermCall) -> Any:
     return next(
         path
         for value, path in zip(call.values, call.paths, strict=True)
@@ -408,7 +407,7 @@ def union_blamed(call: Call) -> Any:
 
 
 @handles("difference")
-def difference(call: Call) -> Any:
+def difference(call: TermCall) -> Any:
     source = call.values[0]
     others = call.array(1)
     unwanted = {collation.key_bytes(value) for value in others}

@@ -1,4 +1,4 @@
-"""What a term can evaluate to, besides plain values: databases, tables, sequences, single documents, functions.
+"""The values of terms besides datums: databases, tables, sequences, single documents, functions. The classes have ReQL's names.
 
     class             ReQL's type
     ----------------  ---------------------------------------------------------------------------------------
@@ -9,7 +9,7 @@
     Grouped           GROUPED_DATA
     anything else     a datum
 
-Rule of this file: these hold; reading, writing and watching is done by whoever has them.
+Rule of this file: these classes only hold values; the handlers read, write and watch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table as the driver addresses it, and its name in the file."""
+    """A table's name as the driver gives it, and its name in the file."""
 
     database: str
     name: str
@@ -64,11 +64,11 @@ class TableName:
 
 
 def file_name(database: str, table: str) -> str:
-    """Tables of `test`, where drivers look first, have plain names; others their database's name before them."""
+    """The name of a table in the file: plain in `test`, the drivers' default; in other databases after the database's name."""
     return table if database == "test" else f"{database}.{table}"
 
 
-# Makes an operator for one run over elements.
+# Creates an operator for one pass over elements.
 MakeOperator = Callable[[], Operator]
 
 
@@ -76,21 +76,21 @@ MakeOperator = Callable[[], Operator]
 class Sequence:
     """Elements, which are read when they are needed.
 
-    One of three is where they come from: `query` (a native query), `source` (a function that gives an iterator), `feed`.
+    They come from one of three: `query` (a native query), `source` (a function that returns an iterator), or `feed`.
 
     Attributes:
         kind: One of TABLE, TABLE_SLICE, SELECTION, ARRAY_SELECTION, STREAM.
-        path: The term that made it.
-        table: Whose documents these are, so that they can be written.
-        operators: What happens to the elements of a feed.
-        refusal: Why `changes` is not possible: the sentence, and the path to blame (None: that of `changes`).
-        is_ordered: By an index.
-        is_limited: To the first so many.
-        is_endless: It never ends, without being a feed.
+        path: The path of the term that made it.
+        table: The table of the documents, so that they can be written; None if they are not a table's.
+        operators: The operators for the elements of a feed.
+        refusal: Why `changes` is not possible: the message, and the path to blame (None: that of `changes`).
+        is_ordered: Whether an index orders it.
+        is_limited: Whether it has a limit.
+        is_endless: Whether it never ends without being a feed.
         origin: The term of the table that this was selected from.
-        is_array: It is an array in disguise: without a table it is nothing else (see `Evaluator.settled`), and the driver gets a
-            selection as one array, not as a cursor.
-        members: Of a union: the sequences.
+        is_array: Whether it is really an array: without a table it becomes one (see `Evaluator.settled`), and the driver gets
+            a selection as one array, not as a cursor.
+        members: The sequences of a union.
     """
 
     kind: str
@@ -109,23 +109,23 @@ class Sequence:
     members: tuple[Sequence, ...] = field(default=())
 
     def then(self, step: Step, kind: str | None = None, **changes: Any) -> Sequence:
-        """With one more step of the native query."""
+        """The sequence with one more step of the native query."""
         assert self.query is not None
         return replace(self, query=self.query.then(step), kind=kind or self.kind, **changes)
 
     def refused(self, sentence: str, path: Path | None = None) -> Sequence:
-        """The same, where `changes` will fail; an earlier reason stays."""
+        """The sequence, marked so that `changes` fails; an earlier reason is kept."""
         return self if self.refusal is not None else replace(self, refusal=(sentence, path))
 
     def through(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
-        """With a step that the native query does not know. `read` gives this sequence's elements."""
+        """The sequence with a step that native queries lack. `read` returns the elements of this sequence."""
         if self.feed is not None:
             return replace(self, kind=STREAM, operators=(*self.operators, operator))
         made = stream(lambda: operator().over(read()), self.path, self.refusal or (EAGER, self.path))
         return replace(made, is_endless=self.is_endless, is_array=self.is_array)
 
     def selected(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
-        """As `through`, for a step that leaves some elements out: those of a table's documents can still be written."""
+        """As `through`, for a step that omits some elements, so that documents of a table can still be written."""
         found = self.through(operator, read)
         if self.table is None or self.kind == STREAM:
             return found
@@ -133,7 +133,7 @@ class Sequence:
 
     @property
     def selection_kind(self) -> str:
-        """The kind of what is selected of it."""
+        """The kind of a selection from this sequence."""
         if self.kind == STREAM:
             return STREAM
         return ARRAY_SELECTION if self.is_array else SELECTION
@@ -146,7 +146,7 @@ def stream(
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array, or a selection of documents that is one underneath: what is made of such is an array too."""
+    """Whether the value is an array, or a selection of documents that really is one; its derivatives are arrays too."""
     return isinstance(value, list) or (isinstance(value, Sequence) and value.is_array and value.feed is None)
 
 
@@ -155,10 +155,10 @@ class Single:
     """One document of a table.
 
     Attributes:
-        query: Selects it: `get`, or an order with a limit of one.
-        key: Its primary key's bytes; None where the query finds it each time.
-        read: Gives the document, or None.
-        error: What is raised when it is used.
+        query: The query that selects it: `get`, or an order with a limit of one.
+        key: The bytes of its primary key; None if the query finds it each time.
+        read: Returns the document, or None.
+        error: The error to raise when it is used.
     """
 
     table: TableName
@@ -180,7 +180,7 @@ class Single:
 
 
 def type_of(value: Any) -> str:
-    """What `type_of` says."""
+    """The type's name as `type_of` gives it."""
     if isinstance(value, Database):
         return "DB"
     if isinstance(value, Sequence):
@@ -195,7 +195,7 @@ def type_of(value: Any) -> str:
 
 
 def literal_type(value: Any) -> str:
-    """The type as errors name it."""
+    """The type's name as error messages give it."""
     if isinstance(value, Database):
         return "DATABASE"
     if isinstance(value, Sequence):
@@ -208,7 +208,7 @@ def literal_type(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """The value as errors print it."""
+    """The value as error messages print it."""
     if isinstance(value, Database):
         return f'db("{value.name}")'
     if isinstance(value, Sequence):
@@ -223,19 +223,19 @@ def shown(value: Any) -> str:
 
 
 def cut(text: str, limit: int = 5_000) -> str:
-    """Text of an error message; RethinkDB shows no more than that of a value."""
+    """The text of a value, cut to the length that RethinkDB shows in error messages."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def expected(wanted: str, value: Any) -> ReactDBError:
-    """The error for a value of another type than wanted: about null, it says that something is missing."""
+    """The error for a value of the wrong type; for null, it is the error for a missing value."""
     is_null = value is None
     sentence = f"Expected type {wanted} but found {literal_type(value)}:\n{shown(value)}"
     return (MissingValue if is_null else QueryError)(sentence)
 
 
 def expected_kind(wanted: str, value: Any) -> ReactDBError:
-    """The same among datums, which are told apart by their own types."""
+    """The same for datums, with the names of datum types."""
     return (MissingValue if value is None else QueryError)(
         f"Expected type {wanted} but found {type_name(value)}."
     )

@@ -4,10 +4,10 @@
     BINARY    {"$reql_type$": "BINARY", "data": base64}                                bytes
     GEOMETRY  stays the object that it is: it can be stored and read
 
-Native values that RethinkDB does not have are written as the nearest thing: a Decimal or a timedelta (in seconds) as a number, a
+Native values that RethinkDB lacks are written as the nearest type: a Decimal or a timedelta (in seconds) as a number, a
 UUID, a date and a time of day as text, and numbers that JSON cannot write as null.
 
-Rule of this file: it reads and writes values, and does nothing else.
+Rule of this file: it only reads and writes values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reactdb.json import encode
 from reactdb.values.collation import maxval, minval
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
 
-# ReQL's numbers are doubles: beyond this a whole number is not sure of its last digit.
+# ReQL's numbers are doubles, which do not hold every larger whole number exactly.
 EXACT_INTEGERS: Final = 2**53
 
 MAX_ANSWER_VALUES: Final = 10_000_000
@@ -39,7 +39,7 @@ ENCODED_AT_ONCE: Final = 4_096
 
 
 def read_number(value: int | float) -> int | float:
-    """A number as ReQL has it. A float without a fraction is the int that it equals."""
+    """A number of ReQL. A float without a fraction becomes the equal int."""
     if isinstance(value, int):
         if -EXACT_INTEGERS <= value <= EXACT_INTEGERS:
             return value
@@ -71,7 +71,7 @@ def _read_time(value: Mapping[str, Any]) -> datetime:
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not isinstance(zone, str):
         raise QueryError("Invalid time object constructed (`epoch_time` and `timezone` are needed).")
     try:
-        # Through milliseconds: that is as exact as ReQL's times are.
+        # The time is rounded to milliseconds, the precision of ReQL's times.
         return datetime.fromtimestamp(0, UTC).astimezone(read_zone(zone)) + timedelta(
             milliseconds=round(seconds * 1_000)
         )
@@ -90,7 +90,7 @@ def _read_binary(value: Mapping[str, Any]) -> bytes:
 
 
 def rendered(value: Any) -> Any:
-    """The value as JSON says it, with sorted names as RethinkDB has them."""
+    """The value as JSON values, with names sorted as in RethinkDB."""
     kind = type(value)
     if kind is str or kind is int or value is None or kind is bool:
         return value
@@ -138,17 +138,17 @@ def _seconds(moment: datetime) -> int | float:
 
 def to_json(value: Any) -> bytes:
     """A rendered value as the bytes of a frame."""
-    # A lone surrogate cannot be told in UTF-8; documents never hold one, messages about a bad request might.
+    # UTF-8 cannot encode a lone surrogate. Documents never have one, but messages about a bad request may.
     return encode(value).encode("utf-8", "replace")
 
 
 def computed_json(value: Any) -> bytes:
-    """A value that a query has made, as the bytes of a frame.
+    """A value that a query has computed, as the bytes of a frame.
 
-    A variable may be used more than once, so that few terms make a value that holds the same array ten million times.
+    A variable can be used more than once, so a few terms can make a value that has the same array ten million times.
 
     Raises:
-        ResourceLimit: It holds more than MAX_ANSWER_VALUES.
+        ResourceLimit: It has more than MAX_ANSWER_VALUES.
     """
     left = _left_of(MAX_ANSWER_VALUES, value)
     if left < 0:
@@ -160,7 +160,7 @@ def computed_json(value: Any) -> bytes:
 
 
 def _left_of(left: int, value: Any) -> int:
-    """How many of so many values are left after those in this one; below zero as soon as there are too many."""
+    """`left` minus the number of values in this one; negative as soon as there are too many."""
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, (list, tuple)):
@@ -176,7 +176,7 @@ def _left_of(left: int, value: Any) -> int:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """The JSON of a large value in parts: the encoder, which is C, lets no other thread run until it is done."""
+    """The JSON of a large value in parts, because the encoder in C lets no other thread run until it is done."""
     if isinstance(value, list):
         opening = "["
         for start in range(0, len(value), ENCODED_AT_ONCE):

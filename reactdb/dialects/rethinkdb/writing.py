@@ -1,10 +1,9 @@
 """Terms: writes. Each statement is one commit; a document that cannot be written is counted, and the others are written.
 
-That is the difference from a native write, which raises and leaves nothing behind. It is a policy: `Counting` says what a
-document must be, in ReQL's sentences, and that a mistake is counted in `errors` and the first one is shown in `first_error`.
-All else about a write is `reactdb.writing`'s.
+A native write differs: it raises, and writes nothing. The difference is a policy: `Counting` checks documents with ReQL's error
+messages, counts mistakes in `errors` and keeps the first message in `first_error`. `reactdb.writing` does the rest.
 
-Rule of this file: handlers, and what they make of one document.
+Rule of this file: handlers, and the functions that they apply to one document.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.configuring import configure, is_configuration
 from reactdb.dialects.rethinkdb.errors import OperationFailed, Terminated, located
-from reactdb.dialects.rethinkdb.evaluator import Call, Evaluator, cannot_convert, handles
+from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, cannot_convert, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, jobs_of
@@ -62,7 +61,7 @@ NOT_ATOMIC: Final = "Could not prove argument deterministic.  Maybe you want to 
 # Options
 
 
-def return_changes(call: Call) -> bool | str:
+def return_changes(call: TermCall) -> bool | str:
     if call.has_option("return_vals"):
         raise QueryError("Error: encountered obsolete optarg `return_vals`.  Use `return_changes` instead.")
     if not call.has_option("return_changes"):
@@ -78,7 +77,7 @@ def return_changes(call: Call) -> bool | str:
     return truth(value)
 
 
-def durability(call: Call) -> str | None:
+def durability(call: TermCall) -> str | None:
     value = call.string_option("durability")
     if value is None:
         return call.evaluator.options.durability
@@ -121,19 +120,19 @@ class Counting(Policy):
 
 
 def carry_out(
-    call: Call,
+    call: TermCall,
     table: TableName,
     work: Callable[[Write, Hook | None], None],
     wanted: bool | str,
     *,
     is_pure: bool,
 ) -> dict[str, Any]:
-    """One write statement, as one commit. The query's limits hold for it, whichever thread carries it out.
+    """Carry out one write statement as one commit. The query's limits apply to it, whichever thread carries it out.
 
     Args:
-        work: Gets the table's write hook, too.
+        work: The statement's work; it also gets the table's write hook.
         wanted: Which changes are returned.
-        is_pure: Nothing in it reads tables, so that it may be a part of another thread's commit.
+        is_pure: The work reads no tables, so that it may join another thread's commit.
 
     Raises:
         Stopped: The work took too long. Nothing is written.
@@ -149,7 +148,7 @@ def carry_out(
         try:
             work(write, hook)
         except Stopped:
-            # For the store it is a write that failed like any other, and the writes that share its commit go on.
+            # To the store this is a failed write like any other, so the writes that share its commit go on.
             raise WorkStopped from None
         finally:
             array_limit.reset(outer_limit)
@@ -167,7 +166,7 @@ def carry_out(
     except WorkStopped:
         raise Stopped from None
     except TableNotFound:
-        # It was dropped since it was looked up.
+        # The table was dropped after it had been looked up.
         tables.table_info(native, table)
         raise QueryError(f"Table `{table}` does not exist.") from None
 
@@ -177,7 +176,7 @@ class WorkStopped(Exception):
 
 
 def change(write: Write, hook: Hook | None, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
-    """Put what `compute` makes of the old document in its place, when it has passed the write hook."""
+    """Replace a document by the result of `compute`, after the write hook has accepted it."""
     spend(CALL_STEPS)
     if hook is None:
         write.change(key, compute, kind)
@@ -191,7 +190,7 @@ def change(write: Write, hook: Hook | None, key: bytes, compute: Callable[[Any],
 
 
 def change_each(
-    call: Call,
+    call: TermCall,
     table: TableName,
     keys: list[bytes],
     compute: Callable[[Any], Any],
@@ -200,7 +199,7 @@ def change_each(
     *,
     is_pure: bool,
 ) -> dict[str, Any]:
-    """The statement that makes the same of each of these documents."""
+    """The statement that applies one function to each of these documents."""
 
     def work(write: Write, hook: Hook | None) -> None:
         for key in keys:
@@ -214,7 +213,7 @@ def change_each(
 
 
 @handles("insert")
-def insert(call: Call) -> Any:
+def insert(call: TermCall) -> Any:
     table = call.table()
     assert table.table is not None
     if tables.is_computed(table.table):
@@ -230,7 +229,7 @@ def insert(call: Call) -> Any:
 
     def work(write: Write, hook: Hook | None) -> None:
         write.generated_keys = generated
-        # These mistakes are found before anything is written, so they are the first.
+        # These mistakes are found before anything is written, so they come first.
         write.first_error = next((row for key, row in rows if key is None), None)
         if bodies is not None and hook is None and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
             keys = [key for key, _ in rows if key is not None]
@@ -247,7 +246,7 @@ def insert(call: Call) -> Any:
 
 
 def encoded_bodies(rows: list[tuple[bytes | None, Any]]) -> list[bytes] | None:
-    """The documents' bytes, made before the write lock is taken; None where one of them cannot be stored, or two have one key."""
+    """The documents' bytes, encoded before the write lock is taken; None if one cannot be stored, or two have the same key."""
     keys = {key for key, _ in rows}
     if len(keys) < len(rows) or None in keys:
         return None
@@ -257,7 +256,7 @@ def encoded_bodies(rows: list[tuple[bytes | None, Any]]) -> list[bytes] | None:
         return None
 
 
-def given_documents(call: Call) -> list[Any]:
+def given_documents(call: TermCall) -> list[Any]:
     value = call.values[1]
     if isinstance(value, Sequence):
         return list(call.elements(1))
@@ -265,13 +264,13 @@ def given_documents(call: Call) -> list[Any]:
     if isinstance(datum, list):
         return datum
     if not isinstance(datum, dict):
-        # One value that is no object is a mistake of the statement, in an array it is one of the document.
+        # A single value that is not an object fails the statement; in an array it is counted as a wrong document.
         raise cannot_convert(datum)
     return [datum]
 
 
 def prepared(document: Any, name: str, generated: list[str]) -> tuple[bytes | None, Any]:
-    """(key, document), the document with a key where it had none; (None, sentence) of one that cannot be stored."""
+    """(key, document), with a generated key if the document had none; (None, message) if it cannot be stored."""
     try:
         check_object(document)
         if name not in document:
@@ -283,8 +282,8 @@ def prepared(document: Any, name: str, generated: list[str]) -> tuple[bytes | No
         return None, str(error)
 
 
-def conflict_of(call: Call) -> Any:
-    """What is done where a key is taken: a word, or a function."""
+def conflict_of(call: TermCall) -> Any:
+    """What happens if a key is taken: a word, or a function."""
     term = call.term.options.get("conflict")
     if term is None:
         return "error"
@@ -306,7 +305,7 @@ def conflict_of(call: Call) -> Any:
 
 
 def resolved(name: str, conflict: Any, new: dict[str, Any], old: Any) -> Any:
-    """The document to store for `new` where `old` is."""
+    """The document to store if `new` is inserted and `old` has its key."""
     if old is None:
         return new
     if conflict == "error":
@@ -327,8 +326,8 @@ def resolved(name: str, conflict: Any, new: dict[str, Any], old: Any) -> Any:
 # update, replace, delete
 
 
-def addressed(call: Call) -> tuple[TableName, list[bytes]]:
-    """The table and the keys of what is to be written."""
+def addressed(call: TermCall) -> tuple[TableName, list[bytes]]:
+    """The table and the keys of the documents to write."""
     value = call.values[0]
     if isinstance(value, (Single, Sequence)) and tables.is_computed(value.table):
         raise OperationFailed(f"The system table `{value.table}` is computed, and cannot be written.")
@@ -346,27 +345,27 @@ def addressed(call: Call) -> tuple[TableName, list[bytes]]:
     return value.table, [key_of(call, value.table, document) for document in call.elements(0)]
 
 
-def key_of(call: Call, table: TableName, document: dict[str, Any]) -> bytes:
+def key_of(call: TermCall, table: TableName, document: dict[str, Any]) -> bytes:
     name = tables.table_info(call.evaluator.native, table).primary_key
     return collation.primary_key_bytes(document[name])
 
 
-def check_atomic(call: Call) -> bool:
-    """Whether the function reads nothing but its document. If not, it must have been asked for so."""
+def check_atomic(call: TermCall) -> bool:
+    """Whether the function reads only its document. Raises if it does not, and `non_atomic` is not given."""
     is_pure = is_deterministic(call.term.arguments[1])
     if not is_pure and not call.flag("non_atomic"):
         raise located(QueryError(NOT_ATOMIC), call.path)
     return is_pure
 
 
-def addressing(call: Call) -> Call:
-    """The call with its first argument evaluated only: what is written is worked out for each document, and so are the
-    errors in it."""
+def addressing(call: TermCall) -> TermCall:
+    """The call with only its first argument evaluated: the new value is computed for each document, and may fail for
+    each of them."""
     evaluator, first = call.evaluator, call.term.arguments[0]
-    return Call(evaluator, call.term, call.scope, [evaluator.run(first, call.scope)], [first.path])
+    return TermCall(evaluator, call.term, call.scope, [evaluator.run(first, call.scope)], [first.path])
 
 
-def new_value(call: Call) -> Callable[[Any], Any]:
+def new_value(call: TermCall) -> Callable[[Any], Any]:
     """The second argument as a function of the document."""
     evaluator, term, scope = call.evaluator, call.term.arguments[1], call.scope
     if term.type is FUNC:
@@ -377,7 +376,7 @@ def new_value(call: Call) -> Callable[[Any], Any]:
 
 
 @handles("update", lazy=True)
-def update(call: Call) -> Any:
+def update(call: TermCall) -> Any:
     wanted = return_changes(call)
     is_pure = check_atomic(call)
     patch = new_value(call)
@@ -400,12 +399,12 @@ def update(call: Call) -> Any:
 
 
 def check_patch(value: Any) -> Any:
-    """Null patches nothing."""
+    """The patch of an update, which must be an object or null; null changes nothing."""
     return {} if value is None else check_object(value)
 
 
 @handles("replace", lazy=True)
-def replace(call: Call) -> Any:
+def replace(call: TermCall) -> Any:
     wanted = return_changes(call)
     is_pure = check_atomic(call)
     new = new_value(call)
@@ -414,7 +413,7 @@ def replace(call: Call) -> Any:
 
 
 @handles("delete")
-def delete(call: Call) -> Any:
+def delete(call: TermCall) -> Any:
     wanted = return_changes(call)
     selected = call.values[0]
     if isinstance(selected, (Single, Sequence)) and selected.table == JOBS:
@@ -423,8 +422,8 @@ def delete(call: Call) -> Any:
     return change_each(call, table, keys, lambda _old: None, DELETE, wanted, is_pure=True)
 
 
-def end_jobs(call: Call, selected: Single | Sequence) -> dict[str, Any]:
-    """Deleting rows of the table of jobs ends those queries. One that would end itself ends itself only, as on a real server."""
+def end_jobs(call: TermCall, selected: Single | Sequence) -> dict[str, Any]:
+    """End the queries whose rows in the table of jobs are deleted. A query among them ends only itself, as on a real server."""
     documents = [selected.document()] if isinstance(selected, Single) else list(call.elements(0))
     jobs = jobs_of(call.evaluator.native)
     found = [job for job in map(jobs.named, (one["id"] for one in documents if one)) if job is not None]
@@ -437,15 +436,15 @@ def end_jobs(call: Call, selected: Single | Sequence) -> dict[str, Any]:
 
 
 @handles("for_each")
-def for_each(call: Call) -> Any:
-    """A write for each element: of documents, databases, tables or indexes. The answers are added up."""
+def for_each(call: TermCall) -> Any:
+    """Carry out a write for each element and add up the answers: a write of documents, databases, tables or indexes."""
     value = call.values[1]
     limit, total, warnings = call.evaluator.options.array_limit, dict[str, Any](), set[str]()
     for element in call.elements(0):
         if isinstance(value, Function):
             found, path = value.value(element), value.body.path
         else:
-            # A write that is no function has been carried out already, once; its answer counts for each element.
+            # A write that is not a function was carried out once, before; its answer counts for each element.
             found, path = value, call.paths[1]
         try:
             answers = call.evaluator.as_datum(found, path)
@@ -468,7 +467,7 @@ def check_answer(answer: Any) -> dict[str, Any]:
 
 
 def add_up(total: dict[str, Any], answer: dict[str, Any], limit: int, warnings: set[str]) -> None:
-    """Numbers are added, lists put one behind the other, and of texts the first stays: `first_error`."""
+    """Add an answer to the total: numbers are added, lists are concatenated, and of texts (`first_error`) the first is kept."""
     for name, value in answer.items():
         if name not in total:
             total[name] = value

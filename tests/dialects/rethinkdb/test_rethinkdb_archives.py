@@ -1,6 +1,6 @@
 """Index functions and write hooks as RethinkDB's own servers store them, in the archives that `rethinkdb-dump` makes of them.
 
-The bytes are put together here as its published sources do it.
+The bytes are built here as in its published sources.
 """
 
 from __future__ import annotations

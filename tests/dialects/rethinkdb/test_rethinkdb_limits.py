@@ -1,4 +1,4 @@
-"""Limit feeds over the wire: what a statement does to a list is told as the way from the list before it to the list after it."""
+"""Limit feeds over the wire: the events of a statement are the difference between the list before it and the list after it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_half_of_a_commit_is_never_told(
 ) -> None:
     """A poll that comes while another thread's commit is being told waits for the rest of it."""
     is_halfway, is_asked = threading.Event(), threading.Event()
-    original = Netting._is_half_told
+    original = Netting._is_incomplete
 
     def noted(self: Netting, delta: Any) -> bool:
         is_asked.set()
@@ -133,7 +133,7 @@ def test_half_of_a_commit_is_never_told(
             for number in range(9, 0, -1):
                 memory.table("games").insert({"id": number})
 
-    monkeypatch.setattr(Netting, "_is_half_told", noted)
+    monkeypatch.setattr(Netting, "_is_incomplete", noted)
     feed = BY_KEY.limit(1).changes().run(connection)
     memory.table("games").filter(held_up).changes().subscribe(print)
     writer = threading.Thread(target=write)

@@ -1,4 +1,4 @@
-"""What a real RethinkDB server answered to small scenarios, replayed: equal, or listed here with the reason."""
+"""Small scenarios, recorded on a real RethinkDB server and replayed: answers are equal, or listed here with the reason."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What was recorded, replayed through the real server in real time: probes, traces and RethinkDB's own test files.
 
-Each has a database of its own behind a server of its own, and they run beside one another. A selection runs with every run of the
-tests: of what does not depend on moments, so that a busy machine changes nothing. The whole takes a minute on two cores that are
-not busy, and has the feeds that wait for a moment, too:
+Each has a database of its own behind a server of its own, and they run in parallel. The ordinary run has a selection that does
+not depend on times, so that a busy machine changes nothing. The whole takes a minute on two idle cores, and includes the feeds
+that wait:
 
     pytest -m long tests/dialects/rethinkdb/test_rethinkdb_real_time.py
 """

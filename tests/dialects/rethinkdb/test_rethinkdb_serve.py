@@ -1,4 +1,4 @@
-"""The command `reactdb serve`: it listens, says where, and stops when it is told to."""
+"""The command `reactdb serve`: it listens, prints its address, and stops on a signal."""
 
 from __future__ import annotations
 

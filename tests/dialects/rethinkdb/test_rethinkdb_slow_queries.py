@@ -1,6 +1,6 @@
-"""Queries that would run for ever: each is stopped, by the clock or because its client has gone, and keeps nobody else waiting.
+"""Endless queries: each is stopped by a timeout or when its client disconnects, and does not delay others.
 
-The time is virtual where it matters: every look at the clock takes a second. So what is tested is that evaluation looks.
+The time is virtual: every reading of the clock takes a second. So the tests check that evaluation reads the clock.
 """
 
 from __future__ import annotations

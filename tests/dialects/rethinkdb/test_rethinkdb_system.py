@@ -1,4 +1,4 @@
-"""What scripts and tools ask a RethinkDB server about itself and its tables, and what they set up."""
+"""The questions of scripts and tools to a RethinkDB server about itself and its tables, and their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReQL terms that a small application needs, asked with the official driver; and what the wire makes of values."""
+"""ReQL terms that a small application needs, run with the official driver; and values on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RethinkDB's own command-line tools, as its Python package brings them, against `reactdb serve FILE --rethinkdb`."""
+"""RethinkDB's own command-line tools from its Python package, used with `reactdb serve FILE --rethinkdb`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What RethinkDB's own server answered, replayed against reactdb: probes, fuzz traces and its changefeed test files.
+"""Recorded answers of RethinkDB's own server, replayed against reactdb: probes, fuzz traces and its changefeed test files.
 
 The recordings are read in place, beside the project; where that folder is absent, the tests that need it are skipped.
 """

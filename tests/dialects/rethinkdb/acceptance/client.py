@@ -1,6 +1,6 @@
-"""Client: a driver's side of one connection, at a virtual time, that never waits.
+"""Client: the driver's side of one connection, in virtual time, that never waits.
 
-An automatic client asks for the next batch the moment it has one, as the official drivers do.
+An automatic client requests the next batch as soon as it has one, as the official drivers do.
 """
 
 from __future__ import annotations

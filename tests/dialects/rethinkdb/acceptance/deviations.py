@@ -1,6 +1,6 @@
-"""What reactdb answers where it differs from the recordings on purpose, kept word for word in `deviations.json`.
+"""The answers of reactdb that differ from the recordings on purpose, kept literally in `deviations.json`.
 
-Why it differs is told beside the test. Where an answer changes on purpose, the file is written anew, and read before it is
+The test gives the reasons. If an answer changes on purpose, the file is written again, and reviewed before it is
 committed:
 
     cd tests && python -m rethinkdb_acceptance.deviations

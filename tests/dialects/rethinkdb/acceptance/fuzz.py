@@ -1,7 +1,7 @@
-"""Replaying a fuzz trace: 24 feeds open at once, random writes, and what each feed told after every write.
+"""Replaying a fuzz trace: 24 feeds open at once, random writes, and the events of each feed after every write.
 
-A write of one document must be told as it was recorded. What a write of several documents does may be told in another order, so
-there it is the sum that must agree. Where there are offsets, applying them to a list must give the list.
+The events of a write of one document must be those of the recording. The events of a write of several documents may come in
+another order, so only their sum must agree. Events with offsets, applied to a list, must give the list.
 """
 
 from __future__ import annotations

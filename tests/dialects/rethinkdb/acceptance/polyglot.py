@@ -1,7 +1,7 @@
 """RethinkDB's polyglot test files: reading them, running them with its own driver, and comparing.
 
-The format looks like YAML and is not: lines, indentation, and everything raw text. What the commands and expectations are is
-Python, which is evaluated here with the driver and the matchers in scope.
+The format only looks like YAML: it has lines, indentation, and raw text. Commands and expectations are Python, which is
+evaluated here with the driver and the matchers in scope.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replaying a probe: a small scenario that was recorded on a real server.
 
-What may differ is made equal first: names of databases, generated keys, order within one multi-document write, timings, and how
-items were spread over batches.
+Permitted differences are removed first: names of databases, generated keys, the order within one multi-document write, timings,
+and the distribution of items over batches.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Real time: a database of its own behind the real server on a port of its own, and clients with sockets.
+"""Real time: a separate database behind the real server on a separate port, and clients with sockets.
 
-What is told does not depend on how busy the machine is: a client that wants to know whether there is more asks something that is
-answered after it. Only where a feed waits for a moment (`squash=n`) are seconds counted, as they were in the recording; and there
-nothing is asked, because any request may wake a server that has gone to sleep for too long.
+The results do not depend on the load of the machine: to find out whether there are more events, a client sends a request that is
+answered after them. Seconds count only for feeds that wait (`squash=n`), as in the recording; such feeds get no such request,
+because any request may wake a server that sleeps for too long.
 """
 
 from __future__ import annotations
