@@ -9,7 +9,7 @@ What a feed is:
     options         what `changes()` may be asked for
     compiler        a query as a view, or the reason why not
     events          deltas as the dicts that are delivered
-    position        how far a subscription was told, and tokens
+    position        how far a feed was delivered, and tokens
     log_reader      reading on from the log
     request         what all subscriptions of one feed share
     initial         the initial snapshot: what a feed begins with
@@ -17,14 +17,14 @@ What a feed is:
 
 The way of an event:
 
-    dispatch        commit -> views -> the queues of subscriptions -> who is ready to deliver. Begin here
+    dispatch        commit -> views -> the queues of subscriptions -> their consumers. Begin here
     router          which views a change concerns; `intervals` finds the ranges that hold a value
-    broadcast       one queue for subscribers that are told alike, and the call of those that are called
+    broadcast       one queue for subscribers that get the same events, and the calls of those that are called
     queues          the queue of one subscription alone; `edits` is the way from one list to another
-    subscription    one query as one subscriber hears it: the table of its states, and `poll`
-    hub             the feeds of one database: who joins, who leaves, who catches up
+    subscription    what one subscriber gets of one query: the table of its states, and `poll`
+    hub             the feeds of one database: which subscriptions join, leave and catch up
     terms           what may stand after `changes()`
-    consumers       who polls, when and where: observers, cursors, coroutines; `timers` and `schedulers` wake them
+    consumers       what polls, when and where: observers, cursors, coroutines; `timers` and `schedulers` wake them
 
 What programs hold:
 
