@@ -162,9 +162,9 @@ class Engine:
                 memory=self.is_memory,
             )
         except CannotOpen as error:
-            trouble = self._what_became_of_it()
-            if trouble:
-                raise self.moved(trouble) from error
+            moved = self._moved_error()
+            if moved is not None:
+                raise moved from error
             raise
 
     @property
@@ -224,13 +224,16 @@ class Engine:
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours. If the file was moved, that is the reason, whatever SQLite says."""
-        trouble = self._what_became_of_it()
-        return self.moved(trouble) if trouble else sqlite.translate(error, operation, self.path)
+        return self._moved_error() or sqlite.translate(error, operation, self.path)
 
-    def _what_became_of_it(self) -> str:
-        """What is wrong with the file that was opened; empty where nothing is."""
-        # (The log of a database that was closed is gone, as it should be.)
-        return "" if self.guard is None or self.unusable is not None else self.guard.examine()
+    def _moved_error(self) -> ReactDBError | None:
+        """StorageMoved, where the file that was opened is gone or another one, whichever thread notices it first; else None."""
+        if self.unusable is not None:
+            known = self.unusable()
+            # (The log of a database that was closed is gone, as it should be.)
+            return known if isinstance(known, StorageMoved) else None
+        trouble = "" if self.guard is None else self.guard.examine()
+        return self.moved(trouble) if trouble else None
 
     @property
     def writer(self) -> Writer | None:
