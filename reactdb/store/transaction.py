@@ -277,10 +277,12 @@ class WriteTransaction:
         return known
 
     def _tombstone(self, table: TableInfo, key: bytes) -> tuple[int | None, bool]:
-        """The seq of the entry that deleted this key earlier, or None; and whether SQLite has been given it."""
+        """The seq of the entry that deleted this key earlier, or None; and whether the key then has a tombstone."""
         latest = self._latest.get((table.id, key))
         if latest is not None:
-            return latest[0], False
+            # True although the deletion is still buffered: they may be flushed apart, where a savepoint begins between them. In
+            # one flush the key's first entry says what the file has.
+            return latest[0], True
         row = self.execute(GET_TOMBSTONE, (table.id, key)).fetchone()
         return (None, False) if row is None else (int(row[0]), True)
 

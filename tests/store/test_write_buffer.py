@@ -20,6 +20,7 @@ from reactdb.errors import ForkedDatabase, ReactDBError, StorageError
 from reactdb.store import transaction
 from reactdb.store.tools import doctor
 from reactdb.store.writer import Writer
+from tests.support import inspection
 from tests.support.scaling import examples
 
 KEYS = st.sampled_from("abcd")
@@ -35,6 +36,7 @@ STEPS: st.SearchStrategy[Any] = st.one_of(
     st.tuples(st.just("get"), TABLES, KEYS),
     st.tuples(st.just("scan"), TABLES),
     st.tuples(st.just("insert"), TABLES, KEYS),
+    st.tuples(st.just("insert large"), TABLES, KEYS),
     st.tuples(st.just("delete"), TABLES, KEYS),
     st.tuples(st.just("function"), TABLES, KEYS),
     st.tuples(st.just("history"), TABLES, KEYS),
@@ -79,6 +81,8 @@ def step(db: reactdb.Database, kind: str, *given: Any) -> Any:
         return table.get(key).run()
     if kind == "insert":
         return table.insert({"id": key, "n": 7})
+    if kind == "insert large":
+        return table.insert({"id": key, "n": 7, "text": "x" * transaction.LARGE_BYTES})
     if kind == "delete":
         return table.get(key).delete()
     if kind == "function":
@@ -151,6 +155,22 @@ def test_writes_wait_for_the_end_of_the_transaction(db: reactdb.Database) -> Non
         assert db.table("games").count().run() == 3
         assert waiting(db) == 0
     assert [document["n"] for document in db.table("games")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("size", [10, transaction.LARGE_BYTES], ids=["small", "large"])
+def test_a_key_that_comes_back_after_the_buffer_was_flushed_between_has_no_tombstone(
+    tmp_path: Path, size: int
+) -> None:
+    """A large document is flushed at once. Its savepoint began after the deletion, which is flushed by itself before it."""
+    path = tmp_path / "test.db"
+    with reactdb.connect(path, durability="soft") as db:
+        games = db.table_create("games")
+        games.insert({"id": "a"})
+        with db.transaction():
+            games.get("a").delete()
+            games.insert({"id": "a", "text": "x" * size})
+
+    assert [] == inspection.problems(path)
 
 
 def test_no_more_than_so_many_wait(db: reactdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
