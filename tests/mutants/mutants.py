@@ -176,9 +176,19 @@ MUTANTS = [
     Mutant(
         "a tombstone that is still buffered is not seen",
         "store/transaction.py",
-        "            return latest[0], False",
-        "            return None, False",
+        "            return latest[0], True",
+        "            return None, True",
         ("tests/store/test_write_buffer.py::test_a_key_may_come_and_go_while_it_waits",),
+    ),
+    Mutant(
+        "a tombstone that is still buffered is taken for one that is never written",
+        "store/transaction.py",
+        "            # one flush the key's first entry says what the file has.\n            return latest[0], True",
+        "            # one flush the key's first entry says what the file has.\n            return latest[0], False",
+        (
+            "tests/store/test_write_buffer.py::"
+            "test_a_key_that_comes_back_after_the_buffer_was_flushed_between_has_no_tombstone",
+        ),
     ),
     Mutant(
         "a key that comes back keeps its tombstone",
