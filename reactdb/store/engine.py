@@ -80,6 +80,8 @@ class Engine:
         self.epochs = Epochs()
         self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
+        # Held while the follower's thread uses a reader. Re-entrant, because a handle may be dropped in that thread.
+        self._polling = RLock()
         self._writer: Writer | None = None
         self.catalogue: Catalogue
         self._catalogue_lock = Lock()
@@ -190,6 +192,10 @@ class Engine:
         writer, self._writer = self._writer, None
         self.readers.settle()
         self.readers.close_idle()
+        with self._polling:
+            # A poll that had a reader just now has closed it: no connection of ours is left when the caller goes on, unless
+            # another thread of the caller's is still reading.
+            pass
         if writer is not None:
             writer.close()
 
@@ -488,13 +494,14 @@ class Engine:
         `data_version` of a connection tells whether other connections have committed since it was last asked. Which reader is
         asked does not matter, because each remembers what it saw: the poll after that has published all commits until then.
         """
-        reader = self._take_reader()
-        try:
-            (version,) = reader.execute("PRAGMA data_version").fetchone()
-            before, reader.polled_version = reader.polled_version, version
-            return bool(version != before)
-        finally:
-            self._give_back(reader)
+        with self._polling:
+            reader = self._take_reader()
+            try:
+                (version,) = reader.execute("PRAGMA data_version").fetchone()
+                before, reader.polled_version = reader.polled_version, version
+                return bool(version != before)
+            finally:
+                self._give_back(reader)
 
     def catch_up(self) -> bool:
         """Publish what other processes have committed. Whether there was anything."""

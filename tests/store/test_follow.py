@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,3 +177,29 @@ def test_the_pause_grows_with_the_silence_and_a_commit_makes_it_short_again(db, 
     assert pauses[:quiet_until] == sorted(pauses[:quiet_until])
     assert follow.SLOW_S == pauses[quiet_until - 1] == pauses[-1]
     assert time.monotonic() == clock[0]
+
+
+def test_a_database_that_is_closed_waits_for_a_poll_that_has_a_reader(path, monkeypatch):
+    """Otherwise a connection is open after `close`, and a file that is put there is read with what is left of this one."""
+    db = reactdb.connect(path, durability="soft")
+    engine = db.session.engine
+    give_back, has_reader, is_closed = engine._give_back, threading.Event(), threading.Event()
+    order = []
+
+    def give_back_late(reader):
+        has_reader.set()
+        # It passes only where closing has not waited.
+        is_closed.wait(0.2)
+        order.append("given back")
+        give_back(reader)
+
+    monkeypatch.setattr(engine, "_give_back", give_back_late)
+    polling = threading.Thread(target=engine.has_news)
+    polling.start()
+    assert has_reader.wait(30)
+    db.close()
+    order.append("closed")
+    is_closed.set()
+    polling.join()
+
+    assert ["given back", "closed"] == order
