@@ -2,6 +2,7 @@
 
     read()                    a snapshot, of one moment
     get(table, key)           one document, by the shortest way
+    newest(table, key)        its newest change: the document with its metadata
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
     transact(work)            any other change, such as of tables and indexes, as one commit
     watch(query, options)     a Feed;  subscribe(...) for a consumer that polls
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from reactdb.change import Change
 from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
@@ -131,6 +133,19 @@ class Session:
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         return self.engine.get(table, key)
+
+    def newest(self, table: str, key: bytes) -> Change | None:
+        """The newest change of a key of a table, with its document and what the table's write hook derived (`meta`). It may be a
+        deletion. None where the key was never there, or its deletion was compacted away.
+
+        Raises:
+            TableNotFound.
+        """
+        with self.read() as snapshot:
+            info = snapshot.table(table)
+            if info is None:
+                raise TableNotFound(table)
+            return snapshot.newest(info, key)
 
     def token(self) -> str:
         """This moment as an opaque string for `since=`. Inside a transaction, the moment before it."""

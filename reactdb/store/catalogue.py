@@ -103,9 +103,14 @@ class IndexInfo:
 
 
 class TableInfo:
-    """One table. `created` and `dropped` are seqs: the table has changes in created < seq <= dropped."""
+    """One table.
 
-    __slots__ = ("created", "dropped", "id", "indexes", "name", "primary_key")
+    Attributes:
+        created, dropped: Seqs: the table has changes in created < seq <= dropped.
+        hook: The name of its write hook (see `hooks`); None where it has none.
+    """
+
+    __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "primary_key")
 
     def __init__(
         self,
@@ -115,10 +120,12 @@ class TableInfo:
         created: int,
         dropped: int | None,
         indexes: dict[str, IndexInfo],
+        hook: str | None = None,
     ) -> None:
         self.id = id
         self.name = name
         self.primary_key = primary_key
+        self.hook = hook
         self.created = created
         self.dropped = dropped
         self.indexes = indexes
