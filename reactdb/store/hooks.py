@@ -160,7 +160,9 @@ def register_hook(name: str, derive: Derive) -> None:
         raise UsageError(f"a write hook's name is two words with a dot between, not {name!r}")
     known = _HOOKS.get(name, derive)
     if _identity(known) != _identity(derive):
-        raise UsageError(f"the write hook `{name}` is {_identity(known)} already, and cannot be {_identity(derive)}, too")
+        raise UsageError(
+            f"the write hook `{name}` is {_identity(known)} already, and cannot be {_identity(derive)}, too"
+        )
     _HOOKS[name] = derive
 
 

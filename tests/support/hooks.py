@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reactdb.change import DELETE
+from reactdb.database import Database
 from reactdb.errors import UsageError
 from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.values import codec
@@ -44,3 +45,7 @@ def journalled(draft: Draft) -> Derived:
 
 register_hook(REVISIONS, revisions)
 register_hook(JOURNALLED, journalled)
+
+
+def set_hook(db: Database, table: str, hook: str | None) -> None:
+    db._session.info(table).hook = hook
