@@ -49,3 +49,8 @@ register_hook(JOURNALLED, journalled)
 
 def set_hook(db: Database, table: str, hook: str | None) -> None:
     db._session.info(table).hook = hook
+
+
+def make_journal(db: Database) -> None:
+    """The table that `journalled` writes to."""
+    db.table_create(JOURNAL)
