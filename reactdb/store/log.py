@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain, count, islice, repeat
 from operator import le, sub
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
 from reactdb.change import INSERT, Change
@@ -33,11 +33,6 @@ from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.values.decoding import decode_many_frozen
 from reactdb.values.frozen import FrozenDict
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
-    from reactdb.store.snapshot import Snapshot
-
 
 # Entries of a page: about 0.3 MB of ordinary documents. The garbage collector looks at each of them, so more cost more.
 PAGE_CHANGES = 500
@@ -245,9 +240,33 @@ def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, ol
 # All pages between two seqs
 
 
+class LogView(Protocol):
+    """A connection in a read transaction, and the catalogue that it sees."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    @property
+    def catalogue(self) -> Catalogue: ...
+
+
+class LogFile(Protocol):
+    """The engine, as far as the log needs it."""
+
+    @property
+    def pages(self) -> PagesInUse:
+        """The pages that may have to read in the file again."""
+
+    def current_transaction(self) -> object | None:
+        """The transaction that this thread is inside of, or None."""
+
+    def fresh_snapshot(self) -> AbstractContextManager[LogView]:
+        """What is committed."""
+
+
 def log_changes(
-    engine: Engine,
-    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    file: LogFile,
+    snapshot: Callable[[], AbstractContextManager[LogView]],
     since: int,
     until: int,
     table: TableInfo | None,
@@ -259,12 +278,12 @@ def log_changes(
         HistoryLost, CorruptDatabase: While changes are asked for.
     """
     # A chain asks in C, and these are many.
-    return chain.from_iterable(_pages(engine, snapshot, since, until, table))
+    return chain.from_iterable(_pages(file, snapshot, since, until, table))
 
 
 def _pages(
-    engine: Engine,
-    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    file: LogFile,
+    snapshot: Callable[[], AbstractContextManager[LogView]],
     since: int,
     until: int,
     table: TableInfo | None,
@@ -278,10 +297,10 @@ def _pages(
             where = (now.connection, now.catalogue, since, until)
             page = partial(read, *where, table_ids=table_ids, limit=PAGE_CHANGES)
             # What a transaction has superseded may be gone tomorrow.
-            if is_asked or engine.current_transaction() is not None:
+            if is_asked or file.current_transaction() is not None:
                 entries, since = page()
             else:
-                old_documents = OldDocuments(engine, since)
+                old_documents = OldDocuments(file, since)
                 entries, since = old_documents.read_without(page)
         if entries is not None:
             changes = changes_of(entries, now.catalogue, old_documents)
@@ -327,10 +346,10 @@ class OldDocuments:
         is_asked: Somebody has asked for a document.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_found", "_lock", "_prevs", "is_asked", "since")
+    __slots__ = ("__weakref__", "_file", "_found", "_lock", "_prevs", "is_asked", "since")
 
-    def __init__(self, engine: Engine, since: int) -> None:
-        self._engine = engine
+    def __init__(self, file: LogFile, since: int) -> None:
+        self._file = file
         self._lock = threading.Lock()
         self._prevs: Sequence[int | None] = ()
         self._found: dict[int, tuple[bytes | None, int]] | None = None
@@ -341,7 +360,7 @@ class OldDocuments:
         """What `page` reads, without the documents before."""
         # It counts as in use before it is read, and compaction waits for the lock: it cannot come in between.
         with self._lock:
-            self._engine.readers.pages.add(self)
+            self._file.pages.add(self)
             entries, position = page(has_old=False)
             if entries is not None:
                 self._prevs = entries.prevs
@@ -361,7 +380,7 @@ class OldDocuments:
         found = self._look_up()
         old, checksum = (None, 0) if change.prev is None else found.get(change.prev, (None, 0))
         if old is None and change.kind_code != INSERT:
-            with self._engine.fresh_snapshot() as snapshot:
+            with self._file.fresh_snapshot() as snapshot:
                 (oldest,) = snapshot.connection.execute(LOW_WATER).fetchone()
             if oldest >= change.seq:
                 raise HistoryLost(change.seq - 1, oldest + 1)
@@ -380,11 +399,11 @@ class OldDocuments:
     def _look_up(self) -> dict[int, tuple[bytes | None, int]]:
         if self._found is None:
             # The snapshot before the lock, as where the page is read.
-            with self._engine.fresh_snapshot() as snapshot, self._lock:
+            with self._file.fresh_snapshot() as snapshot, self._lock:
                 if self._found is None:
                     self._found = self._read(snapshot.connection)
                     self._prevs = ()
-            self._engine.readers.pages.discard(self)
+            self._file.pages.discard(self)
         return self._found
 
     def _read(self, connection: Connection) -> dict[int, tuple[bytes | None, int]]:

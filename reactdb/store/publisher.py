@@ -13,18 +13,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from reactdb import budget
 from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.external_writers import other_history, unfiled_end
+from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
 
 NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
@@ -81,7 +79,7 @@ class Publisher:
     # any reader may have learned of another process's changes in between.
     _catalogue: Catalogue
 
-    def __init__(self, engine: Engine, seq: int) -> None:
+    def __init__(self, engine: OpenFile, seq: int) -> None:
         self._engine = engine
         self.lock = threading.RLock()
         self.committing = threading.Lock()

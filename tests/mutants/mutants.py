@@ -264,7 +264,7 @@ MUTANTS = [
             "                # Imported here because most files have today's format.\n"
             "                from reactdb.store import migrations\n"
             "\n"
-            "                migrations.apply(connection)\n"
+            "                migrations.apply(connection, STEPS)\n"
             "            else:\n"
             "                make(connection)\n"
             '            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")\n'
@@ -281,7 +281,7 @@ MUTANTS = [
             "                # Imported here because most files have today's format.\n"
             "                from reactdb.store import migrations\n"
             "\n"
-            "                migrations.apply(connection)\n"
+            "                migrations.apply(connection, STEPS)\n"
             "            else:\n"
             "                make(connection)\n"
             '            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")\n'
