@@ -84,7 +84,8 @@ class Engine:
         self.epochs = Epochs()
         self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
-        # Held while the follower's thread uses a reader. Re-entrant, because a handle may be dropped in that thread.
+        # Held while a poll uses a reader, and by nobody who waits for another lock: closing waits for it, whatever it holds.
+        # Re-entrant, because a handle may be dropped in that thread.
         self._polling = RLock()
         self._writer: Writer | None = None
         self.catalogue: Catalogue
@@ -348,6 +349,12 @@ class Engine:
         else:
             with writer.set_aside(), self.snapshot() as snapshot:
                 yield snapshot
+
+    @contextmanager
+    def poll(self) -> Iterator[Snapshot]:
+        """`fresh_snapshot`, for who reads what is to be published: closing waits until it is read."""
+        with self._polling, self.fresh_snapshot() as snapshot:
+            yield snapshot
 
     @contextmanager
     def past(self, seq: int) -> Iterator[Snapshot]:

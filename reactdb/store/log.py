@@ -56,6 +56,7 @@ TABLE_CHANGES = (
 )
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
+Documents = Iterable[FrozenDict | None]
 # Documents that are looked up with one statement.
 PICKED = 100
 PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
@@ -183,12 +184,16 @@ def fetch(
 
 
 def changes_of(
-    entries: Entries | None, catalogue: Catalogue, old_documents: OldDocuments | None = None
+    entries: Entries | None,
+    catalogue: Catalogue,
+    old_documents: OldDocuments | None = None,
+    decoded: tuple[Documents, Documents] = (repeat(None), repeat(None)),
 ) -> Iterator[Change]:
     """Log entries as changes, made one by one as they are asked for.
 
     Args:
         old_documents: Where the documents before are looked up, if the entries were read without.
+        decoded: The documents before and after, of who has decoded them already.
     """
     if entries is None:
         return iter(())
@@ -197,7 +202,20 @@ def changes_of(
     tables, commits = map(names.__getitem__, table_ids), map(sub, seqs, steps)
     before: Iterable[Any] = olds if old_documents is None else repeat(old_documents)
     return map(
-        Change, seqs, tables, table_ids, keys, kinds, prevs, before, bodies, commits, times, origins, metas
+        Change,
+        seqs,
+        tables,
+        table_ids,
+        keys,
+        kinds,
+        prevs,
+        before,
+        bodies,
+        commits,
+        times,
+        origins,
+        metas,
+        *decoded,
     )
 
 
@@ -303,21 +321,19 @@ def _pages(
                 old_documents = OldDocuments(file, since)
                 entries, since = old_documents.read_without(page)
         if entries is not None:
-            changes = changes_of(entries, now.catalogue, old_documents)
-            yield _decoded(entries, changes) if is_asked else changes
+            if is_asked:
+                yield from _decoded(entries, now.catalogue)
+            else:
+                yield changes_of(entries, now.catalogue, old_documents)
         is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
 
 
-def _decoded(entries: Entries, changes: Iterator[Change]) -> Iterator[Change]:
-    """The changes of these entries, with their documents decoded: together, which takes a quarter less than one by one."""
-    # Some at a time, so that they are still in the processor's cache when the caller looks at them.
+def _decoded(entries: Entries, catalogue: Catalogue) -> Iterator[Iterator[Change]]:
+    """The changes of these entries, some at a time, with their documents decoded together: a quarter less than one by one."""
+    # Not all at once, so that they are still in the processor's cache when the caller looks at them.
     for start in range(0, len(entries.seqs), DECODED):
-        olds = _documents_of(entries.olds[start : start + DECODED])
-        news = _documents_of(entries.bodies[start : start + DECODED])
-        for change, old, new in zip(islice(changes, DECODED), olds, news, strict=True):
-            change.old = old
-            change.new = new
-            yield change
+        some = Entries._make(column[start : start + DECODED] for column in entries)
+        yield changes_of(some, catalogue, decoded=(_documents_of(some.olds), _documents_of(some.bodies)))
 
 
 def _documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:

@@ -132,8 +132,7 @@ class Publisher:
                 if transaction.is_catalogue_changed:
                     tables, indexes = self._what_was_dropped(transaction.catalogue)
                 if changes or tables or indexes:
-                    documents = transaction.documents if count == 1 and changes else None
-                    self._route(listener, Commit(changes, last, tables, indexes, documents))
+                    self._route(listener, Commit(changes, last, tables, indexes))
                 if last > self.published:
                     self.published = last
 
@@ -148,7 +147,7 @@ class Publisher:
                 return False
             # All in one snapshot: to begin another takes as long as to read one change.
             engine = self._engine
-            with engine.fresh_snapshot() as snapshot:
+            with engine.poll() as snapshot:
                 (head, oldest, is_filed), catalogue = snapshot.end(), snapshot.catalogue
                 trouble = self._what_is_wrong(snapshot, head, is_filed)
                 changes = None
@@ -207,7 +206,7 @@ class Publisher:
     def _publish_log(self, listener: CommitListener, until: int) -> None:
         while self.published < until:
             try:
-                with self._engine.fresh_snapshot() as snapshot:
+                with self._engine.poll() as snapshot:
                     changes = self._read_log(snapshot, until)
             except (HistoryLost, CorruptDatabase) as error:
                 # Silence would say that there was no commit.

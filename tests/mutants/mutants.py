@@ -513,20 +513,6 @@ MUTANTS = [
         ("tests/laws/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
     ),
     Mutant(
-        "a list that the caller holds is told",
-        "change.py",
-        "            and _is_flat(map(type, new.values()))",
-        "            and True",
-        ("tests/feeds/test_feeds_short_way.py::test_what_is_told_at_once_is_what_was_stored",),
-    ),
-    Mutant(
-        "the documents of a change that was taken back are told",
-        "change.py",
-        "            body is self.new_bytes",
-        "            True",
-        ("tests/feeds/test_feeds_short_way.py::test_what_a_transaction_writes_is_told_as_it_is_stored",),
-    ),
-    Mutant(
         "a queue forgets to count what it dropped",
         "feeds/queues.py",
         ("                return\n            self.dropped += 1"),
