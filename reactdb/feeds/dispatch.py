@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, cast
 
 from reactdb.change import Change, Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
@@ -115,7 +115,7 @@ class Node:
         """A copy, because a subscriber that is called may leave."""
         found = list(self.apart or ())
         for broadcast in self.broadcasts:
-            found += broadcast.members
+            found += cast(Iterable[Subscription], broadcast.members)
         return found
 
     @property
@@ -176,8 +176,8 @@ class Node:
                 try:
                     broadcast.publish(shared)
                 except Exception as error:
-                    for subscription in list(broadcast.members):
-                        took = subscription.fail(error)
+                    for member in list(broadcast.members):
+                        took = member.fail(error)
         return took
 
 
@@ -299,7 +299,7 @@ class LiveViews:
         node = subscription.node
         self.behind.pop(subscription, None)
         subscription.count_failures_of(None)
-        if node is not None:
+        if isinstance(node, Node):
             try:
                 node.remove(subscription)
             finally:
