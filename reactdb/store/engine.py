@@ -105,8 +105,9 @@ class Engine:
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, EMPTY)
             sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
+            shown = schema.FORMAT_VERSION
             if self.read_only:
-                schema.show_as_today(connection, version)
+                shown = schema.show_as_today(connection)
             else:
                 if not is_wal:
                     use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
@@ -119,7 +120,7 @@ class Engine:
             if not self.is_memory and not self.is_immutable:
                 self.guard = FileGuard(self.path)
             if self.read_only:
-                self.readers.lend(Reader(connection, self.catalogue))
+                self.readers.lend(Reader(connection, self.catalogue, shown))
             else:
                 self._writer = Writer(self, connection)
                 if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
@@ -396,6 +397,8 @@ class Engine:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
             reader.version = version
+            if reader.shown < schema.FORMAT_VERSION:
+                reader.shown = schema.show_as_today(connection, reader.shown)
             known = self.catalogue
             if int(schema.fact(connection, "catalogue")) == known.version:
                 reader.catalogue = known

@@ -12,16 +12,18 @@ from sqlite_utils import Database, Migrations
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.schema import STEPS
+from reactdb.store.schema import STEPS, check_format_2
 
 migrations = Migrations("reactdb")
 
 
 def _migration(number: int, step: Callable[[Connection], None]) -> Callable[[Any], None]:
     def migrate(database: Any) -> None:
-        # The checksums that format 2 begins with say "as it is"; so damage that shows is looked for first, and left alone.
+        # The checksums that a format begins with say "as it is"; so damage that shows is looked for first, and left alone.
         if number == 2:
             _look_for_damage(database.conn)
+        if number == 3:
+            check_format_2(database.conn)
         step(database.conn)
 
     return migrate

@@ -31,10 +31,14 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "execute", "polled_version", "version")
+    __slots__ = ("catalogue", "connection", "execute", "polled_version", "shown", "version")
 
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+    def __init__(
+        self, connection: Connection, catalogue: Catalogue, shown: int = schema.FORMAT_VERSION
+    ) -> None:
         self.connection = connection
+        # The format that the file has, as far as this connection knows; an older one is shown to it as today's.
+        self.shown = shown
         self.execute = connection.execute
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
@@ -144,8 +148,10 @@ def connect_reader(engine: Engine) -> Reader:
         sqlite.configure(
             connection, reader=True, cache_kib=0 if len(engine.readers) > 1 else sqlite.CACHE_KIB
         )
+        shown = schema.FORMAT_VERSION
         if engine.read_only:
-            schema.show_as_today(connection, schema.identify(connection, engine.path))
+            schema.identify(connection, engine.path)
+            shown = schema.show_as_today(connection)
         # Closed in between: in memory, this connection would be the first one to a new and empty database.
         engine.check_usable()
         trouble = "" if engine.guard is None else engine.guard.examine()
@@ -158,4 +164,4 @@ def connect_reader(engine: Engine) -> Reader:
     except BaseException:
         connection.close()
         raise
-    return Reader(connection, engine.catalogue)
+    return Reader(connection, engine.catalogue, shown)

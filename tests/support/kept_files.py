@@ -25,7 +25,7 @@ from reactdb import row
 from reactdb.cli import changelines
 from reactdb.json import dumps
 from reactdb.store import schema
-from reactdb.store.receipts import give_receipt
+from reactdb.store.positions import give_receipt
 
 FILES = Path(__file__).parent / "files"
 
@@ -87,8 +87,8 @@ def use(path: Path) -> None:
 
 
 def use_long(path: Path) -> None:
-    """What a file has after a longer life: tables and indexes renamed and dropped, receipts, a hook of the RethinkDB dialect, many
-    epochs, and tables that nobody has written to since compaction, one of which ends with a deletion."""
+    """What a file has after a longer life: tables and indexes renamed and dropped, receipts, a hook of the RethinkDB dialect,
+    many epochs, and tables that nobody has written to since compaction, one of which ends with a deletion."""
     with reactdb.connect(path, origin="maker") as db:
         idle = db.table_create("idle")
         idle.insert([{"id": n, "score": n % 3} for n in range(4)])
@@ -172,8 +172,8 @@ def kept() -> Iterator[str]:
 
 
 def make(folder: Path) -> None:
-    """Make three files of the present format: one that was closed, one with all of its changes in the write-ahead log, and one that
-    has lived for longer."""
+    """Make three files of the present format: one that was closed, one with all of its changes in the write-ahead log, and one
+    that has lived for longer."""
     folder.mkdir(parents=True, exist_ok=True)
     work = folder / "work.db"
     for variant in ("closed", "wal", "long"):
