@@ -98,7 +98,12 @@ def add_checksums(connection: Connection) -> None:
 
 def add_positions_and_blobs(connection: Connection) -> None:
     """Format 3: facts and positions have a checksum each; tables have owners and hooks; the newest seq of a table and the epoch
-    of a position take one look-up; blobs. Nothing is rewritten that grows with the documents."""
+    of a position take one look-up; blobs. Nothing is rewritten that grows with the documents.
+
+    Raises:
+        CorruptDatabase: What gets checksums here is not what was written.
+    """
+    check_format_2(connection)
     for statement in (
         "ALTER TABLE facts ADD COLUMN seal INTEGER",
         "ALTER TABLE tables ADD COLUMN owner TEXT",
@@ -250,7 +255,7 @@ def migrate(connection: Connection, path: str) -> None:
                 # Imported here because most files have today's format.
                 from reactdb.store import migrations
 
-                migrations.apply(connection)
+                migrations.apply(connection, STEPS)
             else:
                 make(connection)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")

@@ -19,7 +19,7 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
-from reactdb.change import DELETE, INSERT, Change, InHand
+from reactdb.change import DELETE, INSERT, Change
 from reactdb.errors import CorruptDatabase
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
@@ -111,7 +111,6 @@ class WriteTransaction:
         has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
-        documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
     __slots__ = (
@@ -121,7 +120,6 @@ class WriteTransaction:
         "changes",
         "connection",
         "count",
-        "documents",
         "execute",
         "first",
         "flushed",
@@ -168,7 +166,6 @@ class WriteTransaction:
         self.ruin: BaseException | None = None
         self.is_committing = False
         self.is_committed = False
-        self.documents: InHand | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -654,7 +651,6 @@ class Savepoint:
             transaction.memory.forget()
         transaction.forget_after(self.start)
         transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows = self._before
-        transaction.documents = None
         return True
 
 

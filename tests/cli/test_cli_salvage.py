@@ -17,7 +17,7 @@ import reactdb
 from reactdb import row
 from reactdb.cli import main
 from reactdb.json import loads
-from reactdb.store.tools import pages
+from reactdb.store.file import pages
 from reactdb.values import codec
 from tests import fuzzed_files
 from tests.support import kept_files
