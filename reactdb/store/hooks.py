@@ -171,6 +171,12 @@ def _identity(derive: Derive) -> str:
     return f"{getattr(derive, '__module__', '')}.{getattr(derive, '__qualname__', shown(derive))}"
 
 
+def check_known(hook: str, table: str) -> None:
+    """Raises: HookNotFound, where this process does not know the hook."""
+    if hook not in _HOOKS:
+        raise HookNotFound(hook, table)
+
+
 def ask(draft: Draft) -> Derived:
     """What the table's hook makes of the draft.
 
@@ -179,10 +185,8 @@ def ask(draft: Draft) -> Derived:
         UsageError: It refuses the write, or gives what cannot be metadata.
     """
     name = str(draft.table.hook)
-    derive = _HOOKS.get(name)
-    if derive is None:
-        raise HookNotFound(name, draft.table.name)
-    derived = derive(draft)
+    check_known(name, draft.table.name)
+    derived = _HOOKS[name](draft)
     if type(derived) is not Derived or not (derived.meta is None or type(derived.meta) is bytes):
         raise UsageError(
             f"the write hook `{name}` gave {shown(derived)}: give Derived(meta), with bytes or None for meta"

@@ -110,6 +110,7 @@ class WriteTransaction:
         savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
+        has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
     """
@@ -124,6 +125,7 @@ class WriteTransaction:
         "execute",
         "first",
         "flushed",
+        "has_other_rows",
         "is_catalogue_changed",
         "is_committed",
         "is_committing",
@@ -156,6 +158,7 @@ class WriteTransaction:
         self.origin = origin
         self.changes = changes
         self.is_catalogue_changed = False
+        self.has_other_rows = False
         self._buffer: list[Buffered] = []
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
@@ -168,7 +171,8 @@ class WriteTransaction:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.count or self.is_catalogue_changed)
+        """There is nothing to commit."""
+        return not (self.count or self.is_catalogue_changed or self.has_other_rows)
 
     def snapshot(self) -> Snapshot:
         """Reads that see what this transaction has written so far."""
@@ -576,6 +580,12 @@ class WriteTransaction:
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
         self._catalogue_changed()
 
+    def set_hook(self, table: TableInfo, hook: str | None) -> None:
+        """Let every write of the table be told to the write hook of this name; None: to none. What is there already stays as it is."""
+        self._settle()
+        self.execute("UPDATE tables SET hook = ? WHERE id = ?", (hook, table.id))
+        self._catalogue_changed()
+
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
         """List the index and fill it from the documents."""
         self._settle()
@@ -630,7 +640,7 @@ class Savepoint:
         depth: 1 for one that is in no other.
     """
 
-    __slots__ = ("_catalogue", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
+    __slots__ = ("_before", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
 
     def __init__(self, transaction: WriteTransaction, owner: Owner, operation: str) -> None:
         if transaction.ruin is not None:
@@ -639,7 +649,7 @@ class Savepoint:
         self._owner = owner
         self._operation = operation
         self._is_saved = False
-        self._catalogue = (transaction.catalogue, transaction.is_catalogue_changed)
+        self._before = (transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows)
         self.start = transaction.count
         self.outer = transaction.savepoint
         # One name for each depth: what is taken back must not be the savepoint around this one.
@@ -716,7 +726,7 @@ class Savepoint:
             transaction.torn_until = 0
             transaction.memory.forget()
         transaction.forget_after(self.start)
-        transaction.catalogue, transaction.is_catalogue_changed = self._catalogue
+        transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows = self._before
         return True
 
 

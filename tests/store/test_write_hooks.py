@@ -63,7 +63,7 @@ def metas(db: Any) -> list[bytes | None]:
 
 
 def meta_of(db: Any, key: Any, table: str = "games") -> bytes | None:
-    newest = db._session.newest(table, collation.key_bytes(key))
+    newest = db.session.newest(table, collation.key_bytes(key))
     return None if newest is None else newest.meta
 
 
@@ -75,7 +75,7 @@ def ask(db: Any, key: Any, document: Any, asked: Any, policy: Policy | None = No
         write.put_document(place, write.head(place), document, REPLACE, asked)
 
     given = () if policy is None else (policy,)
-    return db._session.write("games", work, *given)  # type: ignore[no-any-return]
+    return db.session.write("games", work, *given)  # type: ignore[no-any-return]
 
 
 class TestWhatAHookIsTold:
@@ -225,7 +225,7 @@ def assert_revised(db: Any) -> None:
         newest[change.key_bytes] = b"%d-%d" % (number, size)
         assert newest[change.key_bytes] == change.meta, change
     for place, revision in newest.items():
-        assert revision == db._session.newest("games", place).meta
+        assert revision == db.session.newest("games", place).meta
 
 
 class TestThatItCanStillBeRead:
@@ -464,7 +464,7 @@ class TestBadHooks:
 class TestFeeds:
     def again(self, db: Any, key: Any) -> None:
         """A new revision of the same document."""
-        newest = db._session.newest("games", collation.key_bytes(key))
+        newest = db.session.newest("games", collation.key_bytes(key))
         ask(db, key, dict(newest.new_val), {"as": b"99-given"})
 
     @pytest.mark.parametrize(
@@ -501,13 +501,13 @@ class TestFeeds:
         told: list[Any] = []
         given = {"include_meta": True, "include_seq": True}
         if not is_resumed:
-            db._session.watch(Query("games"), given).subscribe(told.append)
+            db.session.watch(Query("games"), given).subscribe(told.append)
 
         self.again(db, 1)
         counted.get(1).update({"n": 2})
         counted.get(1).delete()
         if is_resumed:
-            db._session.watch(Query("games"), {**given, "since": start}).subscribe(told.append)
+            db.session.watch(Query("games"), {**given, "since": start}).subscribe(told.append)
 
         document = {"id": 1, "n": 1}
         assert told == [
@@ -520,7 +520,7 @@ class TestFeeds:
         with_meta: list[Any] = []
         without: list[Any] = []
         counted.changes().subscribe(without.append)
-        db._session.watch(Query("games"), {"include_meta": True}).subscribe(with_meta.append)
+        db.session.watch(Query("games"), {"include_meta": True}).subscribe(with_meta.append)
         counted.insert({"id": 1})
 
         self.again(db, 1)
@@ -546,5 +546,5 @@ def test_a_transaction_takes_a_document_for_a_key_whatever_is_there(path: Path) 
             given = (None, bodies[0], bodies[0], bodies[1], None, None, bodies[0])
             return [transaction.put(table, key, body) for body in given]
 
-        assert [False, True, False, True, True, False, True] == db._session.transact(work)
+        assert [False, True, False, True, True, False, True] == db.session.transact(work)
         assert ["insert", "replace", "delete", "insert"] == [change.kind for change in db.log()]

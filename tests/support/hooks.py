@@ -5,6 +5,7 @@ from __future__ import annotations
 from reactdb.change import DELETE
 from reactdb.database import Database
 from reactdb.errors import UsageError
+from reactdb.session import live_table
 from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.values import codec
 
@@ -48,7 +49,8 @@ register_hook(JOURNALLED, journalled)
 
 
 def set_hook(db: Database, table: str, hook: str | None) -> None:
-    db._session.info(table).hook = hook
+    """Also one that this process does not know."""
+    db.session.transact(lambda transaction: transaction.set_hook(live_table(transaction, table), hook))
 
 
 def make_journal(db: Database) -> None:
