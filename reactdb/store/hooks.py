@@ -26,7 +26,7 @@ from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.values import codec, collation
 
 
-class Documents(Protocol):
+class Heads(Protocol):
     """The documents as the transaction sees them."""
 
     catalogue: Catalogue
@@ -51,7 +51,7 @@ class Draft:
     """
 
     __slots__ = (
-        "_documents",
+        "_heads",
         "_new",
         "_old",
         "asked",
@@ -67,7 +67,7 @@ class Draft:
 
     def __init__(
         self,
-        documents: Documents,
+        heads: Heads,
         table: TableInfo,
         key_bytes: bytes,
         kind: int,
@@ -78,7 +78,7 @@ class Draft:
         time: int,
         origin: str | None,
     ) -> None:
-        self._documents = documents
+        self._heads = heads
         self.table = table
         self.key_bytes = key_bytes
         self.kind = kind
@@ -115,7 +115,7 @@ class Draft:
         Raises:
             UsageError: There is none, or it has a hook itself.
         """
-        found = self._documents.catalogue.live.get(table)
+        found = self._heads.catalogue.live.get(table)
         if found is None or found.hook is not None:
             raise UsageError(
                 f"the write hook `{self.table.hook}` of table `{self.table.name}` needs a table `{table}` without a hook"
@@ -124,7 +124,7 @@ class Draft:
 
     def stored(self, table: TableInfo, key: bytes) -> bytes | None:
         """The encoded document of a key of any table, as the transaction sees it; None where there is none."""
-        head = self._documents.head(table, key)
+        head = self._heads.head(table, key)
         return None if head is None else head[1]
 
 

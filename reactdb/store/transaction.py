@@ -264,14 +264,12 @@ class WriteTransaction:
                 assert kind == DELETE
                 self.memory.tombstones[table_id] = True
         meta: bytes | None = None
-        derived: Derived | None = None
-        if table.hook is not None:
+        beside: Sequence[tuple[TableInfo, bytes, bytes | None]] = ()
+        if table.hook is not None or asked is not None:
             derived = self._derived(table, key, kind, prev, old_body, body, asked)
             if derived is None:
                 return False
-            meta = derived.meta
-        elif asked is not None:
-            raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
+            meta, beside = derived
         moves = places = None
         if table.indexes:
             moves, places = index_moves(table, key, old_body, body)
@@ -303,9 +301,8 @@ class WriteTransaction:
             or (meta is not None and len(meta) > LARGE_BYTES)
         ):
             self.flush()
-        if derived is not None:
-            for other, other_key, other_body in derived.beside:
-                self.put(other, other_key, other_body)
+        for other in beside:
+            self.put(*other)
         return True
 
     def _derived(
@@ -319,6 +316,8 @@ class WriteTransaction:
         asked: Any,
     ) -> Derived | None:
         """What the table's write hook makes of a write; None where nothing changes by it."""
+        if table.hook is None:
+            raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
         old_meta = None if prev is None else self._meta_of(prev)
         before = self.count, self.catalogue
         derived = ask(Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin))
@@ -581,7 +580,7 @@ class WriteTransaction:
         self._catalogue_changed()
 
     def set_hook(self, table: TableInfo, hook: str | None) -> None:
-        """Let every write of the table be told to the write hook of this name; None: to none. What is there already stays as it is."""
+        """Let every write of the table ask the write hook of this name; None: none. What is there already stays as it is."""
         self._settle()
         self.execute("UPDATE tables SET hook = ? WHERE id = ?", (hook, table.id))
         self._catalogue_changed()
