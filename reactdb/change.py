@@ -123,11 +123,8 @@ class Change:
 
     @property
     def is_of_meta_alone(self) -> bool:
-        """The documents before and after are equal, so only the metadata is new: feeds that do not include it tell nothing."""
-        if self.meta is None or self.new_bytes is None:
-            return False
-        old = self.old_bytes
-        return old is not None and codec.same_bytes(old, self.new_bytes)
+        """The documents before and after are the same, so only the metadata is new: feeds that do not include it tell nothing."""
+        return self.meta is not None and self.new_bytes is not None and self.old_bytes == self.new_bytes
 
     @property
     def old_val(self) -> codec.FrozenDict | None:

@@ -56,9 +56,11 @@ class Policy:
 
     Attributes:
         counts_errors: A mistake in one document is counted in `errors`, and the write goes on with the next one.
+        sees_field_order: A document whose fields have come into another order is another one, and is logged.
     """
 
     counts_errors = False
+    sees_field_order = False
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
         """The bytes of the new document of `key`; `old_body` is what it replaces.
@@ -163,7 +165,7 @@ class Write:
             kind, counter = DELETE, "deleted"
         elif old_body is None:
             kind, counter = INSERT, "inserted"
-        elif asked is None and codec.same_bytes(old_body, body):
+        elif asked is None and codec.same_bytes(old_body, body, sees_order=self.policy.sees_field_order):
             self.count("unchanged", old_body, old_body)
             return
         else:

@@ -19,7 +19,7 @@ class Conflict(UsageError):
 
 
 def revisions(draft: Draft) -> Derived:
-    """Each version of a document counts one more than the one before, also across deletions: `number-length of the document`.
+    """Each version of a document counts one more than the one before, also across deletions: `number-fields of the document`.
 
     A write may ask for a revision of its own (`{"as": b"..."}`), or that the newest one is what it saw (`{"after": b"..."}`).
     """
@@ -33,7 +33,7 @@ def revisions(draft: Draft) -> Derived:
 
 def revision(old_meta: bytes | None, body: bytes | None) -> bytes:
     number = 0 if old_meta is None else int(old_meta.partition(b"-")[0])
-    return b"%d-%d" % (number + 1, 0 if body is None else len(body))
+    return b"%d-%d" % (number + 1, 0 if body is None else len(codec.decode(body)))
 
 
 def journalled(draft: Draft) -> Derived:
