@@ -827,8 +827,8 @@ MUTANTS = [
     Mutant(
         "a refusal is counted where it is to be raised",
         "writing.py",
-        "            # A hook refuses before anything is written.\n            if not self.policy.counts_errors:\n                raise\n",
-        "",
+        "before anything is written.\n            if not self.policy.counts_errors:\n                raise\n",
+        "before anything is written.\n",
         ("tests/store/test_write_hooks.py::TestRefusing",),
     ),
 ]
