@@ -556,7 +556,7 @@ class TestWriteQueue:
             games = db.table_create("games")
             engine = db.session.engine
             table = engine.catalogue.live["games"]
-            queue = engine._writer.queue
+            queue = engine.writer.queue
             done_by: list[str] = []
 
             def companion(transaction: Any) -> None:
