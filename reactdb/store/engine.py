@@ -36,7 +36,7 @@ from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log import PagesInUse
-from reactdb.store.publisher import CommitListener, Publisher
+from reactdb.store.publisher import Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
@@ -475,7 +475,7 @@ class Engine:
     def lowest_needed(self, oldest: int) -> int | None:
         """The lowest position, from `oldest` on, from which a feed of this process has still to read the log; None: none has. See
         `CommitListener.lowest_needed`."""
-        listeners = [engine.listener for engine in (self, self.twin) if engine is not None]
+        listeners = [engine.publisher.listener for engine in (self, self.twin) if engine is not None]
         needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
         return min((position for position in needed if position is not None), default=None)
 
@@ -502,27 +502,7 @@ class Engine:
         self.writable().compaction.retention = retention
 
     # -----------------------------------------------------------------------------------------------------------
-    # The feeds' way to the publisher
-
-    @property
-    def publish_lock(self) -> RLock:
-        return self.publisher.lock
-
-    @property
-    def published(self) -> int:
-        """The seq up to which the feeds have every commit."""
-        return self.publisher.published
-
-    @property
-    def listener(self) -> CommitListener | None:
-        return self.publisher.listener
-
-    @listener.setter
-    def listener(self, listener: CommitListener | None) -> None:
-        self.publisher.listener = listener
-
-    def begin_listening(self, seq: int) -> None:
-        self.publisher.begin_listening(seq)
+    # What other processes commit
 
     def has_news(self) -> bool:
         """Whether anybody may have committed since this was last asked: 5 µs, a quarter of what `catch_up` costs.
