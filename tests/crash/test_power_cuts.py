@@ -230,7 +230,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             content = Path(path + "-wal").read_bytes()
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
 
             engine_writer.doubt(flush_error())
@@ -249,7 +249,7 @@ class TestFlushes:
         database = reactdb.connect(path, durability="soft")
         games = database.table_create("games")
         games.insert({"id": 1})
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
@@ -274,7 +274,7 @@ class TestFlushes:
 
         database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         written = []
@@ -297,7 +297,7 @@ class TestFlushes:
 
         monkeypatch.setattr(flush, "write_again", fail)
         database = reactdb.connect(path, durability="soft")
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         database.close()
@@ -313,7 +313,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             before = database.token
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
             connection = engine_writer.connection
             execute, failures = connection.execute, [flush_error()]
@@ -338,7 +338,7 @@ class TestFlushes:
         with reactdb.connect(path) as database:
             other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
             database.table_create("games").insert({"id": 1})
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
             connect = engine_writer.engine.connect
 
@@ -364,7 +364,7 @@ class TestFlushes:
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
 
             assert (1,) == engine_writer.connection.execute("PRAGMA fullfsync").fetchone()
