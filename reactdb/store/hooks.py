@@ -132,7 +132,8 @@ class Derived(NamedTuple):
     """What a hook makes of a draft.
 
     Attributes:
-        meta: The entry's metadata, or None for none.
+        meta: The entry's metadata, or None for none. The same document without metadata, or with the same and nothing beside, is
+            no new version, and has no entry.
         beside: (table, key, encoded document) of what is to be written to other tables with it; a document of None is a
             deletion, of what may be there or not.
     """

@@ -244,7 +244,7 @@ class WriteTransaction:
             asked: What a dialect asks of the table's write hook. With it, `body` may be the same as before.
 
         Returns:
-            Whether there is a new entry: not where neither the document nor its metadata changes.
+            Whether there is a new entry. The same document has one only where the hook derived something, and something new.
 
         Raises:
             HookNotFound: The table has a write hook that this process does not know.
@@ -315,7 +315,7 @@ class WriteTransaction:
         body: bytes | None,
         asked: Any,
     ) -> Derived | None:
-        """What the table's write hook makes of a write; None where nothing changes by it."""
+        """What the table's write hook makes of a write; None where it makes no new version, and what is beside is written."""
         if table.hook is None:
             raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
         old_meta = None if prev is None else self._meta_of(prev)
@@ -325,9 +325,12 @@ class WriteTransaction:
             raise UsageError(
                 f"the write hook `{table.hook}` has written itself: what it derives is written by the transaction"
             )
-        if old_body == body and derived.meta == old_meta and not derived.beside:
-            return None
-        return derived
+        is_new = derived.meta is not None and (derived.meta != old_meta or derived.beside)
+        if is_new or old_body != body:
+            return derived
+        for other in derived.beside:
+            self.put(*other)
+        return None
 
     def _meta_of(self, seq: int) -> bytes | None:
         """The metadata of an entry to which a head or a tombstone leads."""

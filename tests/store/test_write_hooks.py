@@ -19,6 +19,7 @@ from reactdb.store.transaction import LARGE_BYTES, WriteTransaction
 from reactdb.values import codec, collation
 from reactdb.writing import Policy, Write
 from tests.support.hooks import JOURNAL, JOURNALLED, REVISIONS, Conflict, set_hook
+from tests.support.threads import from_threads
 
 TOLD = "tests.told"
 told: list[tuple[Any, ...]] = []
@@ -228,6 +229,21 @@ def assert_revised(db: Any) -> None:
         assert revision == db.session.newest("games", place).meta
 
 
+def test_threads_that_share_a_commit(path: Path) -> None:
+    with reactdb.connect(path) as db:
+        table = db.table_create("games")
+        set_hook(db, "games", REVISIONS)
+
+        def write(number: int) -> None:
+            for step in range(15):
+                table.insert({"id": step % 4, "n": number}, conflict="replace")
+                table.get(number % 4).update({"step": step, "by": number})
+                table.get((number + step) % 4).delete()
+
+        from_threads(8, write)
+        assert_revised(db)
+
+
 class TestThatItCanStillBeRead:
     def test_without_the_hook(self, tmp_path):
         with reactdb.connect(tmp_path / "a.db") as db:
@@ -250,6 +266,23 @@ class TestThatItCanStillBeRead:
             for one in found
             if one.level == "problem"
         ]
+
+    def test_in_the_past(self, db, counted):
+        counted.insert({"id": 1})
+        counted.get(1).update({"n": 1})
+        counted.get(1).delete()
+
+        found = [
+            db.at(seq).session.newest("games", collation.key_bytes(1))
+            for seq in range(db.seq - 3, db.seq + 1)
+        ]
+
+        assert [None, b"1-1", b"2-2", b"3-0"] == [None if one is None else one.meta for one in found]
+
+    def test_a_table_that_is_not_there(self, db):
+        for session in (db.session, db.at(0).session):
+            with pytest.raises(reactdb.TableNotFound):
+                session.newest("games", b"")
 
     def test_other_tables_can_be_written(self, db, counted):
         set_hook(db, "games", "elsewhere.revisions")
@@ -331,6 +364,31 @@ class TestWhatIsAsked:
 
         assert (0, 1) == (found["replaced"], found["unchanged"])
         assert [b"1-1"] == metas(db)
+
+    @pytest.mark.parametrize("meta", [None, b"1"])
+    def test_the_same_document_without_anything_new_is_no_version_but_what_is_beside_is_written(
+        self, db, meta
+    ):
+        def beside(draft: Draft) -> Derived:
+            if draft.asked is None:
+                return Derived(b"1")
+            kept = codec.encode({"id": draft.key, "lost": draft.asked})
+            return Derived(meta, [(draft.beside("leaves"), draft.key_bytes, kept)])
+
+        register_hook("tests.leaves", beside)
+        table, leaves = db.table_create("games"), db.table_create("leaves")
+        set_hook(db, "games", "tests.leaves")
+        table.insert({"id": 1})
+        events: list[Any] = []
+        table.changes().subscribe(events.append)
+
+        counts = ask(db, 1, {"id": 1}, "2-lost")
+
+        assert [{"id": 1, "lost": "2-lost"}] == leaves.run()
+        # With metadata, though the same, the dialect's feed hears that there is something beside.
+        assert (int(meta is not None), int(meta is None)) == (counts["replaced"], counts["unchanged"])
+        assert [b"1"] * (1 + (meta is not None)) == [change.meta for change in db.log(table="games")]
+        assert [] == events
 
     def test_of_a_table_without_a_hook_nothing_can_be_asked(self, db):
         db.table_create("games")
