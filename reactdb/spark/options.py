@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from reactdb.errors import InvalidOption, shown, word
+from reactdb.values.scalars import EPOCH, microseconds_of
 
 READS: Final = ("documents", "changes")
 SHAPES: Final = ("reactdb", "delta", "debezium")
@@ -364,9 +365,6 @@ def _position(values: Mapping[str, str], name: str) -> int | Instant | None:
     return instant_of(given, _KNOWN[name])
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def instant_of(text: str, name: str = "a timestamp") -> Instant:
     """The moment of an ISO 8601 text, which is in UTC if it has no offset.
 
@@ -383,4 +381,4 @@ def instant_of(text: str, name: str = "a timestamp") -> Instant:
         ) from None
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
-    return Instant((value - _EPOCH) // timedelta(microseconds=1))
+    return Instant(microseconds_of(value - EPOCH))
