@@ -21,6 +21,7 @@ The way of a write, from top to bottom:
 
 The way of a read:
 
+    open_file       what the parts of an engine ask of it and of its writer
     engine          one open file: `get`, `snapshot` and `past`, each on a reader's connection
     readers         the connections that read
     snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one

@@ -167,7 +167,7 @@ def migrate(connection: Connection, path: str) -> None:
                 # Imported here because most files have today's format.
                 from reactdb.store import migrations
 
-                migrations.apply(connection)
+                migrations.apply(connection, STEPS)
             else:
                 make(connection)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")

@@ -19,7 +19,7 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
-from reactdb.change import DELETE, INSERT, Change, InHand
+from reactdb.change import DELETE, INSERT, Change
 from reactdb.errors import CorruptDatabase
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
@@ -110,7 +110,6 @@ class WriteTransaction:
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
-        documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
     __slots__ = (
@@ -120,7 +119,6 @@ class WriteTransaction:
         "changes",
         "connection",
         "count",
-        "documents",
         "execute",
         "first",
         "flushed",
@@ -165,7 +163,6 @@ class WriteTransaction:
         self.ruin: BaseException | None = None
         self.is_committing = False
         self.is_committed = False
-        self.documents: InHand | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -650,7 +647,6 @@ class Savepoint:
             transaction.memory.forget()
         transaction.forget_after(self.start)
         transaction.catalogue, transaction.is_catalogue_changed = self._catalogue
-        transaction.documents = None
         return True
 
 

@@ -15,7 +15,7 @@ from sqlite_utils.utils import sqlite3
 import reactdb
 from reactdb import row
 from reactdb.json import loads
-from reactdb.store.tools import pages
+from reactdb.store.file import pages
 from reactdb.values import codec
 from tests import fuzzed_files
 from tests.support import kept_files

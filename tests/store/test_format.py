@@ -46,7 +46,7 @@ def test_there_are_kept_files_of_every_format():
 def test_a_new_file_is_as_the_migrations_from_nothing_would_make_it():
     made, migrated = (sqlite3.connect(":memory:", isolation_level=None) for _ in range(2))
     schema.make(made)
-    migrations.apply(migrated)
+    migrations.apply(migrated, schema.STEPS)
 
     def shape(connection: Any) -> list[Any]:
         return [
@@ -68,7 +68,7 @@ def test_a_new_file_has_nothing_left_to_migrate():
     made = sqlite3.connect(":memory:", isolation_level=None)
     schema.make(made)
     before = list(made.iterdump())
-    migrations.apply(made)
+    migrations.apply(made, schema.STEPS)
 
     assert before == list(made.iterdump())
     made.close()

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from reactdb.errors import CorruptDatabase
 from reactdb.store import schema
 from reactdb.store.file import sqlite
+from reactdb.store.file.pages import FRAME_HEADER, INDEX_INTERIOR, INDEX_LEAF, WAL_HEADER, record, varint
 from reactdb.store.file.sqlite import Connection, file_bytes
-from reactdb.store.tools.pages import FRAME_HEADER, INDEX_INTERIOR, INDEX_LEAF, WAL_HEADER, record, varint
 
 MAGIC = (0x377F0682, 0x377F0683)
 # A log is searched for the id up to this size: 64 MiB, four times the size at which a log is emptied.

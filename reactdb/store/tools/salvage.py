@@ -21,9 +21,9 @@ from reactdb.store import schema
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import IMMUTABLE, connect_to_read
+from reactdb.store.file.pages import Pages
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
-from reactdb.store.tools.pages import Pages
 from reactdb.values import codec, collation
 
 # Entries that are read at a time.
