@@ -11,6 +11,11 @@ turn.
 
 A subscriber that raises ends its own feed.
 
+There are two loops that deliver: `_poll` here, and `Broadcast.run`, which calls those that are called and have nothing left of
+how they began. They stay two because they answer opposite questions. A poll asks one subscription for whatever comes next: how
+it begins, a batch, a page of the log, its end. A broadcast has one event for many, and makes it once; asked one by one, 300
+callbacks would cost four times as much. What both need is shared: the queue, the event, and `_pass_on` where there are terms.
+
 Rule of this file: a wake-up may come in vain. A consumer that is woken polls, and one that goes to sleep has polled after saying
 so. No lock but the consumer's own turn is held while an observer is called.
 """

@@ -110,8 +110,9 @@ class Engine:
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, EMPTY)
             sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
+            shown = schema.FORMAT_VERSION
             if self.read_only:
-                schema.show_as_today(connection, version)
+                shown = schema.show_as_today(connection)
             else:
                 if not is_wal:
                     use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
@@ -124,7 +125,7 @@ class Engine:
             if not self.is_memory and not self.is_immutable:
                 self.guard = FileGuard(self.path)
             if self.read_only:
-                self.readers.lend(Reader(connection, self.catalogue))
+                self.readers.lend(Reader(connection, self.catalogue, shown))
             else:
                 self._writer = Writer(self, connection)
                 if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
@@ -392,8 +393,10 @@ class Engine:
             sqlite.configure(
                 connection, reader=True, cache_kib=0 if len(self.readers) > 1 else sqlite.CACHE_KIB
             )
+            shown = schema.FORMAT_VERSION
             if self.read_only:
-                schema.show_as_today(connection, schema.identify(connection, self.path))
+                schema.identify(connection, self.path)
+                shown = schema.show_as_today(connection)
             # Closed in between: in memory, this connection would be the first one to a new and empty database.
             self.check_usable()
             trouble = "" if self.guard is None else self.guard.examine()
@@ -406,7 +409,7 @@ class Engine:
         except BaseException:
             connection.close()
             raise
-        return Reader(connection, self.catalogue)
+        return Reader(connection, self.catalogue, shown)
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers
@@ -436,6 +439,8 @@ class Engine:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
             reader.version = version
+            if reader.shown < schema.FORMAT_VERSION:
+                reader.shown = schema.show_as_today(connection, reader.shown)
             known = self.catalogue
             if int(schema.fact(connection, "catalogue")) == known.version:
                 reader.catalogue = known
