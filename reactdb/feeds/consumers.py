@@ -291,7 +291,7 @@ def take_together(line: Sequence[Subscription]) -> None:
             continue
         interval_s = member.request.options.squash_s
         # With the lock, because a commit is offered to one after the other.
-        with member.request.engine.publish_lock:
+        with member.request.engine.publisher.lock:
             member.take_batch()
             for other in line:
                 if other.request.options.squash_s == interval_s and not other.is_behind:

@@ -464,7 +464,7 @@ class Subscription:
                 first = None if delta is None else delta.seq
             if first is not None:
                 engine = self.request.engine
-                if first > engine.published and (self.state == "behind" or first <= self.since):
+                if first > engine.publisher.published and (self.state == "behind" or first <= self.since):
                     # It has read in the file what is not published to the others yet.
                     engine.catch_up()
                 return first
@@ -664,7 +664,7 @@ class Subscription:
     # Figures: by any thread, while another one delivers
 
     def _published(self) -> int:
-        return self.request.engine.published
+        return self.request.engine.publisher.published
 
     @property
     def position(self) -> int:
