@@ -109,7 +109,7 @@ def test_four_processes_that_write_at_the_same_time(path: Path) -> None:
     founded(path)
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(number), "40"],
+            [sys.executable, "-c", WRITER, str(path), str(number), "25"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -22,7 +22,6 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, cannot_con
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, jobs_of
-from reactdb.dialects.rethinkdb.keys import primary_key
 from reactdb.dialects.rethinkdb.storing import (
     MAX_ARRAY_ON_DISK,
     body_of,
@@ -30,6 +29,7 @@ from reactdb.dialects.rethinkdb.storing import (
     check_object,
     check_storable,
     message_of,
+    primary_key,
 )
 from reactdb.dialects.rethinkdb.terms import FUNC
 from reactdb.dialects.rethinkdb.values import (
