@@ -63,6 +63,7 @@ __all__ = [
     "same_bytes",
     "same_in_order",
     "thaw",
+    "with_sorted_keys",
 ]
 
 MAX_DEPTH: Final = 100
