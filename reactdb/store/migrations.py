@@ -19,7 +19,7 @@ Steps = Mapping[int, tuple[str, Callable[[Connection], None]]]
 
 def _migration(number: int, step: Callable[[Connection], None]) -> Callable[[Any], None]:
     def migrate(database: Any) -> None:
-        # The checksums that format 2 begins with say "as it is"; so damage that shows is looked for first, and left alone.
+        # The checksums that a format begins with say "as it is"; so damage that shows is looked for first, and left alone.
         if number == 2:
             _look_for_damage(database.conn)
         step(database.conn)

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.sqlite import Connection
+from reactdb.store.schema import FORMAT_VERSION
 
 # Reader connections that are kept open.
 IDLE_READERS = 8
@@ -24,10 +25,12 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "execute", "polled_version", "version")
+    __slots__ = ("catalogue", "connection", "execute", "polled_version", "shown", "version")
 
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+    def __init__(self, connection: Connection, catalogue: Catalogue, shown: int = FORMAT_VERSION) -> None:
         self.connection = connection
+        # The format that the file has, as far as this connection knows; an older one is shown to it as today's.
+        self.shown = shown
         self.execute = connection.execute
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.

@@ -257,9 +257,11 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.execute(
             "DELETE FROM log WHERE seq > ? AND seq <= ? AND body IS NULL", window
         ).rowcount
-        # Marks serve reads past the low-water mark only.
+        # Marks serve reads past the low-water mark only. But the newest of each table says where its newest change was.
         connection.execute(
-            "DELETE FROM marks WHERE block < ? AND table_id IN (SELECT id FROM tables)", (goal >> BLOCK_BITS,)
+            "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables) AND block <"
+            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)",
+            (goal >> BLOCK_BITS,),
         )
         set_fact(connection, "low_water", goal)
         remove_epochs(connection, goal)
@@ -275,6 +277,5 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.total_changes - before
         removed.tables = len(dropped)
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
-    if goal > low or dropped:
         write_catalogue_checksum(connection)
     return goal < target, removed

@@ -108,6 +108,7 @@ class WriteTransaction:
         savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
+        has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
     """
@@ -122,6 +123,7 @@ class WriteTransaction:
         "execute",
         "first",
         "flushed",
+        "has_other_rows",
         "is_catalogue_changed",
         "is_committed",
         "is_committing",
@@ -154,6 +156,7 @@ class WriteTransaction:
         self.origin = origin
         self.changes = changes
         self.is_catalogue_changed = False
+        self.has_other_rows = False
         self._buffer: list[Buffered] = []
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
@@ -166,7 +169,8 @@ class WriteTransaction:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.count or self.is_catalogue_changed)
+        """There is nothing to commit."""
+        return not (self.count or self.is_catalogue_changed or self.has_other_rows)
 
     def snapshot(self) -> Snapshot:
         """Reads that see what this transaction has written so far."""
@@ -560,7 +564,7 @@ class Savepoint:
         depth: 1 for one that is in no other.
     """
 
-    __slots__ = ("_catalogue", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
+    __slots__ = ("_before", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
 
     def __init__(self, transaction: WriteTransaction, owner: Owner, operation: str) -> None:
         if transaction.ruin is not None:
@@ -569,7 +573,7 @@ class Savepoint:
         self._owner = owner
         self._operation = operation
         self._is_saved = False
-        self._catalogue = (transaction.catalogue, transaction.is_catalogue_changed)
+        self._before = (transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows)
         self.start = transaction.count
         self.outer = transaction.savepoint
         # One name for each depth: what is taken back must not be the savepoint around this one.
@@ -646,7 +650,7 @@ class Savepoint:
             transaction.torn_until = 0
             transaction.memory.forget()
         transaction.forget_after(self.start)
-        transaction.catalogue, transaction.is_catalogue_changed = self._catalogue
+        transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows = self._before
         return True
 
 

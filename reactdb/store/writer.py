@@ -101,7 +101,6 @@ class Writer:
         self.memory = WriterMemory()
         self.has_own_epoch = False
         self.epoch: Epoch | None = None
-        self._epoch_place = 0
         self.log_named: bytes | None = None
         # The log that the transaction which is open names, once it is committed.
         self._naming: bytes | None = None
@@ -265,7 +264,7 @@ class Writer:
                     schema.name_log(connection)
                 self._naming = log
             if not self.has_own_epoch and not engine.is_memory:
-                self.epoch, self._epoch_place = start_epoch(connection, self.last_seq)
+                self.epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
@@ -327,7 +326,7 @@ class Writer:
             self.engine.check_usable()
         connection = self.connection
         for transaction in transactions:
-            if transaction.count or transaction.is_catalogue_changed:
+            if not transaction.is_empty:
                 break
         else:
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
@@ -415,7 +414,7 @@ class Writer:
         if not self.has_own_epoch:
             self.has_own_epoch = True
             if self.epoch is not None:
-                self.engine.epochs.begun(self.epoch, self._epoch_place)
+                self.engine.epochs.begun(self.epoch)
         self.log_named = self._naming
 
     def adopt(self, catalogue: Catalogue) -> None:
