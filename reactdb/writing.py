@@ -56,11 +56,12 @@ class Policy:
 
     Attributes:
         counts_errors: A mistake in one document is counted in `errors`, and the write goes on with the next one.
-        sees_field_order: A document whose fields have come into another order is another one, and is logged.
+        is_same: Whether an encoded document is what is stored already, so that nothing is logged. `codec.same_in_order` sees the
+            order of fields, and so logs a document in which only that has changed.
     """
 
     counts_errors = False
-    sees_field_order = False
+    is_same: Callable[[bytes, bytes], bool] = staticmethod(codec.same_bytes)
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
         """The bytes of the new document of `key`; `old_body` is what it replaces.
@@ -165,7 +166,7 @@ class Write:
             kind, counter = DELETE, "deleted"
         elif old_body is None:
             kind, counter = INSERT, "inserted"
-        elif asked is None and codec.same_bytes(old_body, body, sees_order=self.policy.sees_field_order):
+        elif asked is None and self.policy.is_same(old_body, body):
             self.count("unchanged", old_body, old_body)
             return
         else:
