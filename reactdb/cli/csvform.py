@@ -115,10 +115,6 @@ def _datetime(text: str) -> datetime:
     return value
 
 
-def _json(text: str) -> Any:
-    return loads(text)
-
-
 TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "auto": read_cell,
     "bool": _bool,
@@ -127,7 +123,7 @@ TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "decimal": Decimal,
     "float": float,
     "int": int,
-    "json": _json,
+    "json": loads,
     "string": str,
     "time": time.fromisoformat,
     "uuid": UUID,

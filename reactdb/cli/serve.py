@@ -8,14 +8,13 @@ import errno
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reactdb.cli.files import file_argument
-
-if TYPE_CHECKING:
-    from reactdb.servers.rethinkdb import Credentials, Limits
+from reactdb.database import connect
+from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer
 
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 
@@ -109,8 +108,6 @@ def serve(
             f"Listening on {host} lets others in: set a password with --password-env, or listen on 127.0.0.1."
         )
     with contextlib.suppress(KeyboardInterrupt):
-        from reactdb.servers.rethinkdb import Credentials, Limits
-
         limits = Limits(
             message_bytes=max_message,
             connections=max_connections,
@@ -135,11 +132,8 @@ def serve(
 async def _serve(
     file: str, host: str, port: int, credentials: Credentials, limits: Limits, durability: Any
 ) -> None:
-    import reactdb
-    from reactdb.servers.rethinkdb import RethinkDBServer
-
     # A missing file is created, as RethinkDB's server creates its folder.
-    with reactdb.connect(file, durability=durability) as database:
+    with connect(file, durability=durability) as database:
         async with RethinkDBServer(
             database, host=host, port=port, credentials=credentials, limits=limits
         ) as server:
@@ -152,6 +146,3 @@ async def _serve(
                     loop.add_signal_handler(number, stopped.set)
             await stopped.wait()
     click.echo("stopped")
-
-
-__all__ = ["serve"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reactdb.cli.files import json_option
-from reactdb.cli.terminal import columns, is_terminal, plural, safe
+from reactdb.cli.terminal import columns, is_terminal, plural, safe, write_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -312,8 +312,6 @@ def collected(rows: DataFrame) -> list[dict[str, Any]]:
 def print_result(found: Any, word: str, as_json: bool) -> None:
     """Print an outcome as text or JSON, or rows as a table on a terminal and as JSON lines elsewhere."""
     import sys
-
-    from reactdb.cli.terminal import write_line
 
     if isinstance(found, list):
         if as_json or not is_terminal(sys.stdout):

@@ -20,15 +20,15 @@ from typing import Any
 from reactdb.change import Commit
 from reactdb.errors import ReactDBError, UsageError
 from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, why_gone
-from reactdb.feeds.broadcast import Runnable
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.dispatch import LiveViews, Node
-from reactdb.feeds.initial import Later, initial_events, provide_rest, provide_result
+from reactdb.feeds.failures import FirstFailure
+from reactdb.feeds.initial import Later, read_now, read_rest, read_result
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.position import Inside
 from reactdb.feeds.request import check_order
 from reactdb.feeds.subscription import COMPLETED, Subscription
-from reactdb.feeds.views.base import AnyDelta, View, present_order
+from reactdb.feeds.views.base import View, present_order
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
@@ -145,7 +145,7 @@ class FeedHub:
                     needed.append(position)
         return min((position for position in needed if position >= oldest), default=None)
 
-    def say(self, message: Runnable) -> None:
+    def say(self, message: FirstFailure) -> None:
         """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
         if self._lock._is_owned():  # type: ignore[attr-defined]
             self.ready(message)
@@ -209,18 +209,21 @@ class FeedHub:
 
     def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
         """Inside of the initial values as of the reader's position; then on from there."""
-        with Later() as later:
+        with Later(self.engine) as later:
             with self._alone():
-                snapshot = later.enter(self.engine)
+                snapshot = later.enter()
                 self.live.behind[subscription] = None
                 subscription.begin_behind(reader, is_prepared=False)
-            provide_rest(subscription, reader.plan.view, snapshot, later, inside)
+            options = subscription.request.options
+            subscription.provide(
+                read_rest(reader.plan.view, snapshot, subscription.since, later, options, inside)
+            )
 
     def _attach_now(self, subscription: Subscription, bootstrapped: Bootstrapped | None) -> bool:
         """From now on. False: the bootstrapped view is too far from that."""
-        with Later() as later:
+        with Later(self.engine) as later:
             with self._alone():
-                snapshot = later.enter(self.engine)
+                snapshot = later.enter()
                 if bootstrapped is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
@@ -232,7 +235,7 @@ class FeedHub:
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
                 # The snapshot stands still, so writers need not wait for it to be read.
-                provide_result(subscription, view, snapshot, later)
+                subscription.provide(read_result(view, snapshot, later, subscription.request.options))
         return True
 
     def _join_now(
@@ -252,7 +255,7 @@ class FeedHub:
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
-            subscription.provide(initial_events(view, then, seq, request.options))
+            subscription.provide(read_now(view, then, seq, request.options))
         # What the view passed over when it was bootstrapped is missing in what this one begins with.
         self._join(subscription, node, node.failed - node.failures.seeded)
         return view if request.options.include_initial and not view.is_stateful else None
@@ -365,11 +368,6 @@ class FeedHub:
     def reader_at(self, subscription: Subscription, position: int) -> LogReader:
         """A reader of the log for a subscription whose queue was full at `position`."""
         return self._bootstrap.at(subscription.request, position)
-
-    def read_page(self, reader: LogReader) -> tuple[list[AnyDelta], bool]:
-        """The next page of the log."""
-        with self.engine.fresh_snapshot() as snapshot:
-            return reader.read(snapshot)
 
     def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
         """Back into a node, without a gap: what is left of the log is read with the publish lock held. False: too much is."""

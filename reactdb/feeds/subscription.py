@@ -23,26 +23,22 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 from reactdb.errors import FeedOverflow, ReactDBError
-from reactdb.feeds.broadcast import CallPosition, OnEvent, ReadPosition, without_moves
+from reactdb.feeds.broadcast import Called, CallPosition, ReadPosition, Runnable, without_moves
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.events import Event, Render, overflow
 from reactdb.feeds.events import state as state_event
-from reactdb.feeds.failures import Failing
 from reactdb.feeds.initial import InitialValues
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import ANEW, Bookmark
 from reactdb.feeds.queues import BatchQueue, FeedQueue, OwnQueue, Queue, squash_queue
 from reactdb.feeds.request import Request
-from reactdb.feeds.views.base import AnyDelta, Order, present_order
+from reactdb.feeds.views.base import AnyDelta, Order, View, present_order
 from reactdb.logs import logger
+from reactdb.steps import Run
 from reactdb.store.file import fork
-
-if TYPE_CHECKING:
-    from reactdb.feeds.dispatch import Node
-    from reactdb.steps import Run
 
 # A timer that fires this much early still fires: clocks round.
 EARLY_S = 0.0005
@@ -94,21 +90,43 @@ class Consumer(Protocol):
         """Seconds, on the consumer's clock."""
 
 
-class Called(Consumer, Protocol):
-    """Whose way it is to be called."""
+class Origin(Protocol):
+    """What its deltas come from: its node, or a reader of the log."""
 
-    def on_event(self, subscription: Subscription) -> OnEvent:
-        """What is called with each event. What that raises is for `broken`."""
+    @property
+    def view(self) -> View: ...
 
-    def broken(self, error: Exception) -> None:
-        """A call raised: its feed ends."""
+    @property
+    def failed(self) -> int:
+        """How many documents could not be computed."""
 
-    def interrupted(self) -> None:
-        """Ctrl-C struck during a call: it is unknown whether the subscriber got the event, so its feed ends."""
+
+class Hub(Protocol):
+    """What subscriptions join: the feeds of one database. `hub.FeedHub` is one."""
+
+    ready: Callable[[Runnable], None]
+
+    def attach(self, subscription: Subscription) -> None:
+        """Subscribe."""
+
+    def reader_at(self, subscription: Subscription, position: int) -> LogReader:
+        """A reader of the log at that position."""
+
+    def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
+        """Back into a node."""
+
+    def forget(self, subscription: Subscription) -> None:
+        """Unsubscribe."""
+
+    def drain(self) -> None:
+        """Deliver all that is ready."""
+
+    def settle(self) -> None:
+        """Subscriptions were closed: see whether any is left."""
 
 
 NO_PACE = (0, 0.0)
-NO_FAILURES: tuple[Failing | None, int, int] = (None, 0, 0)
+NO_FAILURES: tuple[Origin | None, int, int] = (None, 0, 0)
 # How it begins is not known yet, and nothing is delivered before that.
 AWAITED: Final[Iterator[Event]] = iter(())
 
@@ -123,6 +141,7 @@ class Subscription:
     """See the head of this file.
 
     Attributes:
+        hub: What it joins.
         request: What it asked for.
         consumer: What polls it.
         path: What is applied to its events after `changes()`.
@@ -149,6 +168,7 @@ class Subscription:
         "_taken",
         "consumer",
         "end",
+        "hub",
         "is_woken",
         "node",
         "path",
@@ -161,12 +181,13 @@ class Subscription:
 
     _render: Render
 
-    def __init__(self, request: Request, consumer: Consumer, path: tuple[Run, ...] = ()) -> None:
+    def __init__(self, hub: Hub, request: Request, consumer: Consumer, path: tuple[Run, ...] = ()) -> None:
+        self.hub = hub
         self.request = request
         self.consumer = consumer
         self.path = path
         self.state: State = "opening"
-        self.node: Node | None = None
+        self.node: Origin | None = None
         self.queue: OwnQueue | ReadPosition | CallPosition | None = None
         self.reader: LogReader | None = None
         self.end: Any = None
@@ -206,6 +227,11 @@ class Subscription:
         """Nothing more will be queued."""
         self.end = end
         self._move("ended")
+
+    @property
+    def called(self) -> Called | None:
+        """Its consumer, where that is called with each event."""
+        return cast(Called, self.consumer) if self.consumer.way == "called" else None
 
     @property
     def is_closed(self) -> bool:
@@ -467,7 +493,7 @@ class Subscription:
                 delta = queue.first if self.request.options.squash_s is None else None
                 first = None if delta is None else delta.seq
             if first is not None:
-                engine = self.request.hub.engine
+                engine = self.request.engine
                 if first > engine.published and (self.state == "behind" or first <= self.since):
                     # It has read in the file what is not published to the others yet.
                     engine.catch_up()
@@ -533,7 +559,7 @@ class Subscription:
     def _is_in_use(self) -> bool:
         """Whether the database is: in a forked child, or where the file was moved away, nothing will ever come."""
         try:
-            self.request.hub.engine.check_usable()
+            self.request.engine.check_usable()
         except ReactDBError as error:
             self._give_up(error)
             return False
@@ -619,20 +645,19 @@ class Subscription:
 
     def _read_on(self, queue: OwnQueue) -> None:
         """The next page of the log into the queue; at its end, back into a node."""
-        hub = self.request.hub
         try:
             reader = self.reader
             if reader is None:
                 assert self._base is not None
-                self.reader = hub.reader_at(self, self._base)
+                self.reader = self.hub.reader_at(self, self._base)
                 self.count_failures_of(self.reader)
                 self._opening = self._state_events("catching_up")
                 return
-            deltas, is_last = hub.read_page(reader)
+            deltas, is_last = reader.read_page()
             self.read_on(deltas, reader.position)
             # What was missed is delivered before the feed is live again; squashed, it is one batch.
             if is_last and (self.request.options.squash_s is not None or not deltas):
-                hub.rejoin(self, reader)
+                self.hub.rejoin(self, reader)
         except ReactDBError as error:
             # The log was compacted, the database closed, or the file is in trouble.
             self._give_up(error)
@@ -681,7 +706,7 @@ class Subscription:
     # Figures: by any thread, while another one delivers
 
     def _published(self) -> int:
-        return self.request.hub.engine.published
+        return self.request.engine.published
 
     @property
     def position(self) -> int:
@@ -756,7 +781,7 @@ class Subscription:
         source, begin, before = self._failed
         return before if source is None else before + source.failed - begin
 
-    def count_failures_of(self, source: Failing | None, begin: int | None = None) -> None:
+    def count_failures_of(self, source: Origin | None, begin: int | None = None) -> None:
         """From now on, what `source` fails for is counted, where it has more than `begin`; None: more than it has now."""
         if source is not self._failed[0]:
             if source is not None and begin is None:
@@ -778,7 +803,7 @@ class Subscription:
                 queue.broadcast.strike(self)
                 self.queue, self._delivered, self._dropped_delivered = None, delivered, dropped
             self._close_walk()
-            self.request.hub.forget(self)
+            self.hub.forget(self)
 
     def release(self) -> None:
         """Called by the hub when it has let go."""

@@ -103,9 +103,15 @@ class IndexInfo:
 
 
 class TableInfo:
-    """One table. `created` and `dropped` are seqs: the table has changes in created < seq <= dropped."""
+    """One table.
 
-    __slots__ = ("created", "dropped", "id", "indexes", "name", "primary_key")
+    Attributes:
+        created, dropped: Seqs: the table has changes in created < seq <= dropped.
+        owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
+        hook: The name of its write hook; None where it has none.
+    """
+
+    __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "owner", "primary_key")
 
     def __init__(
         self,
@@ -115,9 +121,13 @@ class TableInfo:
         created: int,
         dropped: int | None,
         indexes: dict[str, IndexInfo],
+        owner: str | None = None,
+        hook: str | None = None,
     ) -> None:
         self.id = id
         self.name = name
+        self.owner = owner
+        self.hook = hook
         self.primary_key = primary_key
         self.created = created
         self.dropped = dropped
@@ -165,10 +175,10 @@ def _load(connection: Connection, is_checked: bool) -> Catalogue:
         check_catalogue(connection)
     version = int(fact(connection, "catalogue") or 0)
     by_id: dict[int, TableInfo] = {}
-    for table_id, name, primary_key, created, dropped in connection.execute(
-        "SELECT id, name, primary_key, created, dropped FROM tables ORDER BY id"
+    for table_id, name, primary_key, created, dropped, owner, hook in connection.execute(
+        "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id"
     ).fetchall():
-        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped, {})
+        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped, {}, owner, hook)
     for index_id, table_id, name, expression, multi in connection.execute(
         "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id"
     ).fetchall():

@@ -22,7 +22,7 @@ from typing import Any
 
 from reactdb.errors import LeaseLost
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.positions import Position, read_parts, read_position, read_positions, write_position
+from reactdb.store.positions import NamedPosition, read_parts, read_position, read_positions, write_position
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
 from reactdb.values.value import Value
@@ -219,7 +219,7 @@ def write_lease(transaction: WriteTransaction, lease: Lease) -> None:
         "error": lease.error,
         "set_aside": lease.set_aside,
     }
-    row = Position(
+    row = NamedPosition(
         CONSUMER,
         lease.name,
         lease.partition,
@@ -233,7 +233,7 @@ def write_lease(transaction: WriteTransaction, lease: Lease) -> None:
     write_position(transaction, row)
 
 
-def _lease(row: Position) -> Lease:
+def _lease(row: NamedPosition) -> Lease:
     value: dict[str, Any] = codec.decode(row.value or b"")
     return Lease(
         row.name,

@@ -13,14 +13,13 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb import json as jsonform
-from reactdb.cli import importing, main
+from reactdb.cli import exporting, importing
 from reactdb.values import codec
+from tests.support.command import done, error_of, run
 from tests.support.scaling import examples
 
 EVERY_TYPE = {
@@ -42,21 +41,6 @@ EVERY_TYPE = {
     "date": date(2013, 1, 1),
     "span": timedelta(microseconds=-1),
 }
-
-
-def run(*arguments, **options):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
-
-
-def done(result):
-    assert 0 == result.exit_code, result.output
-    return result
-
-
-def error_of(result):
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("reactdb: ")
-    return line.removeprefix("reactdb: ")
 
 
 @pytest.fixture
@@ -242,7 +226,7 @@ def test_a_failed_export_names_its_target_and_leaves_the_old_file_alone(file, tm
     def fails(value):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(jsonform, "dumps", fails)
+    monkeypatch.setattr(exporting, "dumps", fails)
     result = run("export", file, "people", target)
 
     assert (1, f"{target}: No space left on device") == (result.exit_code, error_of(result))

@@ -105,7 +105,7 @@ class TestImages:
 
     def test_positions_that_are_given_twice_are_found_out(self, shop, monkeypatch):
         """Here it is the process after the cut that is wrong: it goes on with the epoch that it finds."""
-        monkeypatch.setattr(writer, "start_epoch", lambda connection, since: (None, 0))
+        monkeypatch.setattr(writer, "start_epoch", lambda connection, since: None)
 
         result = power.cut(shop, "writes, soft", 60, seed=1)
 

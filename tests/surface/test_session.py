@@ -142,7 +142,7 @@ def test_reading_by_key_by_query_and_in_a_snapshot(db, rooms):
 def test_a_subscription_is_polled(db, rooms):
     consumer = Consumer()
     subscription = db.session.subscribe(rooms.filter({"n": 5}).query, {}, consumer)
-    subscription.request.hub.attach(subscription)
+    subscription.hub.attach(subscription)
     assert NOTHING is subscription.poll()
 
     rooms.insert([{"id": 5, "n": 5}, {"id": 6}])

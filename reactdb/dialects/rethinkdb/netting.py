@@ -107,7 +107,7 @@ class Netting:
 
     def _is_incomplete(self, delta: Delta) -> bool:
         """Whether the commit was still being delivered; when this returns, it is complete."""
-        engine = self._subscription.request.hub.engine
+        engine = self._subscription.request.engine
         if delta.seq <= engine.published:
             return False
         with engine.publish_lock:

@@ -160,6 +160,7 @@ def get_all(call: TermCall) -> Any:
     return table.then(GetAll(tuple(values), keys, index), SELECTION, path=call.path)
 
 
+@handles("between_deprecated")
 @handles("between")
 def between(call: TermCall) -> Any:
     sequence = call.values[0]
@@ -202,11 +203,6 @@ def between(call: TermCall) -> Any:
     # In a native query the order always follows the range.
     query = sequence.query.changed(steps=(step, *steps))
     return replace(sequence, query=query, kind=TABLE_SLICE, path=call.path)
-
-
-@handles("between_deprecated")
-def between_deprecated(call: TermCall) -> Any:
-    return between(call)
 
 
 def bound_bytes(value: Any) -> bytes:

@@ -23,6 +23,7 @@ from reactdb.store.checksums import is_entry_whole
 from reactdb.store.damage import key_in_words
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError, file_bytes
+from reactdb.store.positions import read_parts
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.tools.figures import opened
@@ -185,15 +186,17 @@ def check_facts(examined: Examination) -> Found:
         yield f"the low-water mark is {low!r}, which is no position in a log that ends at {examined.head}"
     if not isinstance(catalogue, int) or catalogue < 0:
         yield f"the version of the catalogue is {catalogue!r}"
-    before = 0
-    epochs = 0
+    before = epochs = first = 0
     for epoch, since, position in examined.select(
         "SELECT epoch, since, position FROM epochs ORDER BY position"
     ):
         epochs += 1
-        if position != epochs:
-            yield f"epoch {epoch} is number {position}, after {epochs - 1} others"
-            epochs = position
+        if epochs == 1:
+            # Compaction removes the oldest.
+            first = position
+        elif position != first + epochs - 1:
+            yield f"epoch {epoch} is number {position}, after {epochs - 1} others from number {first} on"
+            first = position - epochs + 1
         if not before <= since <= examined.head:
             yield f"epoch {epoch} begins at seq {since}, which is not between {before} and {examined.head}"
         before = since
@@ -211,6 +214,10 @@ INTEGERS: Final = {
     "entries": ("index_id", "tag"),
     "tables": ("created",),
     "indexes": ("table_id", "multi"),
+    "positions": ("part", "fence", "attempts"),
+    "blobs": ("size", "created"),
+    "pieces": ("number", "seal"),
+    "blob_refs": ("seq",),
 }
 # Column -> the types that SQLite may report for it.
 OTHERS: Final = {
@@ -224,9 +231,28 @@ OTHERS: Final = {
     },
     "heads": {"key": "blob"},
     "graves": {"key": "blob"},
+    "marks": {"newest": "integer null", "sums": "blob null"},
     "entries": {"value": "blob", "key": "blob"},
-    "tables": {"name": "text", "primary_key": "text", "dropped": "integer null"},
+    "tables": {
+        "name": "text",
+        "primary_key": "text",
+        "dropped": "integer null",
+        "owner": "text null",
+        "hook": "text null",
+    },
     "indexes": {"name": "text", "expression": "blob"},
+    "positions": {
+        "kind": "text",
+        "name": "text",
+        "position": "integer null",
+        "epoch": "text null",
+        "holder": "text null",
+        "leased": "integer null",
+        "value": "blob null",
+    },
+    "blobs": {"digest": "blob"},
+    "pieces": {"digest": "blob", "bytes": "blob"},
+    "blob_refs": {"digest": "blob"},
 }
 
 
@@ -242,6 +268,15 @@ def check_values(examined: Examination) -> Found:
         for column, count in zip(wanted, counts, strict=True):
             if count:
                 yield f"{table}.{column} has {int(count):,} values of another type than {wanted[column]}"
+
+
+def check_positions(examined: Examination) -> Found:
+    """Every position matches its checksum."""
+    for kind, name in examined.select("SELECT DISTINCT kind, name FROM positions ORDER BY kind, name"):
+        try:
+            read_parts(examined.connection, kind, name)
+        except ReactDBError as error:
+            yield str(error)
 
 
 def check_catalogue(examined: Examination) -> Found:
@@ -278,8 +313,8 @@ def check_catalogue(examined: Examination) -> Found:
         yield f"log entry {seq} belongs to table {name!r}, {lifetime}"
     try:
         schema.check_catalogue(examined.connection)
-    except ReactDBError:
-        yield "the facts, tables or indexes do not match their checksum: they are not what was written"
+    except ReactDBError as error:
+        yield str(error)
     try:
         load(examined.connection, is_checked=False)
     except ReactDBError as error:
@@ -407,14 +442,18 @@ def check_commits(examined: Examination) -> Found:
 
 
 def check_marks(examined: Examination) -> Found:
-    """The index of blocks is complete: every table with entries in a block of the log has a mark there. Reading the changes of a
-    table skips blocks without a mark."""
+    """The index of blocks is complete: every table with entries in a block of the log has a mark there. Reading the changes of
+    a table skips blocks without a mark. Where a mark says that a table's newest entry was removed, it was."""
     for table_id, block, seq in examined.select(
         f"SELECT l.table_id, l.seq >> {BLOCK_BITS}, min(l.seq) FROM log l WHERE l.seq > ? AND NOT EXISTS"
         f" (SELECT 1 FROM marks m WHERE m.table_id = l.table_id AND m.block = l.seq >> {BLOCK_BITS}) GROUP BY 1, 2",
         (examined.low,),
     ):
         yield f"table {table_id} has no mark for block {block} of the log: its changes from seq {seq} on are not seen"
+    for table_id, newest in examined.select(
+        "SELECT table_id, newest FROM marks WHERE newest > ?", (examined.low,)
+    ):
+        yield f"table {table_id} is said to have ended at seq {newest}, but nothing past {examined.low} was removed"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -512,6 +551,7 @@ CHECKS: Final[dict[str, Check]] = {
     "schema": check_schema,
     "facts": check_facts,
     "values": check_values,
+    "positions": check_positions,
     "catalogue": check_catalogue,
     "sequence": check_sequence,
     "checksums": check_checksums,
