@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
 from reactdb import workers
@@ -35,13 +35,11 @@ from reactdb.errors import (
     UsageError,
 )
 from reactdb.feeds.compiler import Plan, compile_query
-from reactdb.feeds.consumers import AsyncConsumer, Flow, PullConsumer
 from reactdb.feeds.events import Event, renderer
 from reactdb.feeds.failures import Failures
-from reactdb.feeds.hub import hub_of
+from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
 from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader
 from reactdb.feeds.options import FeedOptions
-from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import AnyDelta, StateReader, View
 from reactdb.feeds.views.select import AllTablesView, PairingView
 from reactdb.logs import logger
@@ -63,8 +61,6 @@ from reactdb.values.value import Value
 
 if TYPE_CHECKING:
     from reactdb.session import Session
-
-Bell = TypeVar("Bell", PullConsumer, AsyncConsumer)
 
 SET_ASIDE = "consumers.set_aside"
 """The table of the changes that were set aside: an ordinary one, made with the first of them."""
@@ -398,7 +394,7 @@ class Batches:
         self._turn = 0
         self._due_s = 0.0
         # What is told of commits, by the thread or the coroutine that waits for them.
-        self._bell: PullConsumer | AsyncConsumer | None = None
+        self._bell: Cursor | AsyncCursor | None = None
         self._plan: tuple[object, Plan] | None = None
         self.is_closed = False
         self.name = workers.named(self)
@@ -426,7 +422,6 @@ class Batches:
         self.is_closed = True
         if self._bell is not None:
             self._bell.close()
-            self._bell.settle()
         if self._held and not self._session.is_closed:
             # Where it cannot be written now, the leases end by their time.
             with suppress(ReactDBError):
@@ -446,12 +441,6 @@ class Batches:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # A finalizer writes nothing: it may run in the middle of anything.
-        bell = getattr(self, "_bell", None)
-        if bell is not None:
-            bell.close()
-
     # -----------------------------------------------------------------------------------------------------------
     # Waiting
 
@@ -468,7 +457,7 @@ class Batches:
         """
         while not self.is_closed:
             # Before the log is read: a commit after that rings.
-            bell = self._listen(PullConsumer)
+            bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
             batch = self.poll()
             if batch is not None:
                 return batch
@@ -486,25 +475,20 @@ class Batches:
         # Others have their turn between two batches.
         await sleep(0)
         while not self.is_closed:
-            bell = self._listen(AsyncConsumer)
+            bell = self._bell = (
+                self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
+            )
             batch = self.poll()
             if batch is not None:
                 return batch
             with suppress(TimeoutError):
-                await wait_for(bell.next(), self.wait_s)
+                await wait_for(bell.__anext__(), self.wait_s)
         raise StopAsyncIteration
 
-    def _listen(self, kind: type[Bell]) -> Bell:
-        """What is rung by the next commit that concerns the selection. It keeps one event, and no more: what is given is read
-        from the log."""
-        bell = self._bell
-        if not isinstance(bell, kind):
-            settings = self._settings
-            request = Request(hub_of(self._session.engine), settings.query, {"changefeed_queue_size": 1})
-            bell = kind()
-            bell.open(Flow(request))
-            self._bell = bell
-        return bell
+    def _feed(self) -> Feed:
+        """What tells of commits that concern the selection. It keeps one event and no more: what is given is read from the
+        log."""
+        return self._session.watch(self._settings.query, {"changefeed_queue_size": 1})
 
     @property
     def wait_s(self) -> float:

@@ -184,8 +184,8 @@ class Compaction:
             raise self._writer.engine.translated(error, "compact") from error
 
     def _held_back(self, target: int) -> int:
-        """The low-water mark that is asked for, or a lower one that leaves feeds and durable consumers what they have still to read.
-        One that is further behind than the limit holds nothing back."""
+        """The low-water mark that is asked for, or a lower one that leaves feeds and durable consumers what they have still to
+        read. One that is further behind than the limit holds nothing back."""
         from reactdb.store import leases
 
         writer = self._writer
