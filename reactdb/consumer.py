@@ -92,7 +92,6 @@ class DurableConsumer:
         """Make the leases, if there are none of this name; else see that they are of this selection."""
         settings = self._settings
         with self._session.read() as snapshot:
-            row_wise(settings.query, snapshot)
             leases = read_leases(snapshot.connection, self.name)
             if leases and not is_reset:
                 _check_same(leases, settings.selection, partitions)
@@ -308,6 +307,8 @@ def _query_of(session: Session, selection: object) -> Query:
         )
     if selection.session.engine is not session.engine:
         raise InvalidOption("selection is of another database than the consumer")
+    with session.read() as snapshot:
+        row_wise(selection.query, snapshot)
     return selection.query
 
 

@@ -28,7 +28,7 @@ from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.log import log_changes
-from reactdb.store.retention import Retention
+from reactdb.store.retention import Retention, held_changes, hold_changes
 from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
@@ -313,6 +313,16 @@ class Database:
         removed = self._session.compact(kept, vacuum=vacuum)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 
+    def hold_changes(self, changes: int) -> None:
+        """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
+        file and open feeds of the process that have still to read them. The file keeps the number; without one it is
+        1,000,000."""
+        if isinstance(changes, bool) or not isinstance(changes, int) or changes < 0:
+            raise InvalidOption(f"changes is a whole number from 0, not {shown(changes)}")
+        self._session.transact(
+            lambda transaction: hold_changes(transaction, changes), operation="hold_changes"
+        )
+
     def changes(
         self,
         *,
@@ -415,8 +425,9 @@ class Database:
         return status(self._session)
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`; `checkpoint`
-        (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can be emptied, and what may keep it."""
+        """Figures: `seq`, `oldest` (position from which the log can be read), `held_changes` (see `hold_changes`), `tables`,
+        `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
+        be emptied, and what may keep it."""
         self._session.check_open()
         engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()
@@ -425,6 +436,7 @@ class Database:
                 "path": engine.path,
                 "seq": snapshot.seq,
                 "oldest": low_water(snapshot.connection),
+                "held_changes": held_changes(snapshot.connection),
                 "tables": {
                     name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())
                 },

@@ -26,7 +26,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.open_file import FileWriter
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
-from reactdb.store.transaction import remove_dropped
+from reactdb.store.transaction import WriteTransaction, remove_dropped
 from reactdb.values.value import Value
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
@@ -93,6 +93,13 @@ def held_changes(connection: Connection) -> int:
     MOST_HELD_CHANGES."""
     named = fact(connection, HELD_CHANGES)
     return MOST_HELD_CHANGES if named is None else int(named)
+
+
+def hold_changes(transaction: WriteTransaction, changes: int) -> None:
+    """Let the file name how many changes stay for those who have still to read them."""
+    transaction.secure()
+    set_fact(transaction.connection, HELD_CHANGES, changes)
+    transaction.has_other_rows = True
 
 
 def newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
