@@ -325,7 +325,7 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")[:MOST_ERROR]
 
 
-class Progress:
+class Held:
     """What a worker remembers of a partition that it has. All of it could be forgotten.
 
     Attributes:
@@ -387,7 +387,7 @@ class Batches:
         self._clock = settings.clock
         self._max_changes = max_changes
         self._max_wait_s = max_wait_s
-        self._held: dict[int, Progress] = {}
+        self._held: dict[int, Held] = {}
         self._out: Batch | None = None
         # When each lease was first seen as it is: its fencing number and time, and our own time then.
         self._seen: dict[int, tuple[int, int, float]] = {}
@@ -560,7 +560,7 @@ class Batches:
         for partition, lease in held.items():
             progress = before.get(partition)
             if progress is None or progress.lease.fence != lease.fence:
-                progress = Progress(lease)
+                progress = Held(lease)
             progress.see(lease)
             self._held[partition] = progress
         if len(held) < len(leases):
@@ -629,7 +629,7 @@ class Batches:
         assert batch.error is not None
         self._count_failure(progress, batch, _in_words(batch.error))
 
-    def _count_failure(self, progress: Progress, batch: Batch, error: str) -> None:
+    def _count_failure(self, progress: Held, batch: Batch, error: str) -> None:
         """A change has failed alone: count that in the file, and set the change aside after the last attempt."""
         settings = self._settings
         (change,) = batch.changes
@@ -659,7 +659,7 @@ class Batches:
 
     # Reading
 
-    def _next_of(self, progress: Progress) -> Batch | None:
+    def _next_of(self, progress: Held) -> Batch | None:
         """The next batch of a partition; None where there is none now."""
         now_s = self._clock.now_s()
         if now_s < progress.retry_at_s:
@@ -688,7 +688,7 @@ class Batches:
         progress.full_by = None
         return Batch(self._settings, progress.lease, changes, until)
 
-    def _read(self, progress: Progress, most: int) -> tuple[list[Event], int]:
+    def _read(self, progress: Held, most: int) -> tuple[list[Event], int]:
         """At most so many changes of a partition from its position on, and the position after them."""
         changes: list[Event] = []
         reader: LogReader | None = None
@@ -750,7 +750,7 @@ class Batches:
         change.old_val  # noqa: B018
         return change
 
-    def _pass_over(self, progress: Progress, change: Change, error: Exception) -> bool:
+    def _pass_over(self, progress: Held, change: Change, error: Exception) -> bool:
         """The selection cannot be worked out for a change, and never will be: set it aside at once, with its documents as they
         are.
         False: another worker has the lease."""
