@@ -56,9 +56,11 @@ class Policy:
 
     Attributes:
         counts_errors: A mistake in one document is counted in `errors`, and the write goes on with the next one.
+        sees_field_order: A document whose fields have come into another order is another one, and is logged.
     """
 
     counts_errors = False
+    sees_field_order = False
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
         """The bytes of the new document of `key`; `old_body` is what it replaces.
@@ -160,7 +162,7 @@ class Write:
         elif old_body is None:
             self.transaction.write(self.table, key, INSERT, None, body)
             self.count("inserted", None, body)
-        elif codec.same_bytes(old_body, body):
+        elif codec.same_bytes(old_body, body, sees_order=self.policy.sees_field_order):
             self.count("unchanged", old_body, old_body)
         else:
             self.transaction.write(self.table, key, kind, old, body)

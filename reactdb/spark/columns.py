@@ -43,6 +43,7 @@ from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from reactdb.errors import InvalidOption, shown
 from reactdb.json import plain_text
 from reactdb.spark.variant import variant_of
+from reactdb.values.value_types import is_registered
 
 NONE = type(None)
 MILLISECONDS, MICROSECONDS = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")
@@ -159,7 +160,7 @@ class Text(Column):
     """STRING: strings unchanged, anything else as text.
 
     Args:
-        is_strict: It was inferred from strings, UUIDs and times of day, so that any other value is a misfit.
+        is_strict: It was inferred from strings, UUIDs, times of day and registered types, so that any other value is a misfit.
     """
 
     def __init__(self, type_: spark.DataType, *, nullable: bool = True, is_strict: bool = False) -> None:
@@ -169,8 +170,8 @@ class Text(Column):
     def convert(self, values: Sequence[Any]) -> Any:
         kinds = set(map(type, values))
         if not kinds <= _TEXTS:
-            if self.is_strict and not kinds <= _SAID_AS_TEXT:
-                raise self.refused(values, lambda value: type(value) in _SAID_AS_TEXT)
+            if self.is_strict and not all(map(_is_said_as_text, kinds)):
+                raise self.refused(values, lambda value: _is_said_as_text(type(value)))
             values = [value if value is None or type(value) is str else plain_text(value) for value in values]
         if not self.nullable:
             self.check_nulls(kinds)
@@ -387,6 +388,12 @@ _STRUCTS = frozenset((dict, NONE))
 _ARRAYS = frozenset((list, NONE))
 _TEXTS = frozenset((str, NONE))
 _SAID_AS_TEXT = frozenset((str, UUID, time, NONE))
+
+
+def _is_said_as_text(kind: type) -> bool:
+    return kind in _SAID_AS_TEXT or is_registered(kind)
+
+
 # Marks, in a field's metadata, a STRING that inference chose because no other type holds its values, or because it saw none.
 ANYTHING = "reactdb.anything"
 DOUBLE = Scalar(spark.DoubleType(), (float, int))

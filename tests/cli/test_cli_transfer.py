@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb.cli import exporting, importing
 from reactdb.values import codec
+from reactdb.values.codec import UnknownValue
 from tests.support.command import done, error_of, run
+from tests.support.registered_types import Exact, Mark, Release
 from tests.support.scaling import examples
 
 EVERY_TYPE = {
@@ -40,6 +42,8 @@ EVERY_TYPE = {
     "uuid": UUID(int=7),
     "date": date(2013, 1, 1),
     "span": timedelta(microseconds=-1),
+    "registered": [Mark(b"\x00\xff\x00\x01"), Release(1, 10), Exact("01")],
+    "unknown": UnknownValue(33, b"\x00bytes"),
 }
 
 

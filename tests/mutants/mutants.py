@@ -529,8 +529,8 @@ MUTANTS = [
     Mutant(
         "a shared queue keeps one more than it may for those who are called",
         "feeds/broadcast.py",
-        "            floor = self.tail.number - self.kind[0]\n",
-        "            floor = self.tail.number - self.kind[0] - 1\n",
+        "            floor = self.tail.number - limit\n",
+        "            floor = self.tail.number - limit - 1\n",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
     Mutant(
@@ -741,8 +741,8 @@ MUTANTS = [
     ),
     Mutant(
         "a batch is nowhere while it is taken from the queue",
-        "feeds/subscription.py",
-        "        self._batch = deque()\n",
+        "feeds/queues.py",
+        "        self.batch = deque()\n",
         "",
         SCHEDULES,
     ),
