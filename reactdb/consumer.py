@@ -240,9 +240,7 @@ def _with_leases(session: Session, name: str, change: Callable[[WriteTransaction
         leases = read_leases(transaction.connection, name)
         if not leases:
             known = sorted({lease.name for lease in all_leases(transaction.connection)})
-            raise UsageError(
-                f"there is no consumer {shown(name)}; there {'are' if known else 'is'} {', '.join(known) or 'none'}"
-            )
+            raise UsageError(f"there is no consumer {shown(name)}: the file has {', '.join(known) or 'none'}")
         return change(transaction, leases)
 
     return session.transact(one, operation="consumer")

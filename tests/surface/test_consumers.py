@@ -842,7 +842,7 @@ class TestMinding:
         with pytest.raises(UsageError, match="consumer `uploader` was removed meanwhile"):
             worker.poll()
         for act in (consumer.remove, consumer.reset, consumer.skip):
-            with pytest.raises(UsageError, match="there is no consumer 'uploader'; there is none"):
+            with pytest.raises(UsageError, match="there is no consumer 'uploader': the file has none"):
                 act()
 
     def test_another_selection_needs_a_reset(self, db, orders):
