@@ -771,8 +771,8 @@ MUTANTS = [
     Mutant(
         "a write hook does not see the version that is still buffered",
         "store/transaction.py",
-        "            return self._buffer[place][5]",
-        "            return None",
+        "self._buffer[place][5] if place >= 0",
+        "None if place >= 0",
         ("tests/store/test_write_hooks.py::TestWhatAHookIsTold",),
     ),
     Mutant(
