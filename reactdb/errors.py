@@ -27,6 +27,7 @@
     │   ├── FeedAborted           the table or an index went away
     │   ├── HistoryLost           the changes asked for were removed by retention
     │   └── HistoryDiverged       the position belongs to a future that was lost
+    ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
     └── StorageError              trouble with the file
         ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks
         ├── NotADatabase          some other file
@@ -279,6 +280,34 @@ class HistoryDiverged(FeedError):
     After a power cut under `durability="soft"`, after a restored backup, or with another file's token.
     Recover by reading a snapshot and continuing from its seq.
     """
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a durable consumer refuses
+
+
+class LeaseLost(ReactDBError):
+    """An acknowledgement came too late: another worker has taken the consumer over, or somebody has moved its position.
+
+    Nothing was moved, and a transaction that this was a part of is taken back. Who has it now handles the changes again.
+    `fence` is the fencing number that the batch was read with, `newest` the one of now; None where the consumer was removed.
+    """
+
+    def __init__(self, name: str, partition: int, fence: int, newest: int | None) -> None:
+        if newest is None:
+            why = "it was removed"
+        elif newest == fence:
+            why = "its position was moved meanwhile"
+        else:
+            why = f"it was taken over: its fencing number is {newest} now, and the batch has {fence}"
+        super().__init__(
+            f"consumer `{name}`, partition {partition}: this batch cannot be acknowledged any more, because {why}; what was done "
+            "with it outside of the file is done again, so deduplicate there by the changes' ids"
+        )
+        self.name = name
+        self.partition = partition
+        self.fence = fence
+        self.newest = newest
 
 
 # ---------------------------------------------------------------------------------------------------------------

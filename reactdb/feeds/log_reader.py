@@ -99,6 +99,11 @@ class LogReader:
         """Its view has what it advances from."""
         return self._is_seeded
 
+    @property
+    def failure(self) -> Exception | None:
+        """Why the next change cannot be taken in, where a step of the query raised for it; the next read raises it."""
+        return self._error
+
     def seed(self, now: Snapshot) -> None:
         """Give the view its state at the position, where it has any."""
         if not self._is_seeded:
@@ -110,8 +115,14 @@ class LogReader:
         with self._engine.fresh_snapshot() as snapshot:
             return self.read(snapshot)
 
-    def read(self, now: Snapshot, limit: int = PAGE_CHANGES) -> tuple[list[AnyDelta], bool]:
+    def read(
+        self, now: Snapshot, limit: int = PAGE_CHANGES, most: int | None = None
+    ) -> tuple[list[AnyDelta], bool]:
         """What the next changes do, and whether these were the last.
+
+        Args:
+            limit: Changes that are read.
+            most: Go no further than the change with which there are so many deltas; None: any number.
 
         Raises:
             HistoryLost: They were compacted away.
@@ -134,6 +145,8 @@ class LogReader:
                 self._error = error
                 return deltas, False
             self.position = change.seq
+            if most is not None and len(deltas) >= most:
+                return deltas, False
         is_last = len(changes) < limit
         if is_last:
             let_go(view)
