@@ -11,6 +11,7 @@
     │   ├── IndexNotFound
     │   ├── IndexExists
     │   ├── DuplicateKey          insert of a key that is taken
+    │   ├── HookNotFound          a write to a table whose write hook this process does not know (also a LookupError)
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
     │   ├── DatabaseClosed
     │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
@@ -174,6 +175,18 @@ class DuplicateKey(UsageError):
     def __init__(self, primary_key: str, old: str, new: str) -> None:
         super().__init__(f"Duplicate primary key `{primary_key}`:\n{old}\n{new}")
         self.primary_key = primary_key
+
+
+class HookNotFound(UsageError, LookupError):
+    """The table can be read and watched here, but not written: what belongs to each version of a document would be missing."""
+
+    def __init__(self, hook: str, table: str) -> None:
+        super().__init__(
+            f"Table `{table}` has the write hook `{hook}`, which this process does not know: before it writes there, it has to "
+            f"import what registers the hook (of reactdb's own dialects, `reactdb.dialects.{hook.partition('.')[0]}`)."
+        )
+        self.hook = hook
+        self.table = table
 
 
 class ReadOnlyDatabase(UsageError):

@@ -131,7 +131,7 @@ class LogReader:
         if self._error is not None:
             raise self._error
         self.seed(now)
-        view = self.plan.view
+        view, includes_meta = self.plan.view, self.plan.includes_meta
         tables = view.tables()
         head = now.seq
         changes = now.changes(self.position, head, tables[0] if len(tables) == 1 else None, limit)
@@ -139,7 +139,8 @@ class LogReader:
         deltas: list[AnyDelta] = []
         for change in changes:
             try:
-                deltas.extend(view.advance(change, state))
+                if change.meta is None or includes_meta or not change.is_of_meta_alone:
+                    deltas.extend(view.advance(change, state))
             except Exception as error:
                 self._error = error
                 return deltas, False

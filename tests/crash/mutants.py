@@ -84,6 +84,20 @@ def acknowledged_apart() -> None:
     batches.Batch.acknowledge = lambda self: None  # type: ignore[method-assign]
 
 
+def beside_apart() -> None:
+    """What a write hook writes beside is committed in a transaction of its own."""
+    real = transaction.WriteTransaction.put
+
+    def put(self: Any, *arguments: Any) -> bool:
+        if self.savepoint is None:
+            self.flush()
+            self.connection.execute("COMMIT")
+            self.connection.execute("BEGIN IMMEDIATE")
+        return real(self, *arguments)
+
+    transaction.WriteTransaction.put = put  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "synchronous=OFF": synchronous_off,
     "soft judged as hard": soft_for_hard,
@@ -92,4 +106,5 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "a failed flush is forgotten": forgets_failures,
     "an answer is not flushed": answers_unflushed,
     "acknowledged apart from the work": acknowledged_apart,
+    "what is beside is committed apart": beside_apart,
 }

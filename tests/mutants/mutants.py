@@ -498,8 +498,8 @@ MUTANTS = [
     Mutant(
         "a feed that joins misses what is committed meanwhile",
         "feeds/dispatch.py",
-        "                if node.seq >= seq:",
-        "                if node.seq + 1 >= seq:",
+        "                if node.seq >= seq or",
+        "                if node.seq + 1 >= seq or",
         (
             "tests/feeds/test_feeds_delivery.py::test_subscribing_among_writers_loses_and_doubles_nothing",
             "tests/feeds/test_feeds_routing.py",
@@ -508,8 +508,8 @@ MUTANTS = [
     Mutant(
         "a feed is told once more what its snapshot had",
         "feeds/dispatch.py",
-        "                if node.seq >= seq:",
-        "                if False:",
+        "                if node.seq >= seq or",
+        "                if False or",
         ("tests/laws/test_laws_feeds_threads.py::test_a_commit_that_is_not_published_yet_is_told_once",),
     ),
     Mutant(
@@ -884,5 +884,82 @@ MUTANTS = [
         (
             "tests/surface/test_consumers.py::TestHistory::test_history_that_a_consumer_has_still_to_read_stays",
         ),
+    # ----- write hooks
+    Mutant(
+        "many documents at once go past the write hook",
+        "store/transaction.py",
+        "        if table.hook is not None or self._may_have_tombstones(table):",
+        "        if self._may_have_tombstones(table):",
+        ("tests/store/test_write_hooks.py::TestEveryWayOfWriting",),
+    ),
+    Mutant(
+        "a write hook is told of a key that is taken",
+        "store/transaction.py",
+        "        if self.savepoint is None and table.hook is None:",
+        "        if self.savepoint is None:",
+        ("tests/store/test_write_hooks.py::TestWhatAHookIsTold::test_a_key_that_is_taken_is_not_told",),
+    ),
+    Mutant(
+        "a write hook does not see the version that is still buffered",
+        "store/transaction.py",
+        "            return self._buffer[place][5]",
+        "            return None",
+        ("tests/store/test_write_hooks.py::TestWhatAHookIsTold",),
+    ),
+    Mutant(
+        "a write hook forgets a document when it is deleted",
+        "store/transaction.py",
+        "        old_meta = None if prev is None else self._meta_of(prev)",
+        "        old_meta = None if prev is None or old_body is None else self._meta_of(prev)",
+        ("tests/store/test_write_hooks.py::TestWhatAHookIsTold",),
+    ),
+    Mutant(
+        "what a write hook derived stays out of the entry of a document that was there",
+        "store/transaction.py",
+        "            meta, beside = derived\n",
+        "            meta, beside = derived\n            meta = meta if old is None else None\n",
+        ("tests/store/test_write_hooks.py::TestEveryWayOfWriting",),
+    ),
+    Mutant(
+        "what a write hook writes beside is forgotten",
+        "store/transaction.py",
+        "        for other in beside:",
+        "        for other in beside[1:]:",
+        ("tests/store/test_write_hooks.py::TestWritingBeside",),
+    ),
+    Mutant(
+        "a process that does not know a write hook writes without",
+        "store/hooks.py",
+        "    if hook not in _HOOKS:",
+        "    if False:",
+        ("tests/store/test_write_hooks.py::TestEveryWayOfWriting",),
+    ),
+    Mutant(
+        "a new version of the same document is left out, though something was asked",
+        "writing.py",
+        "        elif asked is None and self.policy.is_same(",
+        "        elif self.policy.is_same(",
+        ("tests/store/test_write_hooks.py::TestWhatIsAsked",),
+    ),
+    Mutant(
+        "feeds tell of a version of which only the metadata is new",
+        "feeds/dispatch.py",
+        "(is_silent and not node.includes_meta)",
+        "False",
+        ("tests/store/test_write_hooks.py::TestFeeds",),
+    ),
+    Mutant(
+        "feeds that read the log tell of a version of which only the metadata is new",
+        "feeds/log_reader.py",
+        "                if change.meta is None or includes_meta or not change.is_of_meta_alone:",
+        "                if True:",
+        ("tests/store/test_write_hooks.py::TestFeeds",),
+    ),
+    Mutant(
+        "a refusal is counted where it is to be raised",
+        "writing.py",
+        "before anything is written.\n            if not self.policy.counts_errors:\n                raise\n",
+        "before anything is written.\n",
+        ("tests/store/test_write_hooks.py::TestRefusing",),
     ),
 ]
