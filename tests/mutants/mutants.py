@@ -884,6 +884,7 @@ MUTANTS = [
         (
             "tests/surface/test_consumers.py::TestHistory::test_history_that_a_consumer_has_still_to_read_stays",
         ),
+    ),
     # ----- write hooks
     Mutant(
         "many documents at once go past the write hook",
