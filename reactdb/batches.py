@@ -531,8 +531,9 @@ class Batches:
                 "the batch before this one was neither acknowledged nor left: use `with batch:`, or call batch.acknowledge()"
             )
         self._due_s = self._clock.now_s() + self._settings.lease_ms / 2_000
-        self._mind()
+        # In this order: what has failed is counted before the lease may be given up.
         self._settle()
+        self._mind()
         # One partition after the other, beginning with the one after that which had its turn last.
         order = sorted(self._held)
         order = [one for one in order if one > self._turn] + [one for one in order if one <= self._turn]
@@ -624,9 +625,12 @@ class Batches:
         batch, self._out = self._out, None
         if batch is None or batch.state == LEFT:
             return
-        progress = self._held.get(batch.partition)
-        if progress is None or progress.lease.fence != batch.fence:
+        progress = self._held[batch.partition]
+        with self._session.read() as snapshot:
+            lease = read_lease(snapshot.connection, self._settings.name, batch.partition)
+        if lease is None or (lease.fence, lease.holder) != (batch.fence, self.name):
             return
+        progress.see(lease)
         if batch.state == ACKNOWLEDGED:
             if progress.lease.seq >= batch.until:
                 progress.succeeded(self._max_changes)

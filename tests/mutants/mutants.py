@@ -792,7 +792,16 @@ MUTANTS = [
         "elif lease.holder is not None or lease.wished_by in (None, worker) or now_ms >= lease.until_ms:",
         "else:",
         (
-            "tests/surface/test_consumers.py::TestLeases::test_partitions_are_shared_evenly_and_each_key_is_in_one",
+            "tests/store/test_leases.py::test_a_wish_is_granted_by_giving_up_and_only_who_wished_may_take_it_for_a_while",
+        ),
+    ),
+    Mutant(
+        "a failure is forgotten where the lease is given up",
+        "batches.py",
+        "        self._settle()\n        self._mind()\n",
+        "        self._mind()\n        self._settle()\n",
+        (
+            "tests/surface/test_consumers.py::TestFailures::test_a_failure_counts_also_where_another_worker_wishes_for_the_lease",
         ),
     ),
     Mutant(

@@ -404,6 +404,17 @@ class TestFailures:
 
         assert 1 == db.table(SET_ASIDE).count().run()
 
+    def test_a_failure_counts_also_where_another_worker_wishes_for_the_lease(self, db, orders, clock):
+        orders.insert({"id": 1})
+        worker = batches_of(db, clock, partitions=2, max_attempts=1)
+        batch = give(worker)
+        batches_of(db, clock).poll()
+        with batch:
+            raise ValueError("no")
+        worker.poll()
+
+        assert 1 == db.table(SET_ASIDE).count().run()
+
     def test_trouble_with_a_file_and_ctrl_c_are_no_fault_of_a_change(self, db, orders, worker, clock):
         orders.insert({"id": 1})
         for _ in range(5):
