@@ -47,7 +47,7 @@ class Limits:
     message_s: float = 60.0
     write_s: float = 300.0
     query_s: float = 30.0
-    query_bytes: int = 1024 * 1024 * 1024
+    query_bytes: int = 2 * 1024 * 1024 * 1024
     queries: int = 64
     streams: int = 10_000
     stop_s: float = 1.0

@@ -1,8 +1,8 @@
 """RethinkDBConversation: what one driver sends and gets: the handshake, then frames.
 
 A frame has 8 bytes of token, 4 of length, and JSON. A request that touches one document runs at once, on the loop, because the
-way to a thread and back takes longer than the request. A write does so only where its commit does not wait for the disk, and while
-no thread is running, which might be writing.
+way to a thread and back takes longer than the request. A write does so only where its commit does not wait for the disk, and
+while no thread is running, which might be writing.
 
 Rule of this file: what bytes are, and which requests are quick. What a request means is in the dialect's session.
 """
@@ -61,6 +61,7 @@ class RethinkDBConversation(Conversation):
             max_streams=limits.streams,
             client=client,
             query_timeout_s=limits.query_s or None,
+            query_bytes=limits.query_bytes or None,
             crowd=workers.crowd,
         )
 
