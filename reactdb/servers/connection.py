@@ -17,7 +17,7 @@ What the connection sees to, for every protocol alike:
     slow clients    Each of these has a time limit: to be let in, to send a request, to read what was sent.
     threads         Requests of one client are carried out one after the other; a long one blocks neither the loop nor others.
     the end         A client that goes away cancels its request. `stop` carries out and answers what has been received. LastAnswer
-                    is sent whole, also if the client is still sending.
+                    arrives also if the client is still sending (not over TLS: asyncio cannot close one direction of it).
 
 Rule of this file: all of it runs on the loop; only `wake` may be called by any thread. Numbers are in `limits`.
 """
@@ -181,7 +181,9 @@ class Connection(asyncio.Protocol):
             # The client speaks no TLS, or has gone; an SSLError is an OSError.
             self.connection_lost(error if isinstance(error, OSError) else None)
             return
-        if transport is None or self._is_lost:
+        if transport is None or transport.is_closing() or self._is_lost:
+            # The connection was aborted meanwhile, of which asyncio tells nobody in the middle of a handshake.
+            self.connection_lost(None)
             return
         self._transport = transport
         self._set_timer("handshake", self._limits.handshake_s, transport.abort)
@@ -206,7 +208,8 @@ class Connection(asyncio.Protocol):
         conversation.receive(data)
         self._needs_bytes = False
         self.advance()
-        if not self._needs_bytes and conversation.buffered_bytes > self._limits.message_bytes:
+        is_ahead = conversation.buffered_bytes > self._limits.message_bytes
+        if is_ahead and not self._needs_bytes and not self._is_ending:
             self._pause_reading()
 
     def pause_writing(self) -> None:
@@ -217,7 +220,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._is_writing_paused = False
         self._cancel_timer("write")
-        self.advance()
+        # Not here: asyncio, in the middle of writing, would notice a connection that is closed in this call twice.
+        self._loop.call_soon(self.advance)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._is_lost:
@@ -302,9 +306,11 @@ class Connection(asyncio.Protocol):
         self._was_polled = False
         request = None if conversation.is_answering else conversation.next_request()
         if request is None:
-            if not self._is_woken:
+            # A server that stops has polled once more by now; it waits for no answer that goes on.
+            goes_on = self._is_woken and not self._is_stopping
+            if not goes_on:
                 self._await_more(conversation)
-            return self._is_woken
+            return goes_on
         if "message" in self._timers:
             self._cancel_timer("message")
         if not conversation.is_quick(request):
