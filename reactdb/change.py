@@ -16,14 +16,6 @@ from reactdb.values import codec, collation
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")
 
-# Not bytearray, which is bytes when it comes back.
-_is_flat = frozenset({str, int, float, bool, type(None), bytes}).issuperset
-_is_text = frozenset({str}).issuperset
-
-
-InHand = tuple[bytes, dict[str, Any] | None, dict[str, Any]]
-"""(bytes of the document after a change, the document before, the one after), of a writer who changes them no more."""
-
 
 class DocumentsBefore(Protocol):
     """Where the documents before changes are looked up."""
@@ -86,6 +78,8 @@ class Change:
         time: int,
         origin: str | None = None,
         meta: bytes | None = None,
+        old: codec.FrozenDict | None = None,
+        new: codec.FrozenDict | None = None,
     ) -> None:
         self.seq = seq
         self.table = table
@@ -100,21 +94,8 @@ class Change:
         self.origin = origin
         self.meta = meta
         self.places: dict[int, Sequence[bytes]] | None = None
-        self.old: codec.FrozenDict | None = None
-        self.new: codec.FrozenDict | None = None
-
-    def show(self, body: bytes, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
-        """What the bytes say, from who has it in hand: see `InHand`. Taken where a copy costs less than to decode: from plain
-        values that hold no others."""
-        if (
-            body is self.new_bytes
-            and _is_flat(map(type, new.values()))
-            and _is_text(map(type, new))
-            and (old is None or _is_flat(map(type, old.values())))
-        ):
-            self.new = codec.FrozenDict(new)
-            if old is not None:
-                self.old = codec.FrozenDict(old)
+        self.old = old
+        self.new = new
 
     @property
     def old_bytes(self) -> bytes | None:
@@ -144,8 +125,9 @@ class Change:
     def old_val(self) -> codec.FrozenDict | None:
         """The document before, or None. Decoded once and shared by all who ask: it refuses to be changed."""
         found = self.old
-        if found is None and self.old_bytes is not None:
-            found = self.old = codec.decode_frozen(self.old_bytes)
+        if found is None and self._old_bytes is not None:
+            body = self.old_bytes
+            found = self.old = None if body is None else codec.decode_frozen(body)
         return found
 
     @property
@@ -173,10 +155,9 @@ class Commit:
         seq: Of the last change (for a commit without changes: the log's head at that time).
         dropped_tables: Ids of tables that this commit dropped.
         dropped_indexes: Pairs of (table id, index name) that this commit dropped.
-        documents: What the writer had in hand of its only change; None where it has several, or kept nothing.
     """
 
-    __slots__ = ("changes", "documents", "dropped_indexes", "dropped_tables", "seq")
+    __slots__ = ("changes", "dropped_indexes", "dropped_tables", "seq")
 
     def __init__(
         self,
@@ -184,10 +165,8 @@ class Commit:
         seq: int,
         dropped_tables: Sequence[int] = (),
         dropped_indexes: Sequence[tuple[int, str]] = (),
-        documents: InHand | None = None,
     ) -> None:
         self.changes = changes
-        self.documents = documents
         self.seq = seq
         self.dropped_tables = dropped_tables
         self.dropped_indexes = dropped_indexes

@@ -370,7 +370,7 @@ class Database:
         `dropped`, `told`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
         show here."""
         self._session.check_open()
-        listener = self._session.engine.listener
+        listener = self._session.engine.publisher.listener
         if listener is None:
             return []
         from reactdb.feeds.inspect import figures

@@ -290,7 +290,8 @@ class NotADatabase(StorageError):
 
 
 class IncompatibleFormat(StorageError):
-    """The file is newer than this version of reactdb, or needs a newer SQLite. It was not touched."""
+    """The file is newer than this version of reactdb, needs a newer SQLite, or has a type or an operation that this process
+    has not registered. Nothing was touched."""
 
 
 class DatabaseBusy(StorageError):

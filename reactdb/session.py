@@ -286,7 +286,7 @@ class Session:
     ) -> Subscription:
         """A subscription that the consumer polls: it is woken when there are events, and takes them when it likes.
 
-        It begins when it is attached: `subscription.request.hub.attach(subscription)`. Errors as for `watch`.
+        It begins when it is attached: `subscription.hub.attach(subscription)`. Errors as for `watch`.
 
         Args:
             request_type: A class of requests that makes other events of what happens.
@@ -296,8 +296,8 @@ class Session:
         from reactdb.feeds.subscription import Subscription
 
         self.check_open()
-        request = (request_type or Request)(hub_of(self.engine), query, options)
-        return Subscription(request, consumer)
+        hub = hub_of(self.engine)
+        return Subscription(hub, (request_type or Request)(self.engine, hub.say, query, options), consumer)
 
 
 class PastSession(Session):

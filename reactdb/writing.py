@@ -56,9 +56,11 @@ class Policy:
 
     Attributes:
         counts_errors: A mistake in one document is counted in `errors`, and the write goes on with the next one.
+        sees_field_order: A document whose fields have come into another order is another one, and is logged.
     """
 
     counts_errors = False
+    sees_field_order = False
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
         """The bytes of the new document of `key`; `old_body` is what it replaces.
@@ -160,7 +162,7 @@ class Write:
         elif old_body is None:
             self.transaction.write(self.table, key, INSERT, None, body)
             self.count("inserted", None, body)
-        elif codec.same_bytes(old_body, body):
+        elif codec.same_bytes(old_body, body, sees_order=self.policy.sees_field_order):
             self.count("unchanged", old_body, old_body)
         else:
             self.transaction.write(self.table, key, kind, old, body)
@@ -252,17 +254,15 @@ class Prepared:
 
     Attributes:
         primary_key: The field that the keys were taken from.
-        document: A copy of the only document that no other code can change; None where there are more.
         generated: The keys that were made for documents without one.
     """
 
-    __slots__ = ("bodies", "document", "generated", "keys", "primary_key")
+    __slots__ = ("bodies", "generated", "keys", "primary_key")
 
     def __init__(self, primary_key: str, keys: list[bytes], bodies: list[bytes]) -> None:
         self.primary_key = primary_key
         self.keys = keys
         self.bodies = bodies
-        self.document: dict[str, Any] | None = None
         self.generated: list[str] = []
 
     def __len__(self) -> int:
@@ -285,9 +285,7 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
             key = document.get(primary_key)
             if type(key) in PLAIN_KEYS:
                 body = codec.encode(document)
-                prepared = Prepared(primary_key, [collation.primary_key_bytes(key)], [body])
-                prepared.document = document
-                return prepared
+                return Prepared(primary_key, [collation.primary_key_bytes(key)], [body])
         else:
             # The usual bulk: plain dicts that have their keys.
             encoded = codec.encode_many(documents, primary_key)
@@ -369,8 +367,6 @@ def insert(write: Write, documents: Prepared, conflict: Conflict) -> None:
             write.insert_free(documents.keys, documents.bodies)
         except KeyTaken:
             raise first_duplicate(write, documents, first) from None
-        if transaction.changes is not None and transaction.count == 1 and documents.document is not None:
-            transaction.documents = documents.bodies[0], None, documents.document
         return
     for key, body in documents:
         old = write.head(key)
@@ -450,13 +446,8 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
         given = patch(document)
     if codec.is_flat(given) and write.table.primary_key not in given:
         # Plain fields are the commonest patch, and nothing of what was there before has to be checked.
-        transaction = write.transaction
-        before = None if transaction.changes is None or transaction.count else document.copy()
         document.update(given)
-        body = codec.encode_again(document)
-        write.put(key, old, body, UPDATE)
-        if before is not None and transaction.count:
-            transaction.documents = body, before, document
+        write.put(key, old, codec.encode_again(document), UPDATE)
         return
     if not isinstance(given, Mapping):
         raise QueryError(not_an_object(given))

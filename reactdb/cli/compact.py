@@ -8,8 +8,9 @@ from datetime import timedelta
 import click
 
 from reactdb.cli.files import file_argument, json_option, open_database
-from reactdb.cli.terminal import plural, size
+from reactdb.cli.terminal import plural, size, write_line
 from reactdb.errors import DiskFull
+from reactdb.store.tools.figures import measure
 
 
 @click.command()
@@ -33,9 +34,6 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
     Superseded versions, deletions and dropped tables go; documents, and old values of changes that are kept, stay.
     Say what is kept: nothing is removed by default.
     """
-    from reactdb.cli.terminal import write_line
-    from reactdb.store.tools.figures import measure
-
     kept = keep if keep_days is None else timedelta(days=keep_days)
     if kept is None or None not in (keep, keep_days):
         raise click.UsageError("Say what to keep: --keep or --keep-days, one of them.")

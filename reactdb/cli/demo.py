@@ -23,6 +23,7 @@ import click
 import reactdb
 from reactdb.cli.terminal import NO_RICH, is_terminal
 from reactdb.demo import flights, render, replay
+from reactdb.store.file.sqlite import file_bytes
 
 # Simulated minutes a second. 1 January takes 33 hours from its first announcement to its last landing, and here
 # 26 s.
@@ -73,15 +74,8 @@ def demo(
     if file is not None and file.exists():
         # A replay needs an empty table, and a demo must not empty a user's file.
         raise click.UsageError(f"{file} exists; the demo writes to a new file only")
-    try:
-        steps = flights.day_steps(flights.parse_day(day), data)
-        result = _replay(steps, speed, file, with_board)
-    except reactdb.ReactDBError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        raise click.ClickException(message) from error
-
+    steps = flights.day_steps(flights.parse_day(day), data)
+    result = _replay(steps, speed, file, with_board)
     if as_json:
         click.echo(json.dumps(figures(result), indent=2))
     else:
@@ -110,14 +104,9 @@ def _replay(
                     result = replay.run(db, steps, speed=speed, observe=screen, wait=wait)
             else:
                 result = replay.run(db, steps, speed=speed, wait=wait)
-        result.file_bytes = _size_bytes(file)
+        # Another process may hold the file open, and then there is still a write-ahead log.
+        result.file_bytes = file_bytes(str(file)) + file_bytes(f"{file}-wal")
         return result
-
-
-def _size_bytes(file: Path) -> int:
-    """The size of the database with its write-ahead log, which another process may hold open."""
-    parts = (file, file.with_name(file.name + "-wal"))
-    return sum(part.stat().st_size for part in parts if part.exists())
 
 
 def figures(result: replay.Result) -> dict[str, Any]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from reactdb.cli.files import file_argument, json_option
-from reactdb.cli.terminal import one_line, plural
-
-if TYPE_CHECKING:
-    from reactdb.store.tools.doctor import Level
+from reactdb.cli.terminal import one_line, plural, write_line
+from reactdb.store.file import sqlite
+from reactdb.store.tools.doctor import Level, examine
 
 COLORS: dict[Level, str] = {"problem": "red", "warning": "yellow"}
 
@@ -25,13 +23,9 @@ def doctor(file: str, as_json: bool) -> None:
     Whether SQLite is a safe version, the file is intact, and log, documents and indexes agree. One line a finding; the
     exit code is 1 if there is a problem, 0 if there are only warnings. Nothing is written.
     """
-    from reactdb.cli.terminal import write_line
-    from reactdb.store.file import sqlite
-    from reactdb.store.tools import doctor as store
-
     examined = []
     findings = []
-    for check, found in store.examine(file):
+    for check, found in examine(file):
         examined.append(check)
         findings += found
         if as_json:

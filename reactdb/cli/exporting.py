@@ -11,10 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
+from reactdb.change import Change
+from reactdb.cli import changelines, csvform
 from reactdb.cli.files import (
     SEQ,
     documents,
@@ -23,11 +25,9 @@ from reactdb.cli.files import (
     open_database,
     refuse_database,
 )
-from reactdb.cli.terminal import Progress, plural
-
-if TYPE_CHECKING:
-    from reactdb.change import Change
-    from reactdb.database import Database
+from reactdb.cli.terminal import Progress, plural, write_line
+from reactdb.database import Database
+from reactdb.json import dumps, dumps_deleted, encode
 
 FORMATS = {".csv": "csv"}
 
@@ -76,8 +76,6 @@ def export(
     As JSON lines or CSV, to TARGET or standard output, all as of one moment. A summary on standard error tells the seq
     from which a later export with --since goes on.
     """
-    from reactdb.cli.terminal import write_line
-
     if salvage:
         from reactdb.cli import salvaging
 
@@ -181,8 +179,6 @@ def write_json(
     counts: dict[str, int],
     progress: Progress,
 ) -> None:
-    from reactdb.json import dumps, dumps_deleted
-
     for one in found:
         if isinstance(one, Deleted):
             counts["deletions"] += 1
@@ -197,9 +193,6 @@ def write_json(
 def write_changes(
     database: Database, table: str, since: int | None, until: int, out: BinaryIO, progress: Progress
 ) -> int:
-    from reactdb.cli import changelines
-    from reactdb.json import encode
-
     count = 0
     for count, change in enumerate(entries(database, table, since, until), 1):
         out.write(encode(changelines.as_json(change)).encode() + b"\n")
@@ -217,8 +210,6 @@ def write_csv(
     progress: Progress,
 ) -> None:
     """Write a table as CSV, reading it twice: once for its columns, once for its documents."""
-    from reactdb.cli import csvform
-
     names = list(
         dict.fromkeys([primary_key, *(name for document in documents(then, table) for name in document)])
     )

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from reactdb.errors import CannotOpen
-
-if TYPE_CHECKING:
-    from reactdb.database import Database
+from reactdb.cli.condition import parse_condition
+from reactdb.database import Database, connect
+from reactdb.errors import CannotOpen, InvalidDocument, QueryError
+from reactdb.expression import Expression
+from reactdb.json import loads
+from reactdb.store.file.sqlite import file_bytes
+from reactdb.values.collation import maxval, minval
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,17 +30,16 @@ table_argument = click.argument("table", metavar="TABLE")
 SEQ = click.IntRange(min=0)
 
 
-def parsed_by(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+def parsed_by(
+    parse: Callable[[str], Expression],
+) -> Callable[[click.Context, click.Parameter, str | None], Any]:
     """The callback of an option that a function of `condition` parses; its errors become mistakes in the command line."""
 
     def read(context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
-        from reactdb.cli import condition
-        from reactdb.errors import QueryError
-
         if text is None:
             return None
         try:
-            return getattr(condition, parser)(text)
+            return parse(text)
         except QueryError as error:
             raise click.BadParameter(str(error), context, parameter) from None
 
@@ -47,7 +49,7 @@ def parsed_by(parser: str) -> Callable[[click.Context, click.Parameter, str | No
 where_option = click.option(
     "--where",
     metavar="CONDITION",
-    callback=parsed_by("parse_condition"),
+    callback=parsed_by(parse_condition),
     help="Only documents that it holds for, such as 'score>10 and player=Bob'.",
 )
 
@@ -65,16 +67,13 @@ def open_database(file: str, *, write: bool = False, create: bool = False, advic
     Raises:
         CannotOpen: There is no database, or `reactdb.connect` raised it.
     """
-    import reactdb
-    from reactdb.store.file.sqlite import file_bytes
-
     if write and not create and not os.path.exists(file):
         raise CannotOpen(os.path.abspath(file), f"it does not exist{advice}")
     # An empty file with a write-ahead log has lost data; `connect` raises an error for it.
     path = os.path.realpath(file)
     if not create and os.path.isfile(path) and not file_bytes(path) and not file_bytes(path + "-wal"):
         raise CannotOpen(path, f"it is empty: no database{advice}")
-    return reactdb.connect(file, read_only=not write)
+    return connect(file, read_only=not write)
 
 
 def refuse_database(file: str, other: str) -> None:
@@ -99,8 +98,6 @@ def documents(
         Raises:
             TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
     """
-    from reactdb import maxval, minval
-
     source = database.table(table)
     primary_key = source.primary_key
     lower: Any = minval
@@ -122,9 +119,6 @@ def keys_meant(text: str) -> list[Any]:
 
     As JSON it has one meaning: `"42"` is the string, `{"$reactdb_type$": "uuid", "value": ...}` a UUID.
     """
-    from reactdb.errors import InvalidDocument
-    from reactdb.json import loads
-
     try:
         value = loads(text)
     except InvalidDocument:

@@ -21,13 +21,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
+from reactdb.cli.csvform import TYPES, read_header, read_row
 from reactdb.cli.exporting import FORMATS, Deleted
 from reactdb.cli.files import file_argument, json_option, open_database, refuse_database, table_argument
-from reactdb.cli.terminal import Progress, plural
+from reactdb.cli.terminal import Progress, plural, write_line
+from reactdb.database import Database
 from reactdb.errors import (
     DuplicateKey,
     InvalidDocument,
@@ -36,9 +38,7 @@ from reactdb.errors import (
     TableNotFound,
     UsageError,
 )
-
-if TYPE_CHECKING:
-    from reactdb.database import Database
+from reactdb.json import deleted_key, from_json, parse
 
 POSITION = re.compile(r"import (.*) line (\d+) ([0-9a-f]{16})", re.DOTALL)
 # An origin may have 256 characters.
@@ -191,8 +191,6 @@ def import_(
 
     TYPE is auto, bool, date, datetime, decimal, float, int, json, string, time or uuid.
     """
-    from reactdb.cli.terminal import write_line
-
     chosen = form or FORMATS.get(os.path.splitext(source)[1].lower(), "jsonl")
     if (strings or types) and chosen != "csv":
         raise click.UsageError("--strings and --type are for CSV.")
@@ -257,8 +255,6 @@ def so_far(counts: Counter[str]) -> str:
 
 def declared_types(types: Iterable[str]) -> dict[str, str]:
     """`("price=decimal",)` as `{"price": "decimal"}`."""
-    from reactdb.cli.csvform import TYPES
-
     found = {}
     for declaration in types:
         column, equals, kind = declaration.rpartition("=")
@@ -298,8 +294,6 @@ def read(lines: Lines, form: str, strings: bool, declared: dict[str, str]) -> It
 
 
 def read_json(lines: Lines) -> Iterator[Item]:
-    from reactdb.json import deleted_key, from_json, parse
-
     for text in lines:
         if lines.is_known or not text.strip():
             continue
@@ -315,8 +309,6 @@ def read_json(lines: Lines) -> Iterator[Item]:
 
 
 def read_csv(lines: Lines, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
-    from reactdb.cli.csvform import TYPES, read_header, read_row
-
     csv.field_size_limit(LARGEST_CELL)
     reader = csv.reader(lines, strict=True)
     names: list[str] | None = None

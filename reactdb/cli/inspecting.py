@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from reactdb.change import Change
+from reactdb.cli import changelines
 from reactdb.cli.files import file_argument, json_option, keys_meant, open_database
-from reactdb.cli.terminal import columns, plural, safe, size
+from reactdb.cli.terminal import columns, plural, safe, size, write_line
 from reactdb.errors import TableNotFound
-
-if TYPE_CHECKING:
-    from reactdb.change import Change
-    from reactdb.store.tools.figures import FileFigures, TableFigures
+from reactdb.store.tools.figures import FileFigures, TableFigures, measure
 
 
 @click.command()
@@ -30,9 +29,6 @@ def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> Non
     if table is not None and key is not None:
         _inspect_document(file, table, key, as_json)
         return
-    from reactdb.cli.terminal import write_line
-    from reactdb.store.tools.figures import measure
-
     figures = measure(file)
     if table is None:
         if as_json:
@@ -104,9 +100,6 @@ def table_lines(tables: tuple[TableFigures, ...] | list[TableFigures]) -> Iterat
 
 
 def _inspect_document(file: str, table: str, key: str, as_json: bool) -> None:
-    from reactdb.cli import changelines
-    from reactdb.cli.terminal import write_line
-
     history: list[Change] = []
     with open_database(file) as database:
         meant = keys_meant(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,10 +18,8 @@ from reactdb.cli.files import (
     table_argument,
     where_option,
 )
-from reactdb.cli.terminal import columns, cut, is_terminal, safe, screen_width
-
-if TYPE_CHECKING:
-    from reactdb.database import Database
+from reactdb.cli.terminal import columns, cut, is_terminal, safe, screen_width, write_line
+from reactdb.json import readable, to_json
 
 # So many documents together decide which columns there are, and how wide they are.
 LAID_OUT_TOGETHER = 100
@@ -40,9 +38,6 @@ def rows(file: str, table: str, where: Any, limit: int | None, at: int | None, a
 
     In order of their keys, all as of one moment.
     """
-    from reactdb.cli.terminal import write_line
-    from reactdb.json import to_json
-
     with open_database(file) as database:
         then = database.at(database.seq if at is None else at)
         found = documents(then, table, limit, where)
@@ -50,12 +45,8 @@ def rows(file: str, table: str, where: Any, limit: int | None, at: int | None, a
             for document in found:
                 write_line(to_json(document))
         else:
-            for line in as_columns(found, primary_key_of(then, table), screen_width()):
+            for line in as_columns(found, then.table(table).primary_key, screen_width()):
                 click.echo(line)
-
-
-def primary_key_of(database: Database, table: str) -> str:
-    return database.table(table).primary_key
 
 
 def as_columns(found: Iterable[dict[str, Any]], primary_key: str, screen: int) -> Iterator[str]:
@@ -72,8 +63,6 @@ def as_columns(found: Iterable[dict[str, Any]], primary_key: str, screen: int) -
 
 def cell(value: Any) -> str:
     """The text of a value in a column: strings unchanged, others as `readable` writes them."""
-    from reactdb.json import readable
-
     return cut(safe(value if isinstance(value, str) else readable(value)), WIDEST_CELL)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from reactdb.cli.exporting import opened
 from reactdb.cli.files import refuse_database
-from reactdb.cli.terminal import Progress, one_line, plural
+from reactdb.cli.terminal import Progress, one_line, plural, write_line
 from reactdb.errors import TableNotFound
-
-if TYPE_CHECKING:
-    from reactdb.store.tools.salvage import Salvage, SavedTable
+from reactdb.json import dumps
+from reactdb.store.damage import key_in_words
+from reactdb.store.tools.salvage import Salvage, SavedTable
 
 # At most so many keys of lost documents are listed.
 MOST_KEYS = 20
@@ -22,9 +22,6 @@ MOST_KEYS = 20
 
 def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
     """Write one table to `target`; without a table, all of them to a folder beside the file. Ends with the exit code."""
-    from reactdb.cli.terminal import write_line
-    from reactdb.store.tools.salvage import Salvage
-
     if target != "-":
         refuse_database(file, target)
     found = Salvage(file)
@@ -69,8 +66,6 @@ def make_folder(folder: str) -> None:
 
 
 def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) -> None:
-    from reactdb.json import dumps
-
     for count, document in enumerate(found.documents(table), 1):
         out.write(dumps(document).encode() + b"\n")
         progress.update(count)
@@ -78,8 +73,6 @@ def write(found: Salvage, table: SavedTable, out: BinaryIO, progress: Progress) 
 
 def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> list[str]:
     """The summary as text."""
-    from reactdb.store.damage import key_in_words
-
     report = [f"trouble: {trouble}" for trouble in found.troubles]
     for table in chosen:
         target = "" if targets[table.id] == "-" else f" to {targets[table.id]}"
@@ -103,8 +96,6 @@ def lines(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> 
 
 def summary(found: Salvage, chosen: list[SavedTable], targets: dict[int, str]) -> dict[str, object]:
     """The same as plain JSON."""
-    from reactdb.store.damage import key_in_words
-
     return {
         "is_complete": found.is_complete,
         "troubles": found.troubles,

@@ -11,17 +11,16 @@ import errno
 import os
 import signal
 import socket
+import ssl
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reactdb.cli.files import file_argument
-
-if TYPE_CHECKING:
-    import ssl
-
-    from reactdb.servers.rethinkdb import Credentials, Limits
+from reactdb.database import connect
+from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer
+from reactdb.servers.tls import tls_context
 
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 DEFAULT_PORT = 28_015
@@ -138,9 +137,6 @@ def serve(
         )
     chosen = next((one for one in (rethinkdb_port, port) if one is not None), DEFAULT_PORT)
     with contextlib.suppress(KeyboardInterrupt):
-        from reactdb.servers.rethinkdb import Limits
-        from reactdb.servers.tls import tls_context
-
         limits = Limits(
             message_bytes=max_message,
             connections=max_connections,
@@ -168,8 +164,6 @@ def serve(
 
 
 def _credentials(users: str | None, user: str | None, password_env: str | None) -> Credentials:
-    from reactdb.servers.users import Credentials
-
     if users is not None:
         return Credentials.from_file(users)
     password = ""
@@ -189,11 +183,8 @@ async def _serve(
     tls: ssl.SSLContext | None,
     durability: Any,
 ) -> None:
-    import reactdb
-    from reactdb.servers.rethinkdb import RethinkDBServer
-
     # A missing file is created, as RethinkDB's server creates its folder.
-    with reactdb.connect(file, durability=durability) as database:
+    with connect(file, durability=durability) as database:
         async with RethinkDBServer(
             database, host=host, port=port, credentials=credentials, limits=limits, tls=tls
         ) as server:
@@ -207,6 +198,3 @@ async def _serve(
                     loop.add_signal_handler(number, stopped.set)
             await stopped.wait()
     click.echo("stopped")
-
-
-__all__ = ["serve"]

@@ -2,24 +2,31 @@
 
 The changes that are printed come from the log; a feed only signals that there are more. So nothing is lost if printing is slow:
 the events that the feed drops are still in the log. With a condition or an order, the events of that selection's feed are
-printed instead (see `watching`).
+printed instead; if printing is slow, that feed catches up from the log, so nothing is lost there either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 import click
 
-from reactdb.cli import watching
+from reactdb.change import Change
+from reactdb.cli import changelines
+from reactdb.cli.changelines import differences, shown
+from reactdb.cli.condition import parse_field
 from reactdb.cli.files import SEQ, file_argument, json_option, open_database, parsed_by, where_option
+from reactdb.cli.terminal import write_line
+from reactdb.database import Database
 from reactdb.errors import TableNotFound
+from reactdb.expression import Expression, asc, desc
+from reactdb.json import to_json
+from reactdb.table import Selection
+from reactdb.values.codec import same
 
-if TYPE_CHECKING:
-    from reactdb.change import Change
-    from reactdb.database import Database
-
+COLORS: Final = {"initial": "cyan", "add": "green", "change": "yellow", "remove": "red"}
+DOCUMENTS: Final = ("old_val", "new_val")
 # Events that the feed queues while the log is being read; one would be enough.
 QUEUE_EVENTS = 100
 
@@ -37,7 +44,7 @@ QUEUE_EVENTS = 100
 @click.option(
     "--order",
     metavar="FIELD",
-    callback=parsed_by("parse_field"),
+    callback=parsed_by(parse_field),
     help="What happens to the list in order of FIELD, and where in it, counted from 0.",
 )
 @click.option("--desc", "is_descending", is_flag=True, help="The greatest first.")
@@ -70,10 +77,8 @@ def tail(
                 _print_changes(database, table, since, is_following, as_json)
             else:
                 assert table is not None
-                selection = watching.selected(
-                    database, table, where, order, is_descending=is_descending, limit=limit
-                )
-                found = watching.events(
+                selection = selected(database, table, where, order, is_descending=is_descending, limit=limit)
+                found = events(
                     database, selection, since, is_ordered=order is not None, is_following=is_following
                 )
                 _print_events(found, database.table(table).primary_key, as_json)
@@ -86,9 +91,6 @@ def tail(
 def _print_changes(
     database: Database, table: str | None, since: int | None, is_following: bool, as_json: bool
 ) -> None:
-    from reactdb.cli import changelines
-    from reactdb.cli.terminal import write_line
-
     for change in follow(database, table, since) if is_following else past(database, table, since):
         if as_json:
             write_line(changelines.as_json(change))
@@ -97,13 +99,11 @@ def _print_changes(
 
 
 def _print_events(found: Iterator[dict[str, Any]], primary_key: str, as_json: bool) -> None:
-    from reactdb.cli.terminal import write_line
-
     for event in found:
         if as_json:
-            write_line(watching.as_json(event))
+            write_line(event_as_json(event))
         else:
-            click.echo(watching.as_line(event, primary_key))
+            click.echo(event_as_line(event, primary_key))
 
 
 def past(database: Database, table: str | None, since: int | None) -> Iterator[Change]:
@@ -146,3 +146,80 @@ def between(database: Database, since: int, until: int, table: str | None) -> It
     except TableNotFound:
         yield from (change for change in database.log(since, until) if change.table == table)
         raise
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The events of a selection
+
+
+def selected(
+    database: Database,
+    table: str,
+    where: Expression | None,
+    order: Expression | None,
+    *,
+    is_descending: bool,
+    limit: int | None,
+) -> Selection:
+    """The selection that the options describe."""
+    found: Selection = database.table(table)
+    if where is not None:
+        found = found.filter(where)
+    if order is not None:
+        found = found.order_by(desc(order) if is_descending else asc(order))
+    return found if limit is None else found.limit(limit)
+
+
+def events(
+    database: Database, selection: Selection, since: int | None, *, is_ordered: bool, is_following: bool
+) -> Iterator[dict[str, Any]]:
+    """The events of the selection's feed after `since`, without end if `is_following`, otherwise up to now. States are left out.
+
+    If `since` is None, the events begin with the log. If following, they begin now, for an ordered selection with the present
+    list first, because offsets mean nothing without the list.
+
+    Raises:
+        HistoryLost: Compaction has removed changes that are needed. FeedAborted: The table was dropped.
+    """
+    if since is None and not is_following:
+        since = database.stats()["oldest"]
+    feed = selection.changes(
+        since=since,
+        include_initial=since is None and is_ordered,
+        include_offsets=is_ordered,
+        include_states=True,
+        include_types=True,
+        include_seq=True,
+        on_overflow="spill",
+    )
+    with feed.cursor() as cursor:
+        for event in cursor:
+            if "state" not in event:
+                yield event
+            elif event["state"] == "ready" and not is_following:
+                return
+
+
+def event_as_json(event: dict[str, Any]) -> dict[str, Any]:
+    """An event as JSON values, documents as `reactdb.json` writes them."""
+    return {name: to_json(value) if name in DOCUMENTS else value for name, value in event.items()}
+
+
+def event_as_line(event: dict[str, Any], primary_key: str) -> str:
+    """An event as a line for people: seq, type, place in the list, key, and the fields that differ."""
+    old, new = event.get("old_val"), event.get("new_val")
+    parts = [f"{event['seq']:>6}", click.style(f"{event['type']:<7}", fg=COLORS[event["type"]])]
+    if "old_offset" in event or "new_offset" in event:
+        parts.append(f"{place(event.get('old_offset'), event.get('new_offset')):<8}")
+    keys = [document[primary_key] for document in (old, new) if document is not None]
+    is_another = len(keys) == 2 and not same(*keys)
+    parts.append(click.style(" -> ".join(map(shown, keys if is_another else keys[-1:])), bold=True))
+    steps = "" if new is None else ", ".join(differences(None if is_another else old, new))
+    return "  ".join([*parts, steps] if steps else parts)
+
+
+def place(old: int | None, new: int | None) -> str:
+    """The place in the list, counted from 0: `at 3` if the document came, went or stayed there, `3 -> 0` if it moved."""
+    if old is None or new is None or old == new:
+        return f"at {old if new is None else new}"
+    return f"{old} -> {new}"

@@ -14,16 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from reactdb.cli.files import file_argument, json_option, open_database
-from reactdb.cli.terminal import NO_RICH, columns, is_terminal, safe, size
+from reactdb.cli.terminal import NO_RICH, columns, is_terminal, safe, size, write_line
+from reactdb.database import Database
 from reactdb.errors import HistoryLost
-
-if TYPE_CHECKING:
-    from reactdb.database import Database
 
 REFRESH_S: Final = 1.0
 
@@ -132,8 +130,6 @@ def top(file: str, count: int | None, as_json: bool) -> None:
 
     Tables with their documents and changes per second, the newest change, the size of the file and of its write-ahead log.
     """
-    from reactdb.cli.terminal import write_line
-
     with open_database(file) as database:
         try:
             if as_json:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 # At once: `evaluate` is also the name of a module here, which an import of that module would put under this name.
 from reactdb.expression.api import compile_predicate, compile_value, evaluate
+from reactdb.expression.registry import OPERATIONS
 
 if TYPE_CHECKING:
     from reactdb.expression.analyse import (
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
     from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate, place_of
-    from reactdb.expression.registry import OPERATIONS, Operation
-    from reactdb.expression.stored import from_data, to_data
+    from reactdb.expression.registry import Operation, operation
+    from reactdb.expression.stored import check_known, from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
     from reactdb.expression.update import (
         as_function,
@@ -120,10 +121,11 @@ _HOMES = {
         "place_of",
     ),
     "reactdb.expression.registry": (
-        "OPERATIONS",
         "Operation",
+        "operation",
     ),
     "reactdb.expression.stored": (
+        "check_known",
         "from_data",
         "to_data",
     ),
@@ -176,6 +178,7 @@ __all__ = [
     "branch",
     "call",
     "call_node",
+    "check_known",
     "checked_patch",
     "compared_fields",
     "compile_predicate",
@@ -198,6 +201,7 @@ __all__ = [
     "may_fail",
     "merge_document",
     "minval",
+    "operation",
     "pattern_function",
     "place_of",
     "r",
@@ -207,6 +211,14 @@ __all__ = [
     "sort_documents",
     "to_data",
 ]
+
+
+OPERATIONS.import_later(
+    *(
+        f"reactdb.expression.operations_{family}"
+        for family in ("array", "logic", "number", "object", "sequence", "string", "time", "type")
+    )
+)
 
 
 def __getattr__(name: str) -> Any:

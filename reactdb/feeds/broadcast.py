@@ -21,13 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol
 
 from reactdb.feeds.events import Event, Render, overflow
 from reactdb.feeds.views.base import AnyDelta, Delta
-
-if TYPE_CHECKING:
-    from reactdb.feeds.subscription import Called, Subscription
 
 # Events that are delivered before the next in line gets a turn.
 EVENTS_IN_A_TURN = 1_000
@@ -52,8 +49,49 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
     return deltas
 
 
-def called(member: Subscription) -> Called:
-    return cast("Called", member.consumer)
+class Called(Protocol):
+    """A consumer whose way it is to be called."""
+
+    def on_event(self, member: Any) -> OnEvent:
+        """What is called with each event of the member. What that raises is for `broken`."""
+
+    def broken(self, error: Exception) -> None:
+        """A call raised: its feed ends."""
+
+    def interrupted(self) -> None:
+        """Ctrl-C struck during a call: it is unknown whether the subscriber got the event, so its feed ends."""
+
+
+class BroadcastMember(Protocol):
+    """A subscription, as a broadcast knows it."""
+
+    @property
+    def called(self) -> Called | None:
+        """Who is called with its events; None for a member that reads."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def share(self, queue: ReadPosition | CallPosition) -> None:
+        """From now on it reads from the broadcast, where this is its position."""
+
+    def wake(self) -> None:
+        """There is something new."""
+
+    def missed(self, count: int) -> None:
+        """So many entries were dropped, and this count is delivered next."""
+
+    def fail(self, error: Exception) -> bool:
+        """It could not take in what was published, so what is queued is all that it can deliver. Returns False."""
+
+    def break_off(self, error: Exception) -> None:
+        """What it has to deliver cannot be delivered, so it ends at once."""
+
+
+def called(member: BroadcastMember) -> Called:
+    found = member.called
+    assert found is not None
+    return found
 
 
 class BroadcastEntry:
@@ -89,20 +127,20 @@ class Recipients:
 
     __slots__ = ("_indexes", "calls", "first", "members")
 
-    def __init__(self, first: int, members: Iterable[Subscription]) -> None:
+    def __init__(self, first: int, members: Iterable[BroadcastMember]) -> None:
         self.first = first
         self.members = list(members)
         self.calls = [called(member).on_event(member) for member in self.members]
-        self._indexes: dict[Subscription, int] | None = None
+        self._indexes: dict[BroadcastMember, int] | None = None
 
-    def index(self, member: Subscription) -> int | None:
+    def index(self, member: BroadcastMember) -> int | None:
         """Where the member is in `calls`, if it is."""
         indexes = self._indexes
         if indexes is None:
             indexes = self._indexes = {one: index for index, one in enumerate(self.members)}
         return indexes.get(member)
 
-    def strike(self, member: Subscription) -> None:
+    def strike(self, member: BroadcastMember) -> None:
         index = self.index(member)
         if index is not None:
             self.calls[index] = ignore
@@ -143,9 +181,9 @@ class Broadcast:
     def __init__(self, kind: Kind, ready: Callable[[Runnable], None]) -> None:
         """`ready` puts something into the dispatcher's line."""
         self.kind = kind
-        self.members: dict[Subscription, ReadPosition | CallPosition] = {}
+        self.members: dict[BroadcastMember, ReadPosition | CallPosition] = {}
         self.tail = BroadcastEntry(0)
-        self.sleepers: dict[Subscription, None] = {}
+        self.sleepers: dict[BroadcastMember, None] = {}
         self._look_at = kind[0] + LOOKS
         self._ready = ready
         self.at: BroadcastEntry | None = None
@@ -165,10 +203,10 @@ class Broadcast:
     # -----------------------------------------------------------------------------------------------------------
     # Under the publish lock
 
-    def add(self, member: Subscription) -> None:
+    def add(self, member: BroadcastMember) -> None:
         """From the next entry on, the subscription reads from here."""
         queue: ReadPosition | CallPosition
-        if member.consumer.way == "called":
+        if member.called is not None:
             queue = CallPosition(self, member)
             if self.at is None:
                 self.at, self.number = self.tail, self.tail.number
@@ -178,7 +216,7 @@ class Broadcast:
         member.share(queue)
         self.members[member] = queue
 
-    def remove(self, member: Subscription) -> None:
+    def remove(self, member: BroadcastMember) -> None:
         self.members.pop(member, None)
         self.sleepers.pop(member, None)
         self._is_changed = True
@@ -262,13 +300,15 @@ class Broadcast:
         # In this order: what is published from now on puts it in line again.
         self._is_in_line = False
         for _ in range(EVENTS_IN_A_TURN):
-            if self._rest is None:
-                if self.number >= self.tail.number or self.at is None:
+            rest = self._rest
+            if rest is None:
+                at = self.at
+                if at is None or self.number >= self.tail.number:
                     self._called = None
                     return
-                self._take()
-            event, rest = self._event, self._rest
-            if event is not None and rest is not None:
+                rest = self._take(at)
+            event = self._event
+            if event is not None:
                 copy = event.copy
                 try:
                     try:
@@ -287,48 +327,47 @@ class Broadcast:
             self._rest = None
         self.wake()
 
-    def _take(self) -> None:
+    def _take(self, at: BroadcastEntry) -> Iterator[OnEvent]:
         """Choose what is delivered next, and make its event. After an interrupt in here, it goes on with the same."""
-        entry = self.current
-        if entry is None:
-            at, number, recipients = self.at, self.number, self._recipients
-            assert at is not None
-            if len(recipients) > 1 and recipients[1].first <= number:
-                del recipients[0]
-            self._called = recipients[0]
-            floor = self.tail.number - self.kind[0]
+        limit, render = self.kind
+        entry, recipients = self.current, self._called
+        if entry is None or recipients is None:
+            number, following = self.number, self._recipients
+            if len(following) > 1 and following[1].first <= number:
+                del following[0]
+            recipients = self._called = following[0]
+            floor = self.tail.number - limit
             if number < floor or number < at.number:
-                self._skip(max(floor, at.number))
-                return
+                return self._skip(recipients, max(floor, at.number))
             # In this order: a thread that reads `at` first finds what is delivered in `at` or in `current`.
             entry = self.current = at if at.number == number else entry_from(at, number)
-        assert self._called is not None
         delta = entry.delta
         self.taken = delta.seq
         self.number = entry.number + 1
         self.at = entry.next
         try:
-            self._event = self.kind[1](delta)
+            self._event = render(delta)
         except Exception as error:
             # A document that cannot be decoded. Nothing more can be delivered to any of them.
             self._event = None
-            for member in self._called.members:
+            for member in recipients.members:
                 member.break_off(error)
-        self._rest = iter(self._called.calls)
+        rest = self._rest = iter(recipients.calls)
+        return rest
 
-    def _skip(self, until: int) -> None:
+    def _skip(self, recipients: Recipients, until: int) -> Iterator[OnEvent]:
         """The entries below this number were dropped. Their count is delivered instead."""
-        recipients = self._recipients
-        assert self._called is not None
-        if len(recipients) > 1:
+        following = self._recipients
+        if len(following) > 1:
             # Those that came later have not missed all of these.
-            until = min(until, recipients[1].first)
+            until = min(until, following[1].first)
         count = until - self.number
-        for member in self._called.members:
+        for member in recipients.members:
             member.missed(count)
         self.number = until
         self._event = overflow(count)
-        self._rest = iter(self._called.calls)
+        rest = self._rest = iter(recipients.calls)
+        return rest
 
     @property
     def _reached(self) -> int:
@@ -345,7 +384,7 @@ class Broadcast:
     # -----------------------------------------------------------------------------------------------------------
     # By any thread
 
-    def strike(self, member: Subscription) -> None:
+    def strike(self, member: BroadcastMember) -> None:
         """It receives nothing more, not even what is queued or is being delivered."""
         recipients = self._called
         for one in [*self._recipients, *([] if recipients is None else [recipients])]:
@@ -356,7 +395,7 @@ class Broadcast:
         """The number of the earliest entry that there is room for."""
         return self.tail.number - self.kind[0]
 
-    def is_waiting(self, member: Subscription) -> bool:
+    def is_waiting(self, member: BroadcastMember) -> bool:
         """Whether it is still to be handed what is being delivered."""
         recipients, rest = self._called, self._rest
         if self.current is None or recipients is None:
@@ -446,7 +485,7 @@ class CallPosition:
 
     is_squashed = False
 
-    def __init__(self, broadcast: Broadcast, member: Subscription) -> None:
+    def __init__(self, broadcast: Broadcast, member: BroadcastMember) -> None:
         self.broadcast = broadcast
         self._member = member
         self._start = broadcast.tail.number

@@ -11,6 +11,11 @@ turn.
 
 A subscriber that raises ends its own feed.
 
+There are two loops that deliver: `_poll` here, and `Broadcast.run`, which calls those that are called and have nothing left of
+how they began. They stay two because they answer opposite questions. A poll asks one subscription for whatever comes next: how
+it begins, a batch, a page of the log, its end. A broadcast has one event for many, and makes it once; asked one by one, 300
+callbacks would cost four times as much. What both need is shared: the queue, the event, and `_pass_on` where there are terms.
+
 Rule of this file: a wake-up may come in vain. A consumer that is woken polls, and one that goes to sleep has polled after saying
 so. No lock but the consumer's own turn is held while an observer is called.
 """
@@ -30,7 +35,7 @@ from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import ANEW, Bookmark, first_of
 from reactdb.feeds.request import Request
 from reactdb.feeds.schedulers import for_any_thread
-from reactdb.feeds.subscription import ENDED, NOTHING, Subscription, Way
+from reactdb.feeds.subscription import ENDED, NOTHING, Hub, Subscription, Way
 from reactdb.feeds.terms import run_of
 from reactdb.feeds.timers import timers
 from reactdb.logs import logger
@@ -54,17 +59,23 @@ OnCompleted = Callable[[], None]
 class Flow:
     """A feed as a tree: a request, or flows delivered as one; then terms."""
 
-    __slots__ = ("parts", "request", "terms")
+    __slots__ = ("hub", "parts", "request", "terms")
 
     def __init__(
-        self, request: Request | None, parts: Sequence[Flow] = (), terms: tuple[Step, ...] = ()
+        self,
+        hub: FeedHub | None,
+        request: Request | None,
+        parts: Sequence[Flow] = (),
+        terms: tuple[Step, ...] = (),
     ) -> None:
+        """A hub with a request to it, or parts."""
+        self.hub = hub
         self.request = request
         self.parts = tuple(parts)
         self.terms = terms
 
     def then(self, term: Step) -> Flow:
-        return Flow(self.request, self.parts, (*self.terms, term))
+        return Flow(self.hub, self.request, self.parts, (*self.terms, term))
 
     def requests(self) -> Iterable[Request]:
         if self.request is not None:
@@ -72,23 +83,25 @@ class Flow:
         for part in self.parts:
             yield from part.requests()
 
+    def hubs(self) -> set[FeedHub]:
+        return set().union(*(part.hubs() for part in self.parts)) if self.hub is None else {self.hub}
+
     def token(self, consumer: BaseConsumer | None) -> str | None:
         """How far the consumer has delivered; without a consumer, where it would begin. None: begin anew.
 
         Raises:
             UsageError: There are feeds of several databases in it.
         """
-        requests = list(self.requests())
-        hub = requests[0].hub
-        if any(request.hub is not hub for request in requests):
+        hubs = self.hubs()
+        if len(hubs) > 1:
             raise UsageError(
                 "a union of feeds of several databases has no token, because each database has a log of its own: take the tokens "
                 "of cursors of its members"
             )
-        bookmark = first_of(one.start() for one in requests) if consumer is None else consumer.bookmark
+        bookmark = first_of(one.start() for one in self.requests()) if consumer is None else consumer.bookmark
         if bookmark == ANEW:
             return None
-        return hub.token(bookmark.seq) + bookmark.suffix
+        return hubs.pop().token(bookmark.seq) + bookmark.suffix
 
 
 class BaseConsumer:
@@ -121,7 +134,7 @@ class BaseConsumer:
         try:
             for member in self.members:
                 if not any(run.is_finished for run in member.path):
-                    member.request.hub.attach(member)
+                    member.hub.attach(member)
             self._drop_finished()
         except BaseException:
             self.close()
@@ -130,8 +143,8 @@ class BaseConsumer:
     def _subscriptions(self, flow: Flow, path: tuple[Run, ...]) -> Iterable[Subscription]:
         if flow.terms:
             path = (run_of(flow.terms), *path)
-        if flow.request is not None:
-            yield Subscription(flow.request, self, path)
+        if flow.hub is not None and flow.request is not None:
+            yield Subscription(flow.hub, flow.request, self, path)
         for part in flow.parts:
             yield from self._subscriptions(part, path)
 
@@ -156,9 +169,9 @@ class BaseConsumer:
         """The members of each database. Those of one are delivered in the order of its log; two logs have no order in common."""
         members, known = self.members, self._lines
         if known is None or known[0] is not members:
-            lines: dict[FeedHub, list[Subscription]] = {}
+            lines: dict[Hub, list[Subscription]] = {}
             for member in members:
-                lines.setdefault(member.request.hub, []).append(member)
+                lines.setdefault(member.hub, []).append(member)
             known = self._lines = members, list(lines.values())
         return known[1]
 
@@ -232,7 +245,7 @@ class BaseConsumer:
     def settle(self) -> None:
         """After `close`, where time does not matter: let the hub see whether anybody is left."""
         for member in self.members:
-            member.request.hub.settle()
+            member.hub.settle()
 
     @property
     def bookmark(self) -> Bookmark:
@@ -278,7 +291,7 @@ def take_together(line: Sequence[Subscription]) -> None:
             continue
         interval_s = member.request.options.squash_s
         # With the lock, because a commit is offered to one after the other.
-        with member.request.hub.engine.publish_lock:
+        with member.request.engine.publisher.lock:
             member.take_batch()
             for other in line:
                 if other.request.options.squash_s == interval_s and not other.is_behind:
@@ -349,7 +362,7 @@ class PushConsumer(BaseConsumer):
         return float(self._scheduler.to_seconds(self._scheduler.now))
 
     def wake(self, subscription: Subscription) -> None:
-        subscription.request.hub.ready(self)
+        subscription.hub.ready(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where
@@ -403,9 +416,8 @@ class PushConsumer(BaseConsumer):
         """The timers' thread: to where it delivers."""
         self._timer = None
         for member in self.members[:1]:
-            hub: FeedHub = member.request.hub
-            hub.ready(self)
-            hub.drain()
+            member.hub.ready(self)
+            member.hub.drain()
 
     def close(self) -> None:
         super().close()
@@ -443,9 +455,9 @@ class PushConsumer(BaseConsumer):
         if wait_s == 0:
             for member in self.members[:1]:
                 # More than one turn's worth: the others first.
-                member.request.hub.ready(self)
+                member.hub.ready(self)
                 if self._scheduler is not None:
-                    member.request.hub.drain()
+                    member.hub.drain()
 
     def _make_turn(self) -> Any:
         with _making_turns:

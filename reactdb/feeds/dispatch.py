@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, cast
 
 from reactdb.change import Change, Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
@@ -115,7 +115,7 @@ class Node:
         """A copy, because a subscriber that is called may leave."""
         found = list(self.apart or ())
         for broadcast in self.broadcasts:
-            found += broadcast.members
+            found += cast(Iterable[Subscription], broadcast.members)
         return found
 
     @property
@@ -176,8 +176,8 @@ class Node:
                 try:
                     broadcast.publish(shared)
                 except Exception as error:
-                    for subscription in list(broadcast.members):
-                        took = subscription.fail(error)
+                    for member in list(broadcast.members):
+                        took = member.fail(error)
         return took
 
 
@@ -207,7 +207,7 @@ class LiveViews:
         Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
         thread (KeyboardInterrupt) is raised after that.
         """
-        router, documents, state = self.router, commit.documents, self._state
+        router, state = self.router, self._state
         interrupt: BaseException | None = None
         is_done = False
         while not is_done:
@@ -215,7 +215,7 @@ class LiveViews:
                 # After an error, again from the first change: a view that has taken a change in does not get it again.
                 for change in commit.changes:
                     seq = change.seq
-                    for node in router.find(change, documents):
+                    for node in router.find(change):
                         # Found twice, or bootstrapped with this change.
                         if node.seq >= seq:
                             continue
@@ -225,9 +225,6 @@ class LiveViews:
                         if deltas and not node.publish(deltas, seq):
                             self._spill(node)
                         self._current = None
-                    if documents is not None and change.new is None and self.dispatcher.line:
-                        # It is delivered in a moment. What has to wait, waits as bytes.
-                        change.show(*documents)
                 if commit.dropped_tables or commit.dropped_indexes:
                     self._abort_dropped(commit)
                 is_done = True
@@ -299,7 +296,7 @@ class LiveViews:
         node = subscription.node
         self.behind.pop(subscription, None)
         subscription.count_failures_of(None)
-        if node is not None:
+        if isinstance(node, Node):
             try:
                 node.remove(subscription)
             finally:

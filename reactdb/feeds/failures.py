@@ -12,23 +12,13 @@ Rule of this file: it counts and describes; that a failure ends a feed is done b
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from typing import Any
 
 from reactdb.errors import shown
 from reactdb.expression import Expression, Predicate, place_of
-from reactdb.feeds.broadcast import Runnable
 from reactdb.logs import logger
 from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
 from reactdb.values import collation
-
-Say = Callable[[Runnable], None]
-
-
-class Failing(Protocol):
-    """What has a number of failed documents: a view that is kept up to date, or a reader of the log."""
-
-    @property
-    def failed(self) -> int: ...
 
 
 class Failures:
@@ -102,6 +92,9 @@ class FirstFailure:
             )
         except Exception:
             logger.debug("a failure of a feed could not be logged", exc_info=True)
+
+
+Say = Callable[[FirstFailure], None]
 
 
 def shown_error(error: Exception) -> str:

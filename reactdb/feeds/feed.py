@@ -55,7 +55,7 @@ class Feed(Stays, Observable[Event]):
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        self._begin(Flow(Request(hub, query, options)), scheduler)
+        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options)), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow
@@ -147,7 +147,7 @@ class Feed(Stays, Observable[Event]):
 
     def _deliver_opening(self, consumer: PushConsumer) -> None:
         """Deliver what it begins with, before `subscribe` returns, unless a thread is delivering already."""
-        hubs = {request.hub for request in self._flow.requests()}
+        hubs = self._flow.hubs()
         if not consumer.members or any(hub.engine.current_transaction() is not None for hub in hubs):
             consumer.run()
         for hub in hubs:
@@ -220,7 +220,7 @@ class Feed(Stays, Observable[Event]):
         for other in others:
             if not isinstance(other, Feed):
                 raise QueryError("a feed can only be united with feeds")
-        return self._of(Flow(None, (self._flow, *(other._flow for other in others))), self._scheduler)
+        return self._of(Flow(None, None, (self._flow, *(other._flow for other in others))), self._scheduler)
 
     def __getitem__(self, place: Any) -> Feed:
         """`feed["new_val"]`: the field of each event that has it; `feed[:3]`: the first items."""

@@ -20,15 +20,15 @@ from typing import Any
 from reactdb.change import Commit
 from reactdb.errors import ReactDBError, UsageError
 from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, why_gone
-from reactdb.feeds.broadcast import Runnable
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.dispatch import LiveViews, Node
-from reactdb.feeds.initial import Later, initial_events, provide_rest, provide_result
+from reactdb.feeds.failures import FirstFailure
+from reactdb.feeds.initial import Later, read_now, read_rest, read_result
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.position import Inside
 from reactdb.feeds.request import check_order
 from reactdb.feeds.subscription import COMPLETED, Subscription
-from reactdb.feeds.views.base import AnyDelta, View, present_order
+from reactdb.feeds.views.base import View, present_order
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
@@ -42,10 +42,10 @@ BOOTSTRAPS = 8
 
 def hub_of(engine: Engine) -> FeedHub:
     """The hub of an engine, made when it is first asked for."""
-    with engine.publish_lock:
-        hub = engine.listener
+    with engine.publisher.lock:
+        hub = engine.publisher.listener
         if hub is None:
-            hub = engine.listener = FeedHub(engine)
+            hub = engine.publisher.listener = FeedHub(engine)
         assert isinstance(hub, FeedHub)
         return hub
 
@@ -60,7 +60,7 @@ class FeedHub:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._lock = engine.publish_lock
+        self._lock = engine.publisher.lock
         self.live = LiveViews(StateAt(engine), self.say)
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
@@ -128,7 +128,7 @@ class FeedHub:
 
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when they are polled, and nothing is delivered."""
-        self._lock = self.engine.publish_lock
+        self._lock = self.engine.publisher.lock
         self._tail_lock = threading.Lock()
         self._is_busy = False
         self._is_tailing = False
@@ -138,14 +138,14 @@ class FeedHub:
         """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
         with self._lock:
             # What is published later may not fit into a queue. What another process has written is read before it is delivered.
-            needed = [self.engine.published] if self.live.nodes else []
+            needed = [self.engine.publisher.published] if self.live.nodes else []
             for subscription in self.live.behind:
                 position = subscription.reads_from
                 if position is not None:
                     needed.append(position)
         return min((position for position in needed if position >= oldest), default=None)
 
-    def say(self, message: Runnable) -> None:
+    def say(self, message: FirstFailure) -> None:
         """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
         if self._lock._is_owned():  # type: ignore[attr-defined]
             self.ready(message)
@@ -209,18 +209,21 @@ class FeedHub:
 
     def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
         """Inside of the initial values as of the reader's position; then on from there."""
-        with Later() as later:
+        with Later(self.engine) as later:
             with self._alone():
-                snapshot = later.enter(self.engine)
+                snapshot = later.enter()
                 self.live.behind[subscription] = None
                 subscription.begin_behind(reader, is_prepared=False)
-            provide_rest(subscription, reader.plan.view, snapshot, later, inside)
+            options = subscription.request.options
+            subscription.provide(
+                read_rest(reader.plan.view, snapshot, subscription.since, later, options, inside)
+            )
 
     def _attach_now(self, subscription: Subscription, bootstrapped: Bootstrapped | None) -> bool:
         """From now on. False: the bootstrapped view is too far from that."""
-        with Later() as later:
+        with Later(self.engine) as later:
             with self._alone():
-                snapshot = later.enter(self.engine)
+                snapshot = later.enter()
                 if bootstrapped is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
@@ -232,7 +235,7 @@ class FeedHub:
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
                 # The snapshot stands still, so writers need not wait for it to be read.
-                provide_result(subscription, view, snapshot, later)
+                subscription.provide(read_result(view, snapshot, later, subscription.request.options))
         return True
 
     def _join_now(
@@ -248,11 +251,11 @@ class FeedHub:
             subscription.begin(plan, snapshot.seq, ordered, is_prepared=not request.options.include_initial)
         else:
             # The node is where the publisher is; the snapshot may be ahead by a commit that is about to be published.
-            seq = max(self.engine.published, node.seq)
+            seq = max(self.engine.publisher.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
-            subscription.provide(initial_events(view, then, seq, request.options))
+            subscription.provide(read_now(view, then, seq, request.options))
         # What the view passed over when it was bootstrapped is missing in what this one begins with.
         self._join(subscription, node, node.failed - node.failures.seeded)
         return view if request.options.include_initial and not view.is_stateful else None
@@ -267,7 +270,7 @@ class FeedHub:
             view.seed(snapshot)
         plan.failures.seeded = plan.failures.count
         if not self.live.nodes:
-            self.engine.begin_listening(snapshot.seq)
+            self.engine.publisher.begin_listening(snapshot.seq)
         return self.live.add(plan, snapshot.seq if view.is_stateful else 0)
 
     def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
@@ -275,7 +278,7 @@ class FeedHub:
         subscription.count_failures_of(node, failed)
         # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
-        node.add(subscription, self.engine.published)
+        node.add(subscription, self.engine.publisher.published)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -365,11 +368,6 @@ class FeedHub:
     def reader_at(self, subscription: Subscription, position: int) -> LogReader:
         """A reader of the log for a subscription whose queue was full at `position`."""
         return self._bootstrap.at(subscription.request, position)
-
-    def read_page(self, reader: LogReader) -> tuple[list[AnyDelta], bool]:
-        """The next page of the log."""
-        with self.engine.fresh_snapshot() as snapshot:
-            return reader.read(snapshot)
 
     def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
         """Back into a node, without a gap: what is left of the log is read with the publish lock held. False: too much is."""

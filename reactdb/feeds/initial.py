@@ -1,4 +1,4 @@
-"""Beginning: the initial values of a feed, read while they are delivered, or before; and how far they were delivered.
+"""What a feed begins with: states, and the initial values, read while they are delivered, or before; and how far that came.
 
     a table, a filter, a range    page by page, from a snapshot that stands still until the last is delivered (`store.walk`).
                                   A feed that resumes with a token goes on behind the last that was delivered, as of the
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from reactdb.feeds.events import Event, render_initial
+from reactdb.feeds.events import Event, render_initial, state
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.position import ANEW, Bookmark, Inside
 from reactdb.feeds.views.base import Initial, View
@@ -24,9 +25,6 @@ from reactdb.feeds.views.select import SelectView
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
 from reactdb.store.walk import Page, Place, Walk
-
-if TYPE_CHECKING:
-    from reactdb.feeds.subscription import Subscription
 
 # A place in an index may be as long as what is indexed. A token should fit where tokens are kept, such as a header of HTTP.
 LONGEST_PLACE = 1_000
@@ -42,13 +40,15 @@ class Later:
     Not an ExitStack: one that is interrupted while it exits keeps itself, and the snapshot, until the garbage collector comes.
     """
 
-    __slots__ = ("_inner", "is_lasting")
+    __slots__ = ("_inner", "engine", "is_lasting")
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self._inner: AbstractContextManager[Snapshot] | None = None
         self.is_lasting = False
 
-    def enter(self, engine: Engine) -> Snapshot:
+    def enter(self) -> Snapshot:
+        engine = self.engine
         # In memory, commits wait for reads; and while this thread reads beside its transaction, it has none.
         self.is_lasting = not engine.is_memory and engine.current_transaction() is None
         inner = engine.fresh_snapshot()
@@ -155,38 +155,81 @@ class InitialValues:
         self._is_told = True
 
 
-def provide_result(subscription: Subscription, view: View, snapshot: Snapshot, held: Later) -> None:
-    """The result of a view without state, of the snapshot that it has joined at and that `held` keeps."""
-    seq = subscription.since
+class Opening:
+    """What a subscription delivers before anything that is queued.
+
+    Attributes:
+        events: What is left of it.
+        initial: The initial values among them.
+    """
+
+    __slots__ = ("events", "initial")
+
+    def __init__(self, events: Iterator[Event], initial: InitialValues | None = None) -> None:
+        self.events = events
+        self.initial = initial
+
+    @classmethod
+    def with_state(
+        cls, options: FeedOptions, then: str, initial: InitialValues | None = None
+    ) -> Opening | None:
+        """The initial values, then the state of that name, where they were asked for. None: nothing."""
+        after = iter((state(then, options),)) if options.include_states else None
+        if initial is None:
+            return None if after is None else cls(after)
+        if after is None:
+            return cls(iter(initial), initial)
+        return cls(chain((state("initializing", options),), initial, after), initial)
+
+    def fail(self, error: Exception) -> None:
+        """Whoever asks for the next event gets the error."""
+        self.events = raised(error)
+
+    def close(self) -> None:
+        """Nothing more of it is delivered: let go of what initial values are read from."""
+        walk = None if self.initial is None else self.initial.walk
+        if walk is not None:
+            walk.close()
+
+
+AWAITED: Final = Opening(iter(()))
+"""How a subscription begins is not known yet, and nothing is delivered before that."""
+
+
+def raised(error: Exception) -> Iterator[Event]:
+    """An iterator that raises."""
+    yield from ()
+    raise error
+
+
+def read_result(view: View, snapshot: Snapshot, held: Later, options: FeedOptions) -> InitialValues:
+    """The result of a view without state, of the snapshot that `held` keeps."""
     if isinstance(view, SelectView) and view.order is not None:
-        subscription.provide(_walked(subscription, view, snapshot, held, None))
-    else:
-        subscription.provide(InitialValues(seq).of(view.result(snapshot), subscription.request.options))
+        return _walked(view, snapshot, snapshot.seq, held, options, None)
+    return InitialValues(snapshot.seq).of(view.result(snapshot), options)
 
 
-def provide_rest(
-    subscription: Subscription, view: View, snapshot: Snapshot, held: Later, inside: Inside
-) -> None:
-    """What comes after a place in the initial values as of where the subscription begins, which is long past for `snapshot`."""
+def read_rest(
+    view: View, snapshot: Snapshot, seq: int, held: Later, options: FeedOptions, inside: Inside
+) -> InitialValues:
+    """What comes after a place in the result as of `seq`, which is long past for `snapshot`."""
     assert isinstance(view, SelectView)
-    seq = subscription.since
     then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
-    subscription.provide(_walked(subscription, view, then, held, inside.place))
+    return _walked(view, then, seq, held, options, inside.place)
 
 
 def _walked(
-    subscription: Subscription, view: SelectView, snapshot: Snapshot, held: Later, after: Place | None
+    view: SelectView, snapshot: Snapshot, seq: int, held: Later, options: FeedOptions, after: Place | None
 ) -> InitialValues:
-    options = subscription.request.options
     found: Iterable[Page] = view.source.walk(snapshot, after)
     walk: Walk | None = None
     if held.is_lasting and view.source.is_walked:
-        walk = found = Walk(subscription.request.hub.engine, iter(found), held.keep())
+        walk = found = Walk(held.engine, iter(found), held.keep())
     else:
         found = list(found)
-    return InitialValues(subscription.since, walk, view.order, after).read(view, found, options)
+    return InitialValues(seq, walk, view.order, after).read(view, found, options)
 
 
-def initial_events(view: View, snapshot: Snapshot, seq: int, options: FeedOptions) -> InitialValues | None:
+def read_now(view: View, snapshot: Snapshot, seq: int, options: FeedOptions) -> InitialValues | None:
     """The result, read before this returns; None where it was not asked for."""
     return InitialValues(seq).of(view.result(snapshot), options) if options.include_initial else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from reactdb.errors import ReactDBError
 from reactdb.feeds.consumers import BaseConsumer
-from reactdb.feeds.log_reader import LogReader
+from reactdb.feeds.dispatch import Node
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.views.base import Everywhere, MovingRange, OneKey, OneValue, Route, ValueRange
@@ -21,7 +21,7 @@ from reactdb.query import ALL_TABLES, Filter
 def explain(request: Request) -> dict[str, Any]:
     """The kind of feed, its table, how its documents are found, how changes find it."""
     plan = request.fresh_plan()
-    with request.hub.engine.snapshot() as snapshot:
+    with request.engine.snapshot() as snapshot:
         is_of_one = request.query.table != ALL_TABLES and snapshot.table(request.query.table) is not None
         found = [hint.text for hint in hints(request.query, snapshot)] if is_of_one else []
     view, options = plan.view, request.options
@@ -79,16 +79,16 @@ def routing_in_words(routes: Sequence[Route]) -> str:
 def figures(subscription: Subscription) -> dict[str, Any]:
     """One open subscription in a list of all: what it watches, and whether it keeps up."""
     request, node, reader = subscription.request, subscription.node, subscription.reader
-    view = node.view if node is not None else reader.plan.view if isinstance(reader, LogReader) else None
+    source = node or reader
     table = request.query.table
     return {
         "table": None if table == ALL_TABLES else table,
-        "kind": None if view is None else view.kind,
+        "kind": None if source is None else source.view.kind,
         "queued": subscription.queued,
         "dropped": subscription.dropped,
         "told": subscription.delivered,
         "is_behind": subscription.is_behind,
-        "lag_seq": max(0, request.hub.engine.published - subscription.position),
+        "lag_seq": max(0, request.engine.publisher.published - subscription.position),
     }
 
 
@@ -97,23 +97,19 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
     members = () if consumer is None else consumer.members
     oldest = min((time for member in members if (time := member.oldest_time) is not None), default=None)
     # Looked at once each: they may be gone when one looks again.
-    nodes = [node for member in members if (node := member.node) is not None]
-    held = {id(node): node.view.documents_held for node in nodes}
-    for member in members:
-        reader = member.reader
-        if isinstance(reader, LogReader):
-            held[id(reader)] = reader.plan.view.documents_held
+    sources = [source for member in members if (source := member.node or member.reader) is not None]
+    held = {id(source): source.view.documents_held for source in sources}
     return {
         "is_open": bool(members) and consumer is not None and not consumer.is_closed,
         "is_behind": any(member.is_behind for member in members),
-        "subscribers": max(map(len, nodes), default=0),
+        "subscribers": max((len(one) for one in sources if isinstance(one, Node)), default=0),
         "queued": sum(member.queued for member in members),
         "dropped": sum(member.dropped for member in members),
         "told": sum(member.delivered for member in members),
         "failed": sum(member.failed for member in members),
         "documents_held": sum(held.values()),
         "lag_seq": max(
-            (member.request.hub.engine.published - member.position for member in members), default=0
+            (member.request.engine.publisher.published - member.position for member in members), default=0
         ),
         "lag_s": 0.0 if oldest is None else max(0.0, now_s - oldest / 1000),
     }

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.views.base import AnyDelta
+from reactdb.feeds.views.base import AnyDelta, View
 from reactdb.feeds.views.window import WindowView
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, as_of
@@ -86,6 +86,10 @@ class LogReader:
         self._error: Exception | None = None
 
     @property
+    def view(self) -> View:
+        return self.plan.view
+
+    @property
     def failed(self) -> int:
         """How many documents could not be computed."""
         return self.plan.failures.count
@@ -100,6 +104,11 @@ class LogReader:
         if not self._is_seeded:
             self.plan.view.seed(as_of(now, self.position))
             self._is_seeded = True
+
+    def read_page(self) -> tuple[list[AnyDelta], bool]:
+        """The next page, as `read`."""
+        with self._engine.fresh_snapshot() as snapshot:
+            return self.read(snapshot)
 
     def read(self, now: Snapshot, limit: int = PAGE_CHANGES) -> tuple[list[AnyDelta], bool]:
         """What the next changes do, and whether these were the last.

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
+from reactdb.store.epochs import end_of
 from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.walk import Place
 
@@ -153,7 +154,7 @@ def _read_token(token: str, engine: Engine, snapshot: Snapshot, oldest: int) -> 
     if database != engine.database_id:
         raise HistoryDiverged("this token is of another database")
     seq = int(number)
-    is_known, end = engine.epochs.end_of(snapshot.connection, name)
+    is_known, end = end_of(snapshot.connection, name)
     # An epoch that ended before the log begins has been removed with its changes, and the position is too old in any case.
     if not is_known and seq >= oldest:
         raise HistoryDiverged("this token is of a stretch of history that this file does not have")

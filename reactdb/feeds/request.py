@@ -1,16 +1,16 @@
 """Request: what all subscriptions of one feed share: the query, the options, and the form of its events.
 
-Rule of this file: a request knows its hub. It has no subscribers, and no state that could not be made again.
+Rule of this file: a request has no subscribers, and no state that could not be made again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.events import Render, renderer
-from reactdb.feeds.failures import Failures
+from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.options import FeedOptions, check_options
 from reactdb.feeds.position import (
     ANEW,
@@ -24,25 +24,27 @@ from reactdb.feeds.position import (
 from reactdb.feeds.views.base import View
 from reactdb.feeds.views.select import SelectView
 from reactdb.query import ALL_TABLES, Query
+from reactdb.store.engine import Engine
 from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo
-
-if TYPE_CHECKING:
-    from reactdb.feeds.hub import FeedHub
 
 
 class Request:
     """See the head of this file."""
 
-    __slots__ = ("_plan", "hub", "is_stateful", "options", "query")
+    __slots__ = ("_plan", "_say", "engine", "is_stateful", "options", "query")
 
-    def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, say: Say, query: Query, options: Mapping[str, Any]) -> None:
         """Checks the options and the query, in ReQL's order, and raises what subscribing would raise.
+
+        Args:
+            say: Lets a failure be logged where no lock is held.
 
         Raises:
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
-        self.hub = hub
+        self.engine = engine
+        self._say = say
         self.query = query
         self._plan: tuple[object, Plan] | None = None
         # Whether its view has to be seeded.
@@ -59,24 +61,24 @@ class Request:
     def compiled(self, snapshot: Snapshot) -> Plan:
         """The query compiled for the snapshot, which may be of the past."""
         raises = self.options.on_predicate_error == "raise"
-        failures = Failures(self.query.table, raises=raises, say=self.hub.say)
+        failures = Failures(self.query.table, raises=raises, say=self._say)
         return compile_query(self.query, snapshot, failures, include_offsets=self.options.include_offsets)
 
     def fresh_plan(self) -> Plan:
         """The query compiled for the present."""
-        with self.hub.engine.snapshot() as snapshot:
+        with self.engine.snapshot() as snapshot:
             return self.compiled(snapshot)
 
     def _check(self, options: FeedOptions) -> None:
         self.options = options
         since = options.since
-        with self.hub.engine.snapshot() as snapshot:
+        with self.engine.snapshot() as snapshot:
             if since is None:
                 plan = self.plan(snapshot)
                 self._plan = (snapshot.catalogue, plan)
                 self.is_stateful = plan.view.is_stateful
                 return
-            position = read_position(since, self.hub.engine, snapshot)
+            position = read_position(since, self.engine, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))
             plan = self.compiled(past)
             check_order(plan.view, since)
@@ -86,10 +88,10 @@ class Request:
         since = self.options.since
         if self.options.include_initial:
             return ANEW
-        with self.hub.engine.fresh_snapshot() as snapshot:
+        with self.engine.fresh_snapshot() as snapshot:
             if since is None:
                 return Bookmark(snapshot.seq)
-            seq = read_position(since, self.hub.engine, snapshot)
+            seq = read_position(since, self.engine, snapshot)
             return Bookmark(seq, taken_apart(since)[1])
 
     def render(self, is_ordered: bool) -> Render:

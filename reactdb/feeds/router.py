@@ -20,7 +20,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from reactdb.change import Change, InHand
+from reactdb.change import Change
 from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.intervals import Intervals
 from reactdb.feeds.views.base import (
@@ -104,13 +104,9 @@ class AxisRoutes(Generic[T]):
 
 
 class TableRoutes(Generic[T]):
-    """The routes of one table.
+    """The routes of one table."""
 
-    Attributes:
-        looks_inside: To find what a change concerns, documents have to be decoded, or had to be.
-    """
-
-    __slots__ = ("all", "axes", "listed", "looks_inside")
+    __slots__ = ("all", "axes", "listed")
 
     def __init__(self) -> None:
         self.all: dict[T, None] = {}
@@ -118,7 +114,6 @@ class TableRoutes(Generic[T]):
         self.listed: list[T] | None = None
         # None is the axis of the primary key.
         self.axes: dict[Axis | None, AxisRoutes[T]] = {}
-        self.looks_inside = False
 
     @property
     def is_empty(self) -> bool:
@@ -146,7 +141,6 @@ class TableRoutes(Generic[T]):
         on_axis = self.axes.get(axis)
         if on_axis is None:
             on_axis = self.axes[axis] = AxisRoutes()
-            self.looks_inside = self.looks_inside or (axis is not None and axis.looks_inside)
         return on_axis
 
 
@@ -168,12 +162,8 @@ class Router(Generic[T]):
         # (item, route) -> the token of its interval.
         self._tokens: dict[tuple[T, Route], int] = {}
 
-    def find(self, change: Change, documents: InHand | None = None) -> list[T]:
-        """The items that the change may concern; some perhaps twice. Not to be changed.
-
-        Args:
-            documents: What the writer had decoded already; the change takes it over where the documents are looked into.
-        """
+    def find(self, change: Change) -> list[T]:
+        """The items that the change may concern; some perhaps twice. Not to be changed."""
         # Most changes concern no item, and there is one for each write: that is what has to be quick.
         table = self.tables.get(change.table_id)
         if table is None:
@@ -181,8 +171,6 @@ class Router(Generic[T]):
         axes = table.axes
         if not axes and not self.everything:
             return table.listed or table.all_items()
-        if documents is not None and table.looks_inside:
-            change.show(*documents)
         found = [*table.all] if table.all else []
         for axis, on_axis in axes.items():
             try:

@@ -17,6 +17,7 @@ from typing import Any
 
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
+from reactdb.store.epochs import end_of
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 VERSION = 1
@@ -107,7 +108,7 @@ def check(
             f"{path} ends at seq {head}; the stream has read it up to seq {position.seq}: an older copy was put in its place, "
             "or its newest changes were lost; begin again with a new checkpoint"
         )
-    is_known, end = engine.epochs.end_of(snapshot.connection, position.epoch)
+    is_known, end = end_of(snapshot.connection, position.epoch)
     oldest = low_water(snapshot.connection)
     # Compaction removes an epoch together with its changes.
     is_known = is_known or position.seq < oldest

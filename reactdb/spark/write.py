@@ -32,7 +32,7 @@ from reactdb.spark.whole_documents import WholeDocumentMaker
 from reactdb.spark.write_options import WriteOptions
 from reactdb.store.engine import EMPTY
 from reactdb.store.file import files
-from reactdb.store.receipts import give_receipt, last_receipt
+from reactdb.store.positions import give_receipt, last_receipt
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
 from reactdb.writing import Prepared, Write, insert, prepare

@@ -21,12 +21,13 @@ The way of a write, from top to bottom:
 
 The way of a read:
 
+    open_file       what the parts of an engine ask of it and of its writer
     engine          one open file: `get`, `snapshot` and `past`, each on a reader's connection
     readers         the connections that read
     snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one
     walk            a long read that does not keep the write-ahead log from being emptied
     exports         the log and the documents in bulk, as columns of bytes
-    receipts        which delivery of a sender the file has taken in last
+    positions       how far consumers and senders have come, by name
 
 Around them:
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.errors import CorruptDatabase, InvalidKey, InvalidName, QueryError
-from reactdb.expression import Expression, compile_value, from_data
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey, InvalidName, QueryError
+from reactdb.expression import Expression, check_known, compile_value, from_data
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import check_catalogue, fact
 from reactdb.values import codec, collation
@@ -39,28 +39,39 @@ def check_text(kind: str, name: object) -> None:
 class IndexInfo:
     """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.
 
+    Where this process does not know an operation of the expression, `value_of` and `check` raise IncompatibleFormat, because no
+    entry can be made or removed without it. The index can still be listed, renamed and dropped.
+
     A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a hidden entry.
     Operations that name the index never see it: get_all, between, order_by, min and max. A filter finds it, because comparisons
     hold between all types, and objects are above all numbers.
     """
 
-    __slots__ = ("expression", "id", "multi", "name", "table_id", "value_of")
+    __slots__ = ("_is_known", "expression", "id", "multi", "name", "table_id", "value_of")
 
-    def __init__(
-        self,
-        id: int,
-        table_id: int,
-        name: str,
-        expression: Expression,
-        multi: bool,
-        value_of: Callable[[dict[str, Any]], Any],
-    ) -> None:
+    def __init__(self, id: int, table_id: int, name: str, expression: Expression, multi: bool) -> None:
         self.id = id
         self.table_id = table_id
         self.name = name
         self.expression = expression
         self.multi = multi
-        self.value_of = value_of
+        self.value_of: Callable[[dict[str, Any]], Any] = self._first_value_of
+        self._is_known = False
+
+    def check(self) -> None:
+        """Raises: IncompatibleFormat: The expression has an operation that this process does not know."""
+        if not self._is_known:
+            try:
+                check_known(self.expression)
+            except IncompatibleFormat as error:
+                raise IncompatibleFormat(f"index `{self.name}`: {error}") from None
+            self._is_known = True
+
+    def _first_value_of(self, document: dict[str, Any]) -> Any:
+        # Not when the list of indexes is read: a process need not know all of them.
+        self.check()
+        self.value_of = compile_value(self.expression)
+        return self.value_of(document)
 
     def entries(self, document: dict[str, Any]) -> list[tuple[bytes, int]]:
         """The document's places in this index as (value bytes, tag), without the hidden ones.
@@ -103,9 +114,15 @@ class IndexInfo:
 
 
 class TableInfo:
-    """One table. `created` and `dropped` are seqs: the table has changes in created < seq <= dropped."""
+    """One table.
 
-    __slots__ = ("created", "dropped", "id", "indexes", "name", "primary_key")
+    Attributes:
+        created, dropped: Seqs: the table has changes in created < seq <= dropped.
+        owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
+        hook: The name of its write hook; None where it has none.
+    """
+
+    __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "owner", "primary_key")
 
     def __init__(
         self,
@@ -115,9 +132,13 @@ class TableInfo:
         created: int,
         dropped: int | None,
         indexes: dict[str, IndexInfo],
+        owner: str | None = None,
+        hook: str | None = None,
     ) -> None:
         self.id = id
         self.name = name
+        self.owner = owner
+        self.hook = hook
         self.primary_key = primary_key
         self.created = created
         self.dropped = dropped
@@ -165,10 +186,10 @@ def _load(connection: Connection, is_checked: bool) -> Catalogue:
         check_catalogue(connection)
     version = int(fact(connection, "catalogue") or 0)
     by_id: dict[int, TableInfo] = {}
-    for table_id, name, primary_key, created, dropped in connection.execute(
-        "SELECT id, name, primary_key, created, dropped FROM tables ORDER BY id"
+    for table_id, name, primary_key, created, dropped, owner, hook in connection.execute(
+        "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id"
     ).fetchall():
-        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped, {})
+        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped, {}, owner, hook)
     for index_id, table_id, name, expression, multi in connection.execute(
         "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id"
     ).fetchall():
@@ -180,5 +201,4 @@ def _load(connection: Connection, is_checked: bool) -> Catalogue:
 
 
 def make_index(index_id: int, table_id: int, name: str, data: bytes, multi: bool) -> IndexInfo:
-    expression = from_data(codec.decode_value(data))
-    return IndexInfo(index_id, table_id, name, expression, multi, compile_value(expression))
+    return IndexInfo(index_id, table_id, name, from_data(codec.decode_value(data)), multi)

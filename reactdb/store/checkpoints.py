@@ -16,16 +16,13 @@ Thread safety: `figures` from any thread; everything else only by the thread at 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reactdb.errors import DiskFull, InvalidOption, OutcomeUnknown, ReactDBError, WalTooLarge
 from reactdb.logs import logger
 from reactdb.store import schema, wal_room
 from reactdb.store.file.sqlite import PAGE_BYTES, SQLiteError
-
-if TYPE_CHECKING:
-    from reactdb.store.writer import Writer
-
+from reactdb.store.open_file import FileWriter
 
 # Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -65,7 +62,7 @@ class Checkpoints:
         due_bytes: Size of the log that starts the next one. It is larger than what the log keeps, so that it has grown.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: FileWriter) -> None:
         self._writer = writer
         self.limit_bytes = LIMIT_BYTES
         self.is_over = False

@@ -10,7 +10,8 @@ written. The checksum of an entry (the column `seal`) is one integer of two part
                     log checks besides. The modulus is a prime, so that no change of a single byte of one column
                     leaves the sum as it was.
 
-The tables, the indexes and the facts together have one CRC-32 of their rows in msgpack, which is the fact `seal`.
+What is small and seldom written has the CRC-32 of its values in msgpack: each fact, each position; and the tables and indexes
+together, which is the fact `seal`.
 
 Adler-32 and not CRC-32: of 190 bytes it takes 80 ns where zlib's CRC-32 takes 190, and every read of a document pays it.
 It notices every change of one or two bytes, and of others all but one in 10^6 (a few bytes long) to 10^9.
@@ -170,9 +171,9 @@ def checksum_or_none(*columns: Any) -> int | None:
         return None
 
 
-def rows_checksum(*rows: Sequence[Any]) -> int:
-    """The checksum of what is small and seldom written: the rows of `facts` (without this one), `tables` and `indexes`."""
-    return crc32(packb(rows))
+def values_checksum(*values: Any) -> int:
+    """The checksum of what is small and seldom written: a fact, a position, the rows of `tables` and `indexes`."""
+    return crc32(packb(values))
 
 
 def _labels(origin: str | None, meta: bytes | None) -> int:

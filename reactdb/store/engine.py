@@ -25,6 +25,7 @@ from reactdb.errors import (
     StorageMoved,
     TableNotFound,
 )
+from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
@@ -34,12 +35,13 @@ from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.publisher import CommitListener, Publisher
-from reactdb.store.readers import IDLE_READERS, Reader, Readers, connect_reader
+from reactdb.store.log import PagesInUse
+from reactdb.store.publisher import Publisher
+from reactdb.store.readers import IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
-from reactdb.store.write_queue import WriteQueue
+from reactdb.store.write_queue import Waiter, WriteQueue
 from reactdb.store.writer import Writer
 
 T = TypeVar("T")
@@ -55,8 +57,10 @@ class Engine:
         path: Absolute path, or ":memory:".
         catalogue: Tables and indexes as last seen. Replaced whole, and only by a newer one.
         database_id: Says in tokens which file a position belongs to.
+        writer: Writes; None where the file is only read, or the database is closed.
         publisher: Gives the commits to the feeds.
         readers: The connections that read.
+        pages: Pages of the log that may have to read in the file again.
         guard: Notices that the file was moved; None in memory.
         unusable: Makes the error that every use raises; None while the file is open, and neither moved nor inherited by fork().
         is_immutable: The file is read as one that nobody writes, because no file can be made beside it. See `file.immutable`.
@@ -77,12 +81,14 @@ class Engine:
         self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
         self.write_queue = WriteQueue()
         self.readers = Readers()
+        self.pages = PagesInUse()
         self.epochs = Epochs()
         self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
-        # Held while the follower's thread uses a reader. Re-entrant, because a handle may be dropped in that thread.
+        # Held while a poll uses a reader, and by nobody who waits for another lock: closing waits for it, whatever it holds.
+        # Re-entrant, because a handle may be dropped in that thread.
         self._polling = RLock()
-        self._writer: Writer | None = None
+        self.writer: Writer | None = None
         self.catalogue: Catalogue
         self._catalogue_lock = Lock()
         self.database_id: str
@@ -105,8 +111,9 @@ class Engine:
             if self.read_only and version == 0:
                 raise CannotOpen(self.path, EMPTY)
             sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
+            shown = schema.FORMAT_VERSION
             if self.read_only:
-                schema.show_as_today(connection, version)
+                shown = schema.show_as_today(connection)
             else:
                 if not is_wal:
                     use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
@@ -119,9 +126,9 @@ class Engine:
             if not self.is_memory and not self.is_immutable:
                 self.guard = FileGuard(self.path)
             if self.read_only:
-                self.readers.lend(Reader(connection, self.catalogue))
+                self.readers.lend(Reader(connection, self.catalogue, shown))
             else:
-                self._writer = Writer(self, connection)
+                self.writer = Writer(self, connection)
                 if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
                     # It has read what a reader reads first, which is a fifth of the cost of opening a file and a first get.
                     sqlite.configure(probe.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
@@ -187,9 +194,9 @@ class Engine:
         if listener is not None:
             listener.close()
         if self.unusable is None:
-            self.readers.pages.complete()
+            self.pages.complete()
             self.unusable = lambda: DatabaseClosed(self.path)
-        writer, self._writer = self._writer, None
+        writer, self.writer = self.writer, None
         self.readers.settle()
         self.readers.close_idle()
         with self._polling:
@@ -204,7 +211,7 @@ class Engine:
         # It may be half opened, or half taken down with the program. SQLite closes by itself what is left.
         with suppress(Exception):
             self.readers.close_idle()
-            writer, self._writer = self._writer, None
+            writer, self.writer = self.writer, None
             if writer is not None:
                 writer.close_unused()
 
@@ -241,17 +248,17 @@ class Engine:
         trouble = "" if self.guard is None else self.guard.examine()
         return self.moved(trouble) if trouble else None
 
-    @property
-    def writer(self) -> Writer | None:
-        """The writer; None where the file is only read, or the database is closed."""
-        return self._writer
+    def rest(self) -> Rest:
+        """See `file.fork`."""
+        return Rest(self)
 
     def abandon(self) -> None:
         """In a child of fork(): it is the parent's. `fork` has closed its connections, or leaves them open for ever."""
         self.readers = Readers()
-        if self._writer is not None:
-            self._writer.is_abandoned = True
-        self._writer = None
+        self.pages = PagesInUse()
+        if self.writer is not None:
+            self.writer.is_abandoned = True
+        self.writer = None
         self._is_closed = True
         self.unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
@@ -268,7 +275,7 @@ class Engine:
             TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
-        transaction = None if self._writer is None or self._writer.inside is None else self._writer.current
+        transaction = None if self.writer is None or self.writer.inside is None else self.writer.current
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
             if known is None:
@@ -303,8 +310,8 @@ class Engine:
         """
         transaction = self.current_transaction()
         if transaction is not None:
-            assert self._writer is not None
-            self._writer.flush(transaction)
+            assert self.writer is not None
+            self.writer.flush(transaction)
             try:
                 yield transaction.snapshot()
             except SQLiteError as error:
@@ -327,7 +334,7 @@ class Engine:
     @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:
         """What is committed, also inside a write transaction of this thread."""
-        writer, transaction = self._writer, self.current_transaction()
+        writer, transaction = self.writer, self.current_transaction()
         if writer is None or transaction is None:
             with self.snapshot() as snapshot:
                 yield snapshot
@@ -339,6 +346,12 @@ class Engine:
         else:
             with writer.set_aside(), self.snapshot() as snapshot:
                 yield snapshot
+
+    @contextmanager
+    def poll(self) -> Iterator[Snapshot]:
+        """`fresh_snapshot`, for who reads what is to be published: closing waits until it is read."""
+        with self._polling, self.fresh_snapshot() as snapshot:
+            yield snapshot
 
     @contextmanager
     def past(self, seq: int) -> Iterator[Snapshot]:
@@ -366,7 +379,33 @@ class Engine:
                 return readers.idle.pop()
             except IndexError:
                 pass
-        return readers.take(lambda: connect_reader(self))
+        return readers.take(self._connect_reader)
+
+    def _connect_reader(self) -> Reader:
+        connection = self.connect(self.read_mode)
+        try:
+            # The one that was given back last is lent next: a single thread always has the first, which holds more pages. (This
+            # one is counted already.)
+            sqlite.configure(
+                connection, reader=True, cache_kib=0 if len(self.readers) > 1 else sqlite.CACHE_KIB
+            )
+            shown = schema.FORMAT_VERSION
+            if self.read_only:
+                schema.identify(connection, self.path)
+                shown = schema.show_as_today(connection)
+            # Closed in between: in memory, this connection would be the first one to a new and empty database.
+            self.check_usable()
+            trouble = "" if self.guard is None else self.guard.examine()
+            if trouble:
+                # It would read another file.
+                raise self.moved(trouble)
+        except SQLiteError as error:
+            connection.close()
+            raise self.translated(error, "read") from error
+        except BaseException:
+            connection.close()
+            raise
+        return Reader(connection, self.catalogue, shown)
 
     def _give_back(self, reader: Reader) -> None:
         readers = self.readers
@@ -396,6 +435,8 @@ class Engine:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
             reader.version = version
+            if reader.shown < schema.FORMAT_VERSION:
+                reader.shown = schema.show_as_today(connection, reader.shown)
             known = self.catalogue
             if int(schema.fact(connection, "catalogue")) == known.version:
                 reader.catalogue = known
@@ -415,7 +456,7 @@ class Engine:
 
     def current_transaction(self) -> WriteTransaction | None:
         """The transaction that this thread is inside of, or None."""
-        writer = self._writer
+        writer = self.writer
         return None if writer is None or writer.inside is None else writer.current
 
     def writable(self) -> Writer:
@@ -426,20 +467,20 @@ class Engine:
             DatabaseClosed and its like.
         """
         self.check_usable()
-        if self._writer is None:
+        if self.writer is None:
             raise ReadOnlyDatabase(f"{self.path} was opened with read_only=True")
-        return self._writer
+        return self.writer
 
     def before_removal(self, until: int) -> None:
         """History up to a seq is about to be removed: pages of the log that need it read it now."""
         for engine in (self, self.twin):
             if engine is not None:
-                engine.readers.pages.complete(until)
+                engine.pages.complete(until)
 
     def lowest_needed(self, oldest: int) -> int | None:
         """The lowest position, from `oldest` on, from which a feed of this process has still to read the log; None: none has. See
         `CommitListener.lowest_needed`."""
-        listeners = [engine.listener for engine in (self, self.twin) if engine is not None]
+        listeners = [engine.publisher.listener for engine in (self, self.twin) if engine is not None]
         needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
         return min((position for position in needed if position is not None), default=None)
 
@@ -454,39 +495,19 @@ class Engine:
 
     def checkpoint_figures(self) -> dict[str, Any]:
         """How checkpoints fare. See `Checkpoints.figures`."""
-        return HEALTHY if self._writer is None else self._writer.checkpoints.figures()
+        return HEALTHY if self.writer is None else self.writer.checkpoints.figures()
 
     @property
     def retention(self) -> Retention | None:
         """What history is kept without being asked; None: all."""
-        return None if self._writer is None else self._writer.compaction.retention
+        return None if self.writer is None else self.writer.compaction.retention
 
     @retention.setter
     def retention(self, retention: Retention | None) -> None:
         self.writable().compaction.retention = retention
 
     # -----------------------------------------------------------------------------------------------------------
-    # The feeds' way to the publisher
-
-    @property
-    def publish_lock(self) -> RLock:
-        return self.publisher.lock
-
-    @property
-    def published(self) -> int:
-        """The seq up to which the feeds have every commit."""
-        return self.publisher.published
-
-    @property
-    def listener(self) -> CommitListener | None:
-        return self.publisher.listener
-
-    @listener.setter
-    def listener(self, listener: CommitListener | None) -> None:
-        self.publisher.listener = listener
-
-    def begin_listening(self, seq: int) -> None:
-        self.publisher.begin_listening(seq)
+    # What other processes commit
 
     def has_news(self) -> bool:
         """Whether anybody may have committed since this was last asked: 5 µs, a quarter of what `catch_up` costs.
@@ -506,3 +527,51 @@ class Engine:
     def catch_up(self) -> bool:
         """Publish what other processes have committed. Whether there was anything."""
         return self.unusable is None and self.publisher.catch_up()
+
+
+class Rest:
+    """One engine in which nothing goes on while its process forks, if that can be had in time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        # Kept here: another thread may close the engine meanwhile.
+        self._writer = engine.writer
+        self._turn: Waiter | None = None
+        self.is_complete = False
+
+    def begin(self, end: float) -> None:
+        """Wait until `end` (monotonic) for what other threads are doing."""
+        readers = self.engine.readers
+        readers.settle()
+        self.engine.pages.complete()
+        writer = self._writer
+        if writer is not None:
+            if writer.current is None:
+                self._turn = writer.queue.stop(max(0.0, end - time.monotonic()))
+            if self._turn is None:
+                # Somebody writes, this thread perhaps.
+                return
+        self.is_complete = readers.rest(end)
+
+    def end(self) -> None:
+        """In the parent: everything goes on."""
+        if self.is_complete:
+            self.engine.readers.go_on()
+        if self._turn is not None and self._writer is not None:
+            self._writer.queue.go_on(self._turn)
+
+    def close_inherited(self) -> None:
+        """In the child: close what was idle."""
+        readers, writer = self.engine.readers, self._writer
+        if not self.is_complete or not readers.is_idle:
+            return
+        connections = [reader.connection for reader in readers.idle]
+        # The last connection that is closed empties the log into the file, and SQLite does not look whether it is still that log.
+        if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
+            connections.append(writer.connection)
+        for connection in connections:
+            try:
+                if not connection.in_transaction:
+                    connection.close()
+            except SQLiteError:
+                logger.debug("an inherited connection cannot be closed", exc_info=True)

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain, count, islice, repeat
 from operator import le, sub
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
 from reactdb.change import INSERT, Change
@@ -33,11 +33,6 @@ from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.values.decoding import decode_many_frozen
 from reactdb.values.frozen import FrozenDict
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
-    from reactdb.store.snapshot import Snapshot
-
 
 # Entries of a page: about 0.3 MB of ordinary documents. The garbage collector looks at each of them, so more cost more.
 PAGE_CHANGES = 500
@@ -61,6 +56,7 @@ TABLE_CHANGES = (
 )
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
+Documents = Iterable[FrozenDict | None]
 # Documents that are looked up with one statement.
 PICKED = 100
 PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
@@ -188,12 +184,16 @@ def fetch(
 
 
 def changes_of(
-    entries: Entries | None, catalogue: Catalogue, old_documents: OldDocuments | None = None
+    entries: Entries | None,
+    catalogue: Catalogue,
+    old_documents: OldDocuments | None = None,
+    decoded: tuple[Documents, Documents] = (repeat(None), repeat(None)),
 ) -> Iterator[Change]:
     """Log entries as changes, made one by one as they are asked for.
 
     Args:
         old_documents: Where the documents before are looked up, if the entries were read without.
+        decoded: The documents before and after, of who has decoded them already.
     """
     if entries is None:
         return iter(())
@@ -202,7 +202,20 @@ def changes_of(
     tables, commits = map(names.__getitem__, table_ids), map(sub, seqs, steps)
     before: Iterable[Any] = olds if old_documents is None else repeat(old_documents)
     return map(
-        Change, seqs, tables, table_ids, keys, kinds, prevs, before, bodies, commits, times, origins, metas
+        Change,
+        seqs,
+        tables,
+        table_ids,
+        keys,
+        kinds,
+        prevs,
+        before,
+        bodies,
+        commits,
+        times,
+        origins,
+        metas,
+        *decoded,
     )
 
 
@@ -245,9 +258,33 @@ def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, ol
 # All pages between two seqs
 
 
+class LogView(Protocol):
+    """A connection in a read transaction, and the catalogue that it sees."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    @property
+    def catalogue(self) -> Catalogue: ...
+
+
+class LogFile(Protocol):
+    """The engine, as far as the log needs it."""
+
+    @property
+    def pages(self) -> PagesInUse:
+        """The pages that may have to read in the file again."""
+
+    def current_transaction(self) -> object | None:
+        """The transaction that this thread is inside of, or None."""
+
+    def fresh_snapshot(self) -> AbstractContextManager[LogView]:
+        """What is committed."""
+
+
 def log_changes(
-    engine: Engine,
-    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    file: LogFile,
+    snapshot: Callable[[], AbstractContextManager[LogView]],
     since: int,
     until: int,
     table: TableInfo | None,
@@ -259,12 +296,12 @@ def log_changes(
         HistoryLost, CorruptDatabase: While changes are asked for.
     """
     # A chain asks in C, and these are many.
-    return chain.from_iterable(_pages(engine, snapshot, since, until, table))
+    return chain.from_iterable(_pages(file, snapshot, since, until, table))
 
 
 def _pages(
-    engine: Engine,
-    snapshot: Callable[[], AbstractContextManager[Snapshot]],
+    file: LogFile,
+    snapshot: Callable[[], AbstractContextManager[LogView]],
     since: int,
     until: int,
     table: TableInfo | None,
@@ -278,27 +315,25 @@ def _pages(
             where = (now.connection, now.catalogue, since, until)
             page = partial(read, *where, table_ids=table_ids, limit=PAGE_CHANGES)
             # What a transaction has superseded may be gone tomorrow.
-            if is_asked or engine.current_transaction() is not None:
+            if is_asked or file.current_transaction() is not None:
                 entries, since = page()
             else:
-                old_documents = OldDocuments(engine, since)
+                old_documents = OldDocuments(file, since)
                 entries, since = old_documents.read_without(page)
         if entries is not None:
-            changes = changes_of(entries, now.catalogue, old_documents)
-            yield _decoded(entries, changes) if is_asked else changes
+            if is_asked:
+                yield from _decoded(entries, now.catalogue)
+            else:
+                yield changes_of(entries, now.catalogue, old_documents)
         is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
 
 
-def _decoded(entries: Entries, changes: Iterator[Change]) -> Iterator[Change]:
-    """The changes of these entries, with their documents decoded: together, which takes a quarter less than one by one."""
-    # Some at a time, so that they are still in the processor's cache when the caller looks at them.
+def _decoded(entries: Entries, catalogue: Catalogue) -> Iterator[Iterator[Change]]:
+    """The changes of these entries, some at a time, with their documents decoded together: a quarter less than one by one."""
+    # Not all at once, so that they are still in the processor's cache when the caller looks at them.
     for start in range(0, len(entries.seqs), DECODED):
-        olds = _documents_of(entries.olds[start : start + DECODED])
-        news = _documents_of(entries.bodies[start : start + DECODED])
-        for change, old, new in zip(islice(changes, DECODED), olds, news, strict=True):
-            change.old = old
-            change.new = new
-            yield change
+        some = Entries._make(column[start : start + DECODED] for column in entries)
+        yield changes_of(some, catalogue, decoded=(_documents_of(some.olds), _documents_of(some.bodies)))
 
 
 def _documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:
@@ -327,10 +362,10 @@ class OldDocuments:
         is_asked: Somebody has asked for a document.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_found", "_lock", "_prevs", "is_asked", "since")
+    __slots__ = ("__weakref__", "_file", "_found", "_lock", "_prevs", "is_asked", "since")
 
-    def __init__(self, engine: Engine, since: int) -> None:
-        self._engine = engine
+    def __init__(self, file: LogFile, since: int) -> None:
+        self._file = file
         self._lock = threading.Lock()
         self._prevs: Sequence[int | None] = ()
         self._found: dict[int, tuple[bytes | None, int]] | None = None
@@ -341,7 +376,7 @@ class OldDocuments:
         """What `page` reads, without the documents before."""
         # It counts as in use before it is read, and compaction waits for the lock: it cannot come in between.
         with self._lock:
-            self._engine.readers.pages.add(self)
+            self._file.pages.add(self)
             entries, position = page(has_old=False)
             if entries is not None:
                 self._prevs = entries.prevs
@@ -361,7 +396,7 @@ class OldDocuments:
         found = self._look_up()
         old, checksum = (None, 0) if change.prev is None else found.get(change.prev, (None, 0))
         if old is None and change.kind_code != INSERT:
-            with self._engine.fresh_snapshot() as snapshot:
+            with self._file.fresh_snapshot() as snapshot:
                 (oldest,) = snapshot.connection.execute(LOW_WATER).fetchone()
             if oldest >= change.seq:
                 raise HistoryLost(change.seq - 1, oldest + 1)
@@ -380,11 +415,11 @@ class OldDocuments:
     def _look_up(self) -> dict[int, tuple[bytes | None, int]]:
         if self._found is None:
             # The snapshot before the lock, as where the page is read.
-            with self._engine.fresh_snapshot() as snapshot, self._lock:
+            with self._file.fresh_snapshot() as snapshot, self._lock:
                 if self._found is None:
                     self._found = self._read(snapshot.connection)
                     self._prevs = ()
-            self._engine.readers.pages.discard(self)
+            self._file.pages.discard(self)
         return self._found
 
     def _read(self, connection: Connection) -> dict[int, tuple[bytes | None, int]]:

@@ -5,21 +5,21 @@ Rule of this file: only who finds an older format imports it, because importing 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlite_utils import Database, Migrations
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.schema import STEPS
 
-migrations = Migrations("reactdb")
+Steps = Mapping[int, tuple[str, Callable[[Connection], None]]]
+"""`schema.STEPS`: format -> what its migration is called, and what makes it from the one before."""
 
 
 def _migration(number: int, step: Callable[[Connection], None]) -> Callable[[Any], None]:
     def migrate(database: Any) -> None:
-        # The checksums that format 2 begins with say "as it is"; so damage that shows is looked for first, and left alone.
+        # The checksums that a format begins with say "as it is"; so damage that shows is looked for first, and left alone.
         if number == 2:
             _look_for_damage(database.conn)
         step(database.conn)
@@ -27,11 +27,7 @@ def _migration(number: int, step: Callable[[Connection], None]) -> Callable[[Any
     return migrate
 
 
-for _number, (_name, _step) in STEPS.items():
-    migrations(name=_name)(_migration(_number, _step))
-
-
-def apply(connection: Connection) -> None:
+def apply(connection: Connection, steps: Steps) -> None:
     """Bring a database to today's format, from whichever earlier one it has, also from none. Inside the caller's transaction.
 
     Source: sqlite-utils 4, "Migrations"; its own transactions become savepoints inside ours.
@@ -39,6 +35,9 @@ def apply(connection: Connection) -> None:
     Raises:
         CorruptDatabase: It is damaged, and stays as it is.
     """
+    migrations = Migrations("reactdb")
+    for number, (name, step) in steps.items():
+        migrations(name=name)(_migration(number, step))
     migrations.apply(Database(connection, recursive_triggers=False, execute_plugins=False))
 
 

@@ -13,18 +13,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from reactdb import budget
 from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.external_writers import other_history, unfiled_end
+from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
 
 NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
@@ -81,7 +79,7 @@ class Publisher:
     # any reader may have learned of another process's changes in between.
     _catalogue: Catalogue
 
-    def __init__(self, engine: Engine, seq: int) -> None:
+    def __init__(self, engine: OpenFile, seq: int) -> None:
         self._engine = engine
         self.lock = threading.RLock()
         self.committing = threading.Lock()
@@ -134,8 +132,7 @@ class Publisher:
                 if transaction.is_catalogue_changed:
                     tables, indexes = self._what_was_dropped(transaction.catalogue)
                 if changes or tables or indexes:
-                    documents = transaction.documents if count == 1 and changes else None
-                    self._route(listener, Commit(changes, last, tables, indexes, documents))
+                    self._route(listener, Commit(changes, last, tables, indexes))
                 if last > self.published:
                     self.published = last
 
@@ -150,7 +147,7 @@ class Publisher:
                 return False
             # All in one snapshot: to begin another takes as long as to read one change.
             engine = self._engine
-            with engine.fresh_snapshot() as snapshot:
+            with engine.poll() as snapshot:
                 (head, oldest, is_filed), catalogue = snapshot.end(), snapshot.catalogue
                 trouble = self._what_is_wrong(snapshot, head, is_filed)
                 changes = None
@@ -209,7 +206,7 @@ class Publisher:
     def _publish_log(self, listener: CommitListener, until: int) -> None:
         while self.published < until:
             try:
-                with self._engine.fresh_snapshot() as snapshot:
+                with self._engine.poll() as snapshot:
                     changes = self._read_log(snapshot, until)
             except (HistoryLost, CorruptDatabase) as error:
                 # Silence would say that there was no commit.

@@ -12,17 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue
-from reactdb.store.file import sqlite
-from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.log import PagesInUse
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
-    from reactdb.store.walk import Walk
+from reactdb.store.file.sqlite import Connection
+from reactdb.store.schema import FORMAT_VERSION
 
 # Reader connections that are kept open.
 IDLE_READERS = 8
@@ -31,10 +25,12 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "execute", "polled_version", "version")
+    __slots__ = ("catalogue", "connection", "execute", "polled_version", "shown", "version")
 
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+    def __init__(self, connection: Connection, catalogue: Catalogue, shown: int = FORMAT_VERSION) -> None:
         self.connection = connection
+        # The format that the file has, as far as this connection knows; an older one is shown to it as today's.
+        self.shown = shown
         self.execute = connection.execute
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
@@ -43,13 +39,19 @@ class Reader:
         self.polled_version: int | None = None
 
 
+class LongRead(Protocol):
+    """A read that keeps its connection for as long as somebody takes: see `walk`."""
+
+    def settle(self) -> None:
+        """Keep it no longer."""
+
+
 class Readers:
     """See the head of this file.
 
     Attributes:
         idle: Those that no thread uses.
         reading: Those that are inside of a read, and since when (monotonic).
-        pages: Pages of the log that may have to read in it again.
         walks: What reads for as long as somebody takes.
         is_resting: Nobody may take a reader from `idle`.
     """
@@ -57,8 +59,7 @@ class Readers:
     def __init__(self) -> None:
         self.idle: deque[Reader] = deque()
         self.reading: dict[Reader, float] = {}
-        self.walks: set[Walk] = set()
-        self.pages = PagesInUse()
+        self.walks: set[LongRead] = set()
         self.is_resting = False
         # Every reader that is open, and a placeholder for each that is being opened.
         self._open: set[object] = set()
@@ -133,29 +134,3 @@ class Readers:
     def is_idle(self) -> bool:
         """Whether nobody uses a reader, or opens one."""
         return len(self.idle) >= len(self._open)
-
-
-def connect_reader(engine: Engine) -> Reader:
-    """A new reader, for `Readers.take`."""
-    connection = engine.connect(engine.read_mode)
-    try:
-        # The one that was given back last is lent next: a single thread always has the first, which holds more pages. (This one
-        # is counted already.)
-        sqlite.configure(
-            connection, reader=True, cache_kib=0 if len(engine.readers) > 1 else sqlite.CACHE_KIB
-        )
-        if engine.read_only:
-            schema.show_as_today(connection, schema.identify(connection, engine.path))
-        # Closed in between: in memory, this connection would be the first one to a new and empty database.
-        engine.check_usable()
-        trouble = "" if engine.guard is None else engine.guard.examine()
-        if trouble:
-            # It would read another file.
-            raise engine.moved(trouble)
-    except SQLiteError as error:
-        connection.close()
-        raise engine.translated(error, "read") from error
-    except BaseException:
-        connection.close()
-        raise
-    return Reader(connection, engine.catalogue)

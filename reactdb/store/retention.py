@@ -16,20 +16,18 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError
 from reactdb.logs import logger
 from reactdb.store.catalogue import load
+from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
+from reactdb.store.open_file import FileWriter
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.transaction import remove_dropped
 from reactdb.values.value import Value
-
-if TYPE_CHECKING:
-    from reactdb.store.writer import Writer
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
 CHUNK_CHANGES = 5_000
@@ -114,8 +112,9 @@ class Compaction:
         retention: What history is kept without being asked; None: all.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: FileWriter, checkpoints: Checkpoints) -> None:
         self._writer = writer
+        self._checkpoints = checkpoints
         self.retention: Retention | None = None
         # The newest seq when retention was last looked at; None: not yet.
         self._retained: int | None = None
@@ -143,7 +142,7 @@ class Compaction:
             try:
                 more = writer.in_turn(partial(self._step, target, removed, most, waits_s), waits_s)
                 if most < CHUNK_CHANGES:
-                    writer.in_turn(writer.checkpoints.run, waits_s)
+                    writer.in_turn(self._checkpoints.run, waits_s)
             except DiskFull as error:
                 # A smaller step needs less room, and gives its own back before the next.
                 if most <= FEWEST_CHANGES:
@@ -202,7 +201,7 @@ class Compaction:
         removed.oldest = step.oldest
         if step.tables:
             writer.adopt(load(connection))
-        writer.checkpoints.after_commit(writer.check_same_file())
+        self._checkpoints.after_commit(writer.check_same_file())
         return more
 
     def _vacuum(self, waits_s: float) -> None:
@@ -213,13 +212,13 @@ class Compaction:
         except SQLiteError as error:
             raise self._failed(error, "vacuum") from error
         writer.check_same_file()
-        writer.checkpoints.run()
+        self._checkpoints.run()
 
     def _failed(self, error: Exception, operation: str) -> ReactDBError:
         writer = self._writer
         writer.doubt(error)
         translated = writer.engine.translated(error, operation)
-        writer.checkpoints.after_failure(translated)
+        self._checkpoints.after_failure(translated)
         return translated
 
 
@@ -258,9 +257,11 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.execute(
             "DELETE FROM log WHERE seq > ? AND seq <= ? AND body IS NULL", window
         ).rowcount
-        # Marks serve reads past the low-water mark only.
+        # Marks serve reads past the low-water mark only. But the newest of each table says where its newest change was.
         connection.execute(
-            "DELETE FROM marks WHERE block < ? AND table_id IN (SELECT id FROM tables)", (goal >> BLOCK_BITS,)
+            "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables) AND block <"
+            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)",
+            (goal >> BLOCK_BITS,),
         )
         set_fact(connection, "low_water", goal)
         remove_epochs(connection, goal)
@@ -276,6 +277,5 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.total_changes - before
         removed.tables = len(dropped)
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
-    if goal > low or dropped:
         write_catalogue_checksum(connection)
     return goal < target, removed

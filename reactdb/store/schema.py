@@ -15,17 +15,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
-from reactdb.store.checksums import checksum_or_none, rows_checksum
+from reactdb.store.checksums import checksum_or_none, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
 
 # "rDB" and a format family. `file(1)` and foreign programs can tell whose file it is.
 APPLICATION_ID = 0x72444231
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 # A mark says "this table has entries among these 32 seqs". Reading one table's changes then touches at most 31 entries of
 # others beside each of its own, and reads none of their documents. An index on (table, seq) reads no others, but costs a
 # bulk insert 40% and each small commit another page; marks cost a row in 32.
 BLOCK_BITS = 5
+
+DAMAGED_LISTS = f"the lists of tables, indexes and facts do not match their checksum. {ADVICE}"
 
 LOG_1 = "seq, table_id, kind, step, prev, time, key, body, origin, meta"
 CHECKSUM_COLUMNS = 10
@@ -89,13 +91,99 @@ def add_checksums(connection: Connection) -> None:
     connection.execute("ALTER TABLE log ADD COLUMN seal INTEGER")
     connection.execute(f"UPDATE log SET seal = {CHECKSUM}")
     connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, None)
+    connection.execute(
+        "INSERT INTO facts (name, value) VALUES ('seal', ?)", (_checksum_of_format_2(connection),)
+    )
+
+
+def add_positions_and_blobs(connection: Connection) -> None:
+    """Format 3: facts and positions have a checksum each; tables have owners and hooks; the newest seq of a table and the epoch
+    of a position take one look-up; blobs. Nothing is rewritten that grows with the documents.
+
+    Raises:
+        CorruptDatabase: What gets checksums here is not what was written.
+    """
+    check_format_2(connection)
+    for statement in (
+        "ALTER TABLE facts ADD COLUMN seal INTEGER",
+        "ALTER TABLE tables ADD COLUMN owner TEXT",
+        "ALTER TABLE tables ADD COLUMN hook TEXT",
+        "DROP INDEX tables_by_name",
+        "CREATE UNIQUE INDEX tables_by_name ON tables (ifnull(owner, ''), name) WHERE dropped IS NULL",
+        "ALTER TABLE marks ADD COLUMN newest INTEGER",
+        "ALTER TABLE marks ADD COLUMN sums BLOB",
+        "CREATE INDEX epochs_by_since ON epochs (since, position)",
+        """CREATE TABLE positions (
+            kind TEXT, name TEXT, part INTEGER,
+            position INTEGER,
+            epoch TEXT,
+            fence INTEGER NOT NULL,
+            holder TEXT,
+            leased INTEGER,
+            attempts INTEGER NOT NULL,
+            value BLOB,
+            seal INTEGER NOT NULL,
+            PRIMARY KEY (kind, name, part)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE blobs (
+            digest BLOB PRIMARY KEY,
+            size INTEGER NOT NULL,
+            created INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        # With row ids: a tree that is ordered by the key has large rows in its inner pages, too.
+        """CREATE TABLE pieces (
+            digest BLOB NOT NULL,
+            number INTEGER NOT NULL,
+            bytes BLOB NOT NULL,
+            seal INTEGER NOT NULL,
+            PRIMARY KEY (digest, number)
+        )""",
+        "CREATE TABLE blob_refs (digest BLOB, seq INTEGER, PRIMARY KEY (digest, seq)) WITHOUT ROWID",
+        "CREATE INDEX blob_refs_by_seq ON blob_refs (seq)",
+    ):
+        connection.execute(statement)
+    receipts = "SELECT name, value FROM facts WHERE name >= 'receipt ' AND name < 'receipt!'"
+    for name, number in connection.execute(receipts).fetchall():
+        row = ("receipt", name.removeprefix("receipt "), 0, number, None, 0, None, None, 0, None)
+        connection.execute(
+            "INSERT INTO positions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, values_checksum(*row))
+        )
+        connection.execute("DELETE FROM facts WHERE name = ?", (name,))
+    for name, value in connection.execute("SELECT name, value FROM facts").fetchall():
+        set_fact(connection, name, value)
+    _note_newest(connection)
     write_catalogue_checksum(connection)
+
+
+def _note_newest(connection: Connection) -> None:
+    """For tables whose newest entries compaction has removed: no change of theirs is newer than the low-water mark."""
+    low = int(fact(connection, "low_water"))
+    if not low:
+        return
+    for (table_id,) in connection.execute("SELECT id FROM tables ORDER BY id").fetchall():
+        (block,) = connection.execute(
+            "SELECT max(block) FROM marks WHERE table_id = ?", (table_id,)
+        ).fetchone()
+        if block is None:
+            connection.execute(
+                "INSERT INTO marks (table_id, block, newest) VALUES (?, ?, ?)",
+                (table_id, low >> BLOCK_BITS, low),
+            )
+            continue
+        first, end = block << BLOCK_BITS, (block + 1) << BLOCK_BITS
+        where = "FROM log WHERE seq >= ? AND seq < ? AND table_id = ?"
+        if connection.execute(f"SELECT 1 {where}", (first, end, table_id)).fetchone() is None:
+            connection.execute(
+                "UPDATE marks SET newest = ? WHERE table_id = ? AND block = ?",
+                (min(low, end - 1), table_id, block),
+            )
 
 
 # Format -> what it is called in the list of migrations, and what makes it from the one before.
 STEPS: dict[int, tuple[str, Callable[[Connection], None]]] = {
     1: ("m001_log_heads_indexes", log_heads_indexes),
     2: ("m002_seals", add_checksums),
+    3: ("m003_positions_and_blobs", add_positions_and_blobs),
 }
 # The list that sqlite-utils keeps of the migrations that were made, in its words.
 MIGRATIONS_LIST = (
@@ -167,7 +255,7 @@ def migrate(connection: Connection, path: str) -> None:
                 # Imported here because most files have today's format.
                 from reactdb.store import migrations
 
-                migrations.apply(connection)
+                migrations.apply(connection, STEPS)
             else:
                 make(connection)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -180,21 +268,78 @@ def migrate(connection: Connection, path: str) -> None:
         raise
 
 
-def show_as_today(connection: Connection, version: int) -> None:
+# What an older format does not have, as a connection that only reads it sees it: the format that has it first, and the view.
+VIEWS: dict[str, tuple[int, str]] = {
+    "log": (2, f"SELECT {LOG_1}, {CHECKSUM} AS seal FROM main.log"),
+    "facts": (3, "SELECT name, value, reactdb_values(name, value) AS seal FROM main.facts"),
+    "tables": (
+        3,
+        "SELECT id, name, primary_key, created, dropped, NULL AS owner, NULL AS hook FROM main.tables",
+    ),
+    "marks": (3, "SELECT table_id, block, NULL AS newest, NULL AS sums FROM main.marks"),
+    "positions": (
+        3,
+        "SELECT *, reactdb_values(kind, name, part, position, NULL, 0, NULL, NULL, 0, NULL) AS seal"
+        " FROM (SELECT 'receipt' AS kind, substr(name, 9) AS name, 0 AS part, value AS position, NULL AS epoch, 0 AS fence,"
+        " NULL AS holder, NULL AS leased, 0 AS attempts, NULL AS value"
+        " FROM main.facts WHERE name >= 'receipt ' AND name < 'receipt!')",
+    ),
+    "blobs": (3, "SELECT NULL AS digest, NULL AS size, NULL AS created WHERE 0"),
+    "pieces": (3, "SELECT NULL AS digest, NULL AS number, NULL AS bytes, NULL AS seal WHERE 0"),
+    "blob_refs": (3, "SELECT NULL AS digest, NULL AS seq WHERE 0"),
+}
+
+
+def show_as_today(connection: Connection, shown: int = 0) -> int:
     """Let a connection that may not migrate the file read an older format as if it were today's.
 
-    The log of format 1 gets its checksums as they are asked for, so that no reader needs to know. They say nothing then.
+    The log of format 1 gets its checksums as they are asked for, and so do the facts of formats 1 and 2, so that no reader needs
+    to know. They say nothing then.
+
+    Args:
+        shown: The format that the file had when this was done on the connection; 0 the first time. Another process may have
+            migrated it since.
+
+    Returns:
+        The format that the file has.
     """
-    if version == 1:
-        connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, checksum_or_none, deterministic=True)
-        connection.execute("PRAGMA query_only=OFF")
-        connection.execute(f"CREATE TEMP VIEW log AS SELECT {LOG_1}, {CHECKSUM} AS seal FROM main.log")
-        connection.execute("PRAGMA query_only=ON")
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version == shown or (version >= FORMAT_VERSION and not shown):
+        return version
+    connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, checksum_or_none, deterministic=True)
+    connection.create_function("reactdb_values", -1, values_checksum, deterministic=True)
+    connection.execute("PRAGMA query_only=OFF")
+    for name, (first, view) in VIEWS.items():
+        connection.execute(f"DROP VIEW IF EXISTS temp.{name}")
+        if version < first:
+            connection.execute(f"CREATE TEMP VIEW {name} AS {view}")
+    connection.execute("PRAGMA query_only=ON")
+    return version
 
 
 def catalogue_checksum(connection: Connection) -> int:
-    """The checksum of the facts, tables and indexes as they are. Inside a transaction."""
-    return rows_checksum(
+    """The checksum of the tables and indexes as they are. Inside a transaction."""
+    return values_checksum(
+        *(
+            connection.execute(statement).fetchall()
+            for statement in (
+                "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id",
+                "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id",
+            )
+        )
+    )
+
+
+def check_format_2(connection: Connection) -> None:
+    """Raises: CorruptDatabase, if the facts, tables and indexes are not what format 2 has written. Inside a transaction."""
+    row = connection.execute("SELECT value FROM facts WHERE name = 'seal'").fetchone()
+    if row is None or row[0] != _checksum_of_format_2(connection):
+        raise CorruptDatabase(DAMAGED_LISTS)
+
+
+def _checksum_of_format_2(connection: Connection) -> int:
+    """In format 2 the facts had no checksums of their own."""
+    return values_checksum(
         *(
             connection.execute(statement).fetchall()
             for statement in (
@@ -207,27 +352,52 @@ def catalogue_checksum(connection: Connection) -> int:
 
 
 def write_catalogue_checksum(connection: Connection) -> None:
-    """Whoever changes a fact, a table or an index does this afterwards, in the same transaction."""
+    """Whoever changes a table or an index does this afterwards, in the same transaction."""
     set_fact(connection, "seal", catalogue_checksum(connection))
 
 
 def check_catalogue(connection: Connection) -> None:
     """Raises: CorruptDatabase, if the facts, tables and indexes are not what was written. Inside a transaction."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] >= 2 and catalogue_checksum(
-        connection
-    ) != fact(connection, "seal"):
-        raise CorruptDatabase(f"the lists of tables, indexes and facts do not match their checksum. {ADVICE}")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 2:
+        check_format_2(connection)
+    if version < 3:
+        return
+    for row in connection.execute("SELECT name, value, seal FROM facts").fetchall():
+        whole_fact(*row)
+    if catalogue_checksum(connection) != fact(connection, "seal"):
+        raise CorruptDatabase(DAMAGED_LISTS)
 
 
 def fact(connection: Connection, name: str) -> Any:
-    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    """The value of a fact; None where the file has none of this name.
+
+    Raises:
+        CorruptDatabase: It is not what was written.
+    """
+    row = connection.execute("SELECT value, seal FROM facts WHERE name = ?", (name,)).fetchone()
+    return None if row is None else whole_fact(name, *row)
+
+
+def database_id(connection: Connection) -> Any:
+    """The identity of the file as it stands there, in any format."""
+    row = connection.execute("SELECT value FROM facts WHERE name = 'database_id'").fetchone()
     return None if row is None else row[0]
+
+
+def whole_fact(name: str, value: Any, checksum: Any) -> Any:
+    """The value of a fact, after a look at its checksum."""
+    if values_checksum(name, value) != checksum:
+        raise CorruptDatabase(
+            f"the fact {name!r} does not match its checksum: it is not what was written. {ADVICE}"
+        )
+    return value
 
 
 def set_fact(connection: Connection, name: str, value: Any) -> None:
     connection.execute(
-        "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (name, value),
+        "INSERT OR REPLACE INTO facts (name, value, seal) VALUES (?, ?, ?)",
+        (name, value, values_checksum(name, value)),
     )
 
 

@@ -19,7 +19,7 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
-from reactdb.change import DELETE, INSERT, Change, InHand
+from reactdb.change import DELETE, INSERT, Change
 from reactdb.errors import CorruptDatabase
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
@@ -108,9 +108,9 @@ class WriteTransaction:
         savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
+        has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
-        documents: Of a change that was its first, perhaps taken back since, and that somebody wants to hear of.
     """
 
     __slots__ = (
@@ -120,10 +120,10 @@ class WriteTransaction:
         "changes",
         "connection",
         "count",
-        "documents",
         "execute",
         "first",
         "flushed",
+        "has_other_rows",
         "is_catalogue_changed",
         "is_committed",
         "is_committing",
@@ -156,6 +156,7 @@ class WriteTransaction:
         self.origin = origin
         self.changes = changes
         self.is_catalogue_changed = False
+        self.has_other_rows = False
         self._buffer: list[Buffered] = []
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
@@ -165,11 +166,11 @@ class WriteTransaction:
         self.ruin: BaseException | None = None
         self.is_committing = False
         self.is_committed = False
-        self.documents: InHand | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not (self.count or self.is_catalogue_changed)
+        """There is nothing to commit."""
+        return not (self.count or self.is_catalogue_changed or self.has_other_rows)
 
     def snapshot(self) -> Snapshot:
         """Reads that see what this transaction has written so far."""
@@ -563,7 +564,7 @@ class Savepoint:
         depth: 1 for one that is in no other.
     """
 
-    __slots__ = ("_catalogue", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
+    __slots__ = ("_before", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
 
     def __init__(self, transaction: WriteTransaction, owner: Owner, operation: str) -> None:
         if transaction.ruin is not None:
@@ -572,7 +573,7 @@ class Savepoint:
         self._owner = owner
         self._operation = operation
         self._is_saved = False
-        self._catalogue = (transaction.catalogue, transaction.is_catalogue_changed)
+        self._before = (transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows)
         self.start = transaction.count
         self.outer = transaction.savepoint
         # One name for each depth: what is taken back must not be the savepoint around this one.
@@ -649,8 +650,7 @@ class Savepoint:
             transaction.torn_until = 0
             transaction.memory.forget()
         transaction.forget_after(self.start)
-        transaction.catalogue, transaction.is_catalogue_changed = self._catalogue
-        transaction.documents = None
+        transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows = self._before
         return True
 
 

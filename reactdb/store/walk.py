@@ -13,15 +13,13 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from reactdb.errors import FeedAborted
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.file.sqlite import SQLiteError
+from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import ENTRIES, ROWS, PastSnapshot, Snapshot
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
 
 # Documents in the first page, for which the caller is waiting, and in the others.
 FIRST_PAGE = 64
@@ -137,7 +135,9 @@ class Walk:
 
     __slots__ = ("_engine", "_error", "_held", "_is_closed", "_lock", "_pages", "_rest")
 
-    def __init__(self, engine: Engine, found: Iterator[Page], held: AbstractContextManager[Snapshot]) -> None:
+    def __init__(
+        self, engine: OpenFile, found: Iterator[Page], held: AbstractContextManager[Snapshot]
+    ) -> None:
         """`held` is the snapshot, already entered, in which `found` reads. It is exited when nothing is left to read."""
         self._engine = engine
         self._lock = threading.Lock()

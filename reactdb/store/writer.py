@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from reactdb.errors import (
     CorruptDatabase,
@@ -38,21 +38,28 @@ from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
-from reactdb.store.epochs import Epoch, has_epoch, start_epoch
+from reactdb.store.epochs import Epoch, Epochs, has_epoch, start_epoch
 from reactdb.store.file import external_writers, identity, sqlite
 from reactdb.store.file.flush import Flushes
 from reactdb.store.file.guard import lost_its_log
-from reactdb.store.file.sqlite import Connection, SQLiteError, is_busy
+from reactdb.store.file.sqlite import Connection, LockWait, SQLiteError
+from reactdb.store.open_file import OpenFile
+from reactdb.store.publisher import Publisher
 from reactdb.store.retention import Compaction
 from reactdb.store.snapshot import head_seq
 from reactdb.store.transaction import Savepoint, WriterMemory, WriteTransaction
-from reactdb.store.write_queue import Waiter, write_group
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
+from reactdb.store.write_queue import Waiter, WriteQueue, write_group
 
 Durability = Literal["hard", "soft"]
 T = TypeVar("T")
+
+
+class WritableFile(OpenFile, Protocol):
+    """The engine, as far as only its writer needs it."""
+
+    write_queue: WriteQueue
+    publisher: Publisher
+    epochs: Epochs
 
 
 class Writer:
@@ -80,7 +87,7 @@ class Writer:
         compaction: How history is removed.
     """
 
-    def __init__(self, engine: Engine, connection: Connection) -> None:
+    def __init__(self, engine: WritableFile, connection: Connection) -> None:
         self.engine = engine
         self.connection = connection
         self.queue = engine.write_queue
@@ -94,7 +101,6 @@ class Writer:
         self.memory = WriterMemory()
         self.has_own_epoch = False
         self.epoch: Epoch | None = None
-        self._epoch_place = 0
         self.log_named: bytes | None = None
         # The log that the transaction which is open names, once it is committed.
         self._naming: bytes | None = None
@@ -107,7 +113,7 @@ class Writer:
         self.lock_wait = LockWait(connection, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
         self.damage = DamageLatch(connection, engine.publisher.note)
         self.checkpoints = Checkpoints(self)
-        self.compaction = Compaction(self)
+        self.compaction = Compaction(self, self.checkpoints)
 
     # -----------------------------------------------------------------------------------------------------------
     # The way of a write
@@ -258,7 +264,7 @@ class Writer:
                     schema.name_log(connection)
                 self._naming = log
             if not self.has_own_epoch and not engine.is_memory:
-                self.epoch, self._epoch_place = start_epoch(connection, self.last_seq)
+                self.epoch = start_epoch(connection, self.last_seq)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
@@ -320,7 +326,7 @@ class Writer:
             self.engine.check_usable()
         connection = self.connection
         for transaction in transactions:
-            if transaction.count or transaction.is_catalogue_changed:
+            if not transaction.is_empty:
                 break
         else:
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
@@ -408,7 +414,7 @@ class Writer:
         if not self.has_own_epoch:
             self.has_own_epoch = True
             if self.epoch is not None:
-                self.engine.epochs.begun(self.epoch, self._epoch_place)
+                self.engine.epochs.begun(self.epoch)
         self.log_named = self._naming
 
     def adopt(self, catalogue: Catalogue) -> None:
@@ -646,52 +652,3 @@ class DamageLatch:
         if is_whole:
             self.found = None
         return is_whole
-
-
-class LockWait:
-    """How long a connection's statements wait for another process's write lock.
-
-    SQLite waits for a lock in C, where Ctrl-C is not heard. So a long wait is made of short ones. Not in memory: there a commit
-    waits for the reads that are going on, and no other process has the lock.
-    """
-
-    # Seconds that one statement waits, where a wait is made of short ones.
-    PIECE_S = 0.25
-
-    __slots__ = ("_connection", "_is_in_pieces", "_set_s")
-
-    def __init__(self, connection: Connection, *, is_in_pieces: bool, set_s: float) -> None:
-        """`set_s`: the connection's busy timeout as it is."""
-        self._connection = connection
-        self._is_in_pieces = is_in_pieces
-        self._set_s = set_s
-
-    def at_most(self, seconds: float, *, in_one_piece: bool = False) -> None:
-        """Set how long each statement waits from now on."""
-        if self._is_in_pieces and not in_one_piece:
-            seconds = min(seconds, self.PIECE_S)
-        if seconds != self._set_s:
-            self._connection.execute(f"PRAGMA busy_timeout={max(0, int(seconds * 1000))}")
-            self._set_s = seconds
-
-    def begin_immediate(self, timeout_s: float) -> None:
-        """BEGIN IMMEDIATE, tried for `timeout_s` as long as another process has the write lock.
-
-        Raises:
-            SQLiteError: The last one.
-        """
-        self.at_most(timeout_s)
-        end: float | None = None
-        while True:
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                return
-            except SQLiteError as error:
-                if not self._is_in_pieces or not is_busy(error):
-                    raise
-                now = time.monotonic()
-                if end is None:
-                    end = now + timeout_s - self._set_s
-                if now >= end:
-                    raise
-                self.at_most(end - now)

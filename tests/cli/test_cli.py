@@ -11,30 +11,17 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 import reactdb
 from reactdb import cli, row
 from reactdb.cli import changelines, files, main, rows, terminal
 from reactdb.store.retention import MAKE_ROOM
-
-
-def run(*arguments, **options):
-    """A command in this process, its output in two streams, neither of them a terminal."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
+from tests.support.command import error_of, run
 
 
 def lines(result):
     assert 0 == result.exit_code, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def error_of(result):
-    """The one line of an error, after a look that it is one and that nothing else was printed."""
-    assert "" == result.stdout
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("reactdb: ")
-    return line.removeprefix("reactdb: ")
 
 
 @pytest.fixture
@@ -318,8 +305,8 @@ def test_the_fields_that_changed_are_told(old, new, told):
 
 
 def test_colours_are_for_terminals_and_not_where_no_color_is_set(file):
-    coloured = CliRunner().invoke(main, ["tail", str(file), "games"], color=True).stdout
-    without = CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["tail", str(file), "games"], color=True).stdout
+    coloured = run("tail", file, "games", color=True).stdout
+    without = run("tail", file, "games", color=True, env={"NO_COLOR": "1"}).stdout
     piped = run("tail", file, "games").stdout
 
     assert "\x1b[" in coloured

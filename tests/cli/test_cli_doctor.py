@@ -7,13 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from sqlite_utils.utils import sqlite3
 
 import reactdb
 from reactdb import row
-from reactdb.cli import main
 from reactdb.store.tools import doctor, figures
+from tests.support.command import run
 
 
 def use(db: reactdb.Database) -> None:
@@ -71,7 +70,7 @@ def problems(file: Path) -> dict[str, list[str]]:
 
 
 def test_a_sound_file_is_healthy(sound):
-    result = CliRunner().invoke(main, ["doctor", str(sound)])
+    result = run("doctor", sound)
 
     assert (0, {}) == (result.exit_code, problems(sound))
     assert result.output.splitlines()[-1].startswith("healthy")
@@ -256,7 +255,16 @@ DAMAGE = {
         "'x'",
     ),
     "there is no epoch": (["DELETE FROM epochs"], "facts", "no epoch"),
-    "an epoch is missing": (["UPDATE epochs SET position = position + 1"], "facts", "is number 2"),
+    "an epoch is missing": (
+        ["INSERT INTO epochs (epoch, since, position) SELECT 'e', max(since), max(position) + 2 FROM epochs"],
+        "facts",
+        "others from number 1 on",
+    ),
+    "a position was changed": (
+        ["INSERT INTO positions VALUES ('receipt', 'job', 0, 1, NULL, 0, NULL, NULL, 0, NULL, 1)"],
+        "positions",
+        "checksum",
+    ),
     "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
     "a time is text": (["UPDATE log SET time = 'noon' WHERE seq = 3"], "values", "log.time has 1 values"),
     "a key is text": (
@@ -303,7 +311,7 @@ def test_a_destroyed_page_is_found_and_ends_in_no_traceback(file):
         data[page * 4096 : page * 4096 + 64] = b"\xee" * 64
     file.write_bytes(data)
 
-    result = CliRunner().invoke(main, ["doctor", str(file)])
+    result = run("doctor", file)
 
     assert 1 == result.exit_code
     assert "problem  integrity" in result.output
@@ -322,7 +330,7 @@ def test_many_findings_of_one_kind_are_counted(file):
 def test_findings_are_one_line_each_and_the_exit_code_is_1(file):
     harm(file, "DELETE FROM graves")
 
-    result = CliRunner().invoke(main, ["doctor", str(file)])
+    result = run("doctor", file)
 
     assert 1 == result.exit_code
     (line,) = [line for line in result.output.splitlines() if line.startswith("problem")]
@@ -333,7 +341,7 @@ def test_findings_are_one_line_each_and_the_exit_code_is_1(file):
 def test_json_says_the_same(file):
     harm(file, "DELETE FROM graves")
 
-    result = CliRunner().invoke(main, ["doctor", str(file), "--json"])
+    result = run("doctor", file, "--json")
     report = json.loads(result.stdout)
 
     assert (1, False, list(doctor.CHECKS)) == (result.exit_code, report["is_healthy"], report["checks"])
@@ -351,7 +359,7 @@ def test_an_affected_sqlite_is_a_warning_and_no_problem(sound, monkeypatch, has_
 
 def test_the_doctor_writes_nothing(file):
     before = file.read_bytes()
-    CliRunner().invoke(main, ["doctor", str(file)])
+    run("doctor", file)
 
     assert before == file.read_bytes()
 
@@ -365,7 +373,7 @@ def test_what_is_no_database_is_one_line(tmp_path, content, message):
     if content is not None:
         path.write_bytes(content)
 
-    result = CliRunner().invoke(main, ["doctor", str(path)])
+    result = run("doctor", path)
 
     assert (1, "") == (result.exit_code, result.stdout)
     assert message in result.stderr

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import reactdb
-from reactdb.cli import main
 from reactdb.cli.tail import follow
 from reactdb.errors import FeedAborted, TableNotFound
+from tests.support.command import run
 
 Tail = Callable[..., subprocess.Popen[str]]
 
@@ -179,8 +178,8 @@ def test_the_last_changes_of_a_table_are_told_before_its_end(file):
 def told(file):
     """What `reactdb tail FILE games --json ...` prints of the past, as event objects."""
 
-    def run(*arguments):
-        result = CliRunner().invoke(main, ["tail", str(file), "games", *map(str, arguments), "--json"])
+    def told(*arguments):
+        result = run("tail", file, "games", *arguments, "--json")
         assert 0 == result.exit_code, result.output
         return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -190,7 +189,7 @@ def told(file):
         games.insert([{"id": 2, "score": 9}, {"id": 3, "score": 7}])
         games.get(3).update({"score": 10})
         games.get(2).delete()
-    return run
+    return told
 
 
 def test_a_condition_tells_what_comes_and_goes(told):
@@ -219,7 +218,7 @@ def test_an_order_tells_places_that_can_be_followed(told, file):
 
 
 def test_events_are_lines_for_people(told, file):
-    result = CliRunner().invoke(main, ["tail", str(file), "games", "--order", "score", "--since", "4"])
+    result = run("tail", file, "games", "--order", "score", "--since", "4")
 
     assert [
         "     5  change   1 -> 2    3  score: 7 -> 10",
@@ -238,7 +237,7 @@ def test_events_are_lines_for_people(told, file):
     ],
 )
 def test_what_cannot_be_meant_is_a_mistake_in_the_command_line(file, arguments, words):
-    result = CliRunner().invoke(main, ["tail", str(file), *arguments])
+    result = run("tail", file, *arguments)
 
     assert (2, True) == (result.exit_code, words in result.stderr)
 
@@ -269,6 +268,6 @@ def test_a_list_that_is_followed_begins_with_what_is_there(file, tail):
 
 
 def test_rows_take_the_same_conditions(told, file):
-    result = CliRunner().invoke(main, ["rows", str(file), "games", "--where", "score>=7", "--limit", "5"])
+    result = run("rows", file, "games", "--where", "score>=7", "--limit", "5")
 
     assert [{"id": 3, "score": 10}] == [json.loads(line) for line in result.stdout.splitlines()]

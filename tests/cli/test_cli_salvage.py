@@ -10,24 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from sqlite_utils.utils import sqlite3
 
 import reactdb
 from reactdb import row
-from reactdb.cli import main
 from reactdb.json import loads
-from reactdb.store.tools import pages
+from reactdb.store.file import pages
 from reactdb.values import codec
 from tests import fuzzed_files
 from tests.support import kept_files
+from tests.support.command import run
 from tests.support.scaling import examples
 
 PAGE = 4096
 
 
-def run(*arguments: object) -> Any:
-    result = CliRunner().invoke(main, ["export", "--salvage", *map(str, arguments)])
+def salvage(*arguments: object) -> Any:
+    result = run("export", "--salvage", *arguments)
     assert isinstance(result.exception, (SystemExit, type(None))), result.exception
     return result
 
@@ -36,7 +35,7 @@ def salvaged(path: Path) -> tuple[dict[str, list[str]], dict[str, Any]]:
     """The lines of each table's file, and the summary."""
     folder = Path(f"{path}.salvaged")
     shutil.rmtree(folder, ignore_errors=True)
-    result = run(path, "--json")
+    result = salvage(path, "--json")
     summary = json.loads(result.stderr.splitlines()[-1])
     assert (1 - summary["is_complete"]) == result.exit_code
     return {
@@ -89,7 +88,7 @@ def destroy(path: Path, *numbers: int, by: bytes = b"\0") -> None:
 def current(path: Path) -> dict[str, list[str]]:
     found = {}
     for name in ("games", "rooms"):
-        found[name] = CliRunner().invoke(main, ["export", str(path), name]).stdout.splitlines()
+        found[name] = run("export", path, name).stdout.splitlines()
     return found
 
 
@@ -122,7 +121,7 @@ def test_of_a_fuzzed_file_only_true_documents_are_saved_and_what_is_not_is_told(
         path, words = fuzzed_files.damaged(truth, truths[1], tmp_path, seed)
         is_foreign = "another" in words
         before = bytes_of(path)
-        result = run(path, "--json")
+        result = salvage(path, "--json")
         if before != bytes_of(path):
             wrong.append(f"seed {seed}, {words}: the file was written to")
         if result.exit_code and not result.stderr.startswith("{"):
@@ -232,7 +231,7 @@ def test_a_changed_byte_costs_one_version_of_one_document(file: Path):
     changed[next(place for place in places if data[place + 11 : place + 18] == b"\xa5score\x07")] ^= 1
     file.write_bytes(changed)
 
-    result = run(file)
+    result = salvage(file)
     found, summary = salvaged(file)
 
     assert 1 == result.exit_code
@@ -304,27 +303,15 @@ def test_one_table_goes_to_standard_output_and_back_in(file: Path, tmp_path: Pat
     expected = current(file)["rooms"]
     destroy(file, root_of(file, "heads"))
 
-    result = run(file, "rooms")
+    result = salvage(file, "rooms")
     (tmp_path / "rooms.jsonl").write_text(result.stdout, encoding="utf-8")
-    back = CliRunner().invoke(
-        main,
-        [
-            "import",
-            str(tmp_path / "new.db"),
-            "rooms",
-            str(tmp_path / "rooms.jsonl"),
-            "--create",
-            "--primary-key",
-            "name",
-        ],
+    back = run(
+        "import", tmp_path / "new.db", "rooms", tmp_path / "rooms.jsonl", "--create", "--primary-key", "name"
     )
 
     assert (1, expected) == (result.exit_code, result.stdout.splitlines())
     assert 0 == back.exit_code, back.output
-    assert (
-        expected
-        == CliRunner().invoke(main, ["export", str(tmp_path / "new.db"), "rooms"]).stdout.splitlines()
-    )
+    assert expected == run("export", tmp_path / "new.db", "rooms").stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -350,7 +337,7 @@ def test_mistakes_are_one_line(
     (tmp_path / "empty.db").touch()
     (tmp_path / "text.db").write_text("no database at all\n" * 1000, encoding="utf-8")
 
-    result = run(*arguments)
+    result = salvage(*arguments)
 
     assert exit_code == result.exit_code
     assert words in result.stderr
@@ -358,7 +345,7 @@ def test_mistakes_are_one_line(
 
 
 def test_export_without_salvage_needs_a_table(file: Path):
-    assert 2 == CliRunner().invoke(main, ["export", str(file)]).exit_code
+    assert 2 == run("export", file).exit_code
 
 
 def test_integers_and_records_are_read_as_sqlite_writes_them(tmp_path: Path):

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import reactdb
-from reactdb.cli import main, terminal, top
+from reactdb.cli import terminal, top
+from tests.support.command import run
 
 
 @pytest.fixture
@@ -20,10 +20,6 @@ def file(tmp_path: Path) -> Path:
         db.table_create("games").insert([{"id": 1}, {"id": 2}])
         db.table_create("quiet")
     return path
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, ["top", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -100,7 +96,7 @@ def test_json_is_one_object_a_refresh(file, monkeypatch):
     pauses = []
     monkeypatch.setattr(top, "pause", pauses.append)
 
-    result = run(file, "--json", "--count", 3)
+    result = run("top", file, "--json", "--count", 3)
 
     looks = [json.loads(line) for line in result.stdout.splitlines()]
     assert [2, 2, 2] == [look["seq"] for look in looks]
@@ -111,7 +107,7 @@ def test_json_is_one_object_a_refresh(file, monkeypatch):
 
 
 def test_without_a_terminal_pictures_follow_each_other(file):
-    result = run(file, "--count", 1)
+    result = run("top", file, "--count", 1)
 
     assert 0 == result.exit_code
     lines = result.stdout.splitlines()
@@ -127,14 +123,14 @@ def test_ctrl_c_is_how_it_ends(file, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(top, "pause", interrupt)
-    result = run(file, "--json")
+    result = run("top", file, "--json")
 
     assert (0, 1) == (result.exit_code, len(result.stdout.splitlines()))
 
 
 def test_it_never_writes(file):
     before = file.read_bytes()
-    run(file, "--count", 1)
+    run("top", file, "--count", 1)
 
     assert before == file.read_bytes()
 

@@ -105,7 +105,7 @@ class TestImages:
 
     def test_positions_that_are_given_twice_are_found_out(self, shop, monkeypatch):
         """Here it is the process after the cut that is wrong: it goes on with the epoch that it finds."""
-        monkeypatch.setattr(writer, "start_epoch", lambda connection, since: (None, 0))
+        monkeypatch.setattr(writer, "start_epoch", lambda connection, since: None)
 
         result = power.cut(shop, "writes, soft", 60, seed=1)
 
@@ -224,7 +224,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             content = Path(path + "-wal").read_bytes()
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
 
             engine_writer.doubt(flush_error())
@@ -243,7 +243,7 @@ class TestFlushes:
         database = reactdb.connect(path, durability="soft")
         games = database.table_create("games")
         games.insert({"id": 1})
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
@@ -268,7 +268,7 @@ class TestFlushes:
 
         database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         written = []
@@ -291,7 +291,7 @@ class TestFlushes:
 
         monkeypatch.setattr(flush, "write_again", fail)
         database = reactdb.connect(path, durability="soft")
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         database.close()
@@ -307,7 +307,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             before = database.token
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
             connection = engine_writer.connection
             execute, failures = connection.execute, [flush_error()]
@@ -332,7 +332,7 @@ class TestFlushes:
         with reactdb.connect(path) as database:
             other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
             database.table_create("games").insert({"id": 1})
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
             connect = engine_writer.engine.connect
 
@@ -358,7 +358,7 @@ class TestFlushes:
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
 
             assert (1,) == engine_writer.connection.execute("PRAGMA fullfsync").fetchone()

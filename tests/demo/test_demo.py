@@ -16,17 +16,16 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 import reactdb
 from reactdb.cli import demo as cli_demo
-from reactdb.cli.demo import demo
 from reactdb.cli.terminal import NO_RICH
 from reactdb.demo import board, flights, render, replay, screen
 from reactdb.errors import InvalidOption
+from tests.support.command import run
 from tests.support.scaling import examples
 
 ROOT = Path(__file__).parents[2]
@@ -465,7 +464,7 @@ def test_a_screen_draws_over_what_it_drew_and_leaves_the_last_picture():
 def test_without_rich_there_are_the_figures_and_a_sentence(monkeypatch, short_day):
     monkeypatch.setattr(cli_demo, "is_terminal", lambda stream: True)
     monkeypatch.setattr(cli_demo, "find_spec", lambda name: None)
-    outcome = CliRunner().invoke(demo, [])
+    outcome = run("demo")
 
     assert (0, f"{NO_RICH}\n") == (outcome.exit_code, outcome.stderr)
     assert "boards and counters equal a fresh read" in outcome.stdout
@@ -644,7 +643,7 @@ def short_day(monkeypatch, new_year):
 
 
 def test_the_command_prints_figures_where_there_is_no_terminal(short_day):
-    outcome = CliRunner().invoke(demo, ["--day", "1"])
+    outcome = run("demo", "--day", "1")
 
     assert 0 == outcome.exit_code, outcome.output
     assert "boards and counters equal a fresh read" in outcome.output
@@ -652,7 +651,7 @@ def test_the_command_prints_figures_where_there_is_no_terminal(short_day):
 
 
 def test_the_command_prints_json(short_day):
-    outcome = CliRunner().invoke(demo, ["--json"])
+    outcome = run("demo", "--json")
     figures = json.loads(outcome.output)
 
     assert 0 == outcome.exit_code
@@ -663,7 +662,7 @@ def test_the_command_prints_json(short_day):
 
 def test_the_file_that_was_asked_for_is_kept(tmp_path, short_day):
     file = tmp_path / "kept.db"
-    outcome = CliRunner().invoke(demo, ["--db", str(file)])
+    outcome = run("demo", "--db", file)
 
     assert 0 == outcome.exit_code, outcome.output
     with reactdb.connect(str(file), read_only=True) as db:
@@ -673,7 +672,7 @@ def test_the_file_that_was_asked_for_is_kept(tmp_path, short_day):
 def test_a_file_that_exists_is_left_alone(tmp_path):
     file = tmp_path / "precious.db"
     file.write_bytes(b"precious")
-    outcome = CliRunner().invoke(demo, ["--db", str(file)])
+    outcome = run("demo", "--db", file)
 
     assert 2 == outcome.exit_code
     assert "precious.db exists" in outcome.output
@@ -681,15 +680,15 @@ def test_a_file_that_exists_is_left_alone(tmp_path):
 
 
 def test_a_day_that_is_not_there_is_an_error_in_one_sentence():
-    outcome = CliRunner().invoke(demo, ["--day", "9"])
+    outcome = run("demo", "--day", "9")
 
     assert 1 == outcome.exit_code
-    assert outcome.output.startswith("Error: there are no flights on 2013-01-09")
+    assert outcome.output.startswith("reactdb: there are no flights on 2013-01-09")
 
 
 def test_the_exit_code_says_that_a_board_was_wrong(monkeypatch, short_day):
     monkeypatch.setattr(reactdb.LiveList, "_apply", lambda self, event: None)
-    outcome = CliRunner().invoke(demo, ["--headless"])
+    outcome = run("demo", "--headless")
 
     assert 1 == outcome.exit_code
     assert "WRONG" in outcome.output
@@ -697,18 +696,18 @@ def test_the_exit_code_says_that_a_board_was_wrong(monkeypatch, short_day):
 
 def test_ctrl_c_ends_with_a_summary(monkeypatch):
     """The signal arrives while the replay runs; what was written until then is whole and is checked."""
-    run = replay.run
+    run_all = replay.run
 
     def interrupted(db, steps, **options):
         def observe(scene):
             if scene.result.commits == 20:
                 signal.raise_signal(signal.SIGINT)
 
-        return run(db, steps, **(options | {"observe": observe}))
+        return run_all(db, steps, **(options | {"observe": observe}))
 
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(replay, "run", interrupted)
-    outcome = CliRunner().invoke(demo, [])
+    outcome = run("demo")
 
     assert 130 == outcome.exit_code
     assert "stopped    by you" in outcome.output
@@ -717,7 +716,7 @@ def test_ctrl_c_ends_with_a_summary(monkeypatch):
 
 
 def test_data_that_is_not_there_is_told_in_words(tmp_path):
-    result = CliRunner().invoke(demo, ["--data", str(tmp_path / "nope")])
+    result = run("demo", "--data", tmp_path / "nope")
 
     assert 1 == result.exit_code
-    assert f"Error: {tmp_path / 'nope'}: No such file or directory\n" == result.stderr
+    assert f"reactdb: {tmp_path / 'nope'}: No such file or directory\n" == result.stderr

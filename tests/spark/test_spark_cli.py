@@ -11,27 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import reactdb
-from reactdb.cli import main, sparkrun
+from reactdb.cli import sparkrun
 from reactdb.cli.terminal import Progress
+from tests.support.command import error_of, run
 
 pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def run(*arguments: Any) -> Any:
-    return CliRunner().invoke(main, ["spark", *map(str, arguments)])
-
-
-def error_of(result: Any, exit_code: int = 1) -> str:
-    """The one line of an error."""
-    assert (exit_code, "") == (result.exit_code, result.stdout), result.output
-    (line,) = result.stderr.splitlines()
-    return str(line).removeprefix("reactdb: ")
 
 
 @pytest.fixture
@@ -48,13 +37,15 @@ class TestWork:
     """With the session that all tests share, which the commands use and leave running."""
 
     def test_a_snapshot_says_what_was_written_and_up_to_where(self, spark, file, tmp_path):
-        result = run("snapshot", file, "games", tmp_path / "out")
+        result = run("spark", "snapshot", file, "games", tmp_path / "out")
 
         assert f"1 document written to {tmp_path}/out\n  {file} up to seq 4\n" == result.stdout
         assert ["Bobby"] == pq.read_table(tmp_path / "out")["name"].to_pylist()
 
     def test_a_snapshot_of_the_past(self, spark, file, tmp_path):
-        result = run("snapshot", file, "games", tmp_path / "out", "--at", "2", "--document", "json", "--json")
+        result = run(
+            "spark", "snapshot", file, "games", tmp_path / "out", "--at", "2", "--document", "json", "--json"
+        )
 
         assert {"rows": 2, "positions": {str(file): 2}}.items() <= json.loads(result.stdout).items()
         assert ["document", "key"] == sorted(
@@ -62,25 +53,29 @@ class TestWork:
         )
 
     def test_changes_go_on_where_they_stopped(self, spark, file, tmp_path):
-        first, second = run("changes", file, tmp_path / "out"), run("changes", file, tmp_path / "out")
+        first, second = (
+            run("spark", "changes", file, tmp_path / "out"),
+            run("spark", "changes", file, tmp_path / "out"),
+        )
 
         assert first.stdout.startswith(f"4 changes written to {tmp_path}/out\n")
         assert second.stdout.startswith(f"nothing new for {tmp_path}/out\n")
 
     def test_state_and_history_of_exported_changes(self, spark, file, tmp_path):
-        run("changes", file, tmp_path / "out")
+        run("spark", "changes", file, tmp_path / "out")
 
-        current = run("current", tmp_path / "out", tmp_path / "current")
-        history = run("history", tmp_path / "out", tmp_path / "history")
+        current = run("spark", "current", tmp_path / "out", tmp_path / "current")
+        history = run("spark", "history", tmp_path / "out", tmp_path / "history")
 
         assert current.stdout.startswith(f"1 document written to {tmp_path}/current/latest\n")
         assert history.stdout.startswith(f"3 versions written to {tmp_path}/history\n")
 
     def test_rates_and_audits_are_printed_where_they_have_no_target(self, spark, file):
         (rate,) = map(
-            json.loads, run("rates", file, "--bucket", "1 week", "--by", "table,origin").stdout.splitlines()
+            json.loads,
+            run("spark", "rates", file, "--bucket", "1 week", "--by", "table,origin").stdout.splitlines(),
         )
-        (field,) = map(json.loads, run("audit", file).stdout.splitlines())
+        (field,) = map(json.loads, run("spark", "audit", file).stdout.splitlines())
 
         assert {"table": "games", "origin": "me", "changes": 4, "deletes": 1}.items() <= rate.items()
         assert rate["bucket"].endswith("T00:00:00.000Z")
@@ -91,6 +86,7 @@ class TestWork:
             db.table("games").insert({"id": 3, "name": {"first": "Zoe"}})
 
         result = run(
+            "spark",
             "changes",
             file,
             tmp_path / "out",
@@ -101,7 +97,7 @@ class TestWork:
             "--table",
             "games",
         )
-        other = run("snapshot", file, "games", tmp_path / "out2", "--schema", "id string, name date")
+        other = run("spark", "snapshot", file, "games", tmp_path / "out2", "--schema", "id string, name date")
 
         assert 0 == result.exit_code
         assert "name" in error_of(other)
@@ -141,7 +137,7 @@ class TestMistakes:
         (tmp_path / "text").write_text("no database")
         monkeypatch.chdir(tmp_path)
 
-        result = run(*(text.format(file=file, folder=tmp_path) for text in arguments))
+        result = run("spark", *(text.format(file=file, folder=tmp_path) for text in arguments))
 
         assert words in error_of(result)
         assert {"games.db", "games.db-shm", "games.db-wal", "text"} >= set(os.listdir(tmp_path))
@@ -158,12 +154,13 @@ class TestMistakes:
         ],
     )
     def test_a_mistake_in_the_command_line(self, arguments, words, file):
-        assert words in error_of(run(*(text.format(file=file) for text in arguments)), 2)
+        result = run("spark", *(text.format(file=file) for text in arguments))
+        assert (2, True) == (result.exit_code, words in error_of(result))
 
     def test_a_missing_java_is_said_in_one_line(self, file, tmp_path, monkeypatch):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-        assert "Java is missing: install" in error_of(run("rates", file))
+        assert "Java is missing: install" in error_of(run("spark", "rates", file))
 
 
 def test_pyspark_that_is_missing_is_said_in_one_line(file, tmp_path):

@@ -39,6 +39,7 @@ from reactdb.spark.staging import Part, PartWriter, pages  # noqa: E402
 from reactdb.spark.write import BatchWriter, StreamWriter  # noqa: E402
 from reactdb.spark.write_options import local_path  # noqa: E402
 from reactdb.store.epochs import epochs  # noqa: E402
+from tests.support.inspection import documents as games  # noqa: E402
 
 NEW_YORK = pa.timestamp("us", tz="America/New_York")
 
@@ -325,11 +326,6 @@ def write(
     except BaseException:
         job.abort(messages)
         raise
-
-
-def games(path: Path) -> list[dict[str, Any]]:
-    with reactdb.connect(path, read_only=True) as db:
-        return list(db.table("games").run())
 
 
 def staged(path: Path) -> list[Path]:

@@ -179,27 +179,50 @@ def test_the_pause_grows_with_the_silence_and_a_commit_makes_it_short_again(db, 
     assert time.monotonic() == clock[0]
 
 
-def test_a_database_that_is_closed_waits_for_a_poll_that_has_a_reader(path, monkeypatch):
+class Noticed:
+    """A lock that tells when a thread is about to wait for it."""
+
+    def __init__(self, lock: Any, thread: threading.Thread, is_wanted: threading.Event) -> None:
+        self._lock = lock
+        self._thread = thread
+        self._is_wanted = is_wanted
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is self._thread:
+            self._is_wanted.set()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("poll", ["has_news", "catch_up"])
+def test_a_database_that_is_closed_waits_for_a_poll_that_has_a_reader(path, monkeypatch, poll):
     """Otherwise a connection is open after `close`, and a file that is put there is read with what is left of this one."""
+    monkeypatch.setattr(follow, "watch", lambda engine: None)
     db = reactdb.connect(path, durability="soft")
+    db.table_create("games").changes().subscribe(lambda event: None)
     engine = db.session.engine
-    give_back, has_reader, is_closed = engine._give_back, threading.Event(), threading.Event()
+    # As if the feed had come just after those that were there had been ended.
+    monkeypatch.setattr(engine.publisher.listener, "close", lambda: None)
+    give_back, has_reader, may_go_on = engine._give_back, threading.Event(), threading.Event()
+    monkeypatch.setattr(engine, "_polling", Noticed(engine._polling, threading.current_thread(), may_go_on))
     order = []
 
     def give_back_late(reader):
         has_reader.set()
-        # It passes only where closing has not waited.
-        is_closed.wait(0.2)
+        assert may_go_on.wait(PATIENCE_S)
         order.append("given back")
         give_back(reader)
 
     monkeypatch.setattr(engine, "_give_back", give_back_late)
-    polling = threading.Thread(target=engine.has_news)
+    polling = threading.Thread(target=getattr(engine, poll))
     polling.start()
-    assert has_reader.wait(30)
+    assert has_reader.wait(PATIENCE_S)
     db.close()
     order.append("closed")
-    is_closed.set()
+    may_go_on.set()
     polling.join()
 
     assert ["given back", "closed"] == order
+    assert 0 == len(engine.readers)

@@ -18,8 +18,12 @@ from reactdb.store.file import sqlite
 from reactdb.store.tools import doctor
 from tests.support.inspection import problems
 from tests.support.kept_files import contents, expected, kept, unpack
+from tests.support.processes import another_process
 
 every_kept_file = pytest.mark.parametrize("name", list(kept()))
+every_older_file = pytest.mark.parametrize(
+    "name", [name for name in kept() if f"format-{schema.FORMAT_VERSION}" not in name]
+)
 every_file_of_format_1 = pytest.mark.parametrize("name", [name for name in kept() if "format-1" in name])
 
 
@@ -46,7 +50,7 @@ def test_there_are_kept_files_of_every_format():
 def test_a_new_file_is_as_the_migrations_from_nothing_would_make_it():
     made, migrated = (sqlite3.connect(":memory:", isolation_level=None) for _ in range(2))
     schema.make(made)
-    migrations.apply(migrated)
+    migrations.apply(migrated, schema.STEPS)
 
     def shape(connection: Any) -> list[Any]:
         return [
@@ -68,7 +72,7 @@ def test_a_new_file_has_nothing_left_to_migrate():
     made = sqlite3.connect(":memory:", isolation_level=None)
     schema.make(made)
     before = list(made.iterdump())
-    migrations.apply(made)
+    migrations.apply(made, schema.STEPS)
 
     assert before == list(made.iterdump())
     made.close()
@@ -103,7 +107,7 @@ class TestOlderFormats:
             assert 100 == db.table("people").get(8).run()["age"]
         assert [] == problems(path)
 
-    @every_file_of_format_1
+    @every_older_file
     @pytest.mark.parametrize(
         "command", [["doctor"], ["inspect"], ["rows", "people"], ["tail", "people"], ["export", "people"]]
     )
@@ -164,13 +168,14 @@ class Failing(sqlite3.Connection):  # type: ignore[misc]
         return super().execute(*arguments)
 
 
-@every_file_of_format_1
+@every_older_file
 def test_a_migration_that_fails_anywhere_leaves_the_old_format_whole(name: str, tmp_path: Path):
     path = unpack(name, tmp_path)
     (tmp_path / "before").mkdir()
     before = everything(unpack(name, tmp_path / "before"))
+    version = version_of(tmp_path / "before" / path.name)
     failures = 0
-    for fail_at in range(1, 100):
+    for fail_at in range(1, 1_000):
         copy = tmp_path / f"copy{fail_at}.db"
         for file in tmp_path.glob(f"{name}.db*"):
             shutil.copy(file, str(copy) + file.name.removeprefix(f"{name}.db"))
@@ -185,7 +190,7 @@ def test_a_migration_that_fails_anywhere_leaves_the_old_format_whole(name: str, 
         finally:
             connection.close()
         assert before == everything(copy)
-        assert 1 == version_of(copy)
+        assert version == version_of(copy)
         assert contents(copy) == expected(name)
         copy.unlink()
 
@@ -275,3 +280,63 @@ def test_another_programs_file_is_refused_and_not_touched(tmp_path: Path):
             reactdb.connect(path, read_only=read_only)
 
     assert before == bytes_of(path)
+
+
+def spoil(path: Path, statement: str) -> None:
+    """Change a file as no version of reactdb would."""
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("name", [name for name in kept() if "format-2" in name])
+def test_lists_of_format_2_that_are_damaged_are_not_migrated(name: str, tmp_path: Path):
+    path = unpack(name, tmp_path)
+    with reactdb.connect(path, read_only=True):
+        pass
+    spoil(path, "UPDATE facts SET value = value + 1 WHERE name = 'low_water'")
+
+    with pytest.raises(reactdb.CorruptDatabase, match="do not match their checksum"):
+        reactdb.connect(path)
+
+    assert 2 == version_of(path)
+
+
+@every_older_file
+def test_a_reader_of_an_older_format_goes_on_when_another_process_migrates_the_file(
+    name: str, tmp_path: Path
+):
+    path = unpack(name, tmp_path)
+    with reactdb.connect(path, read_only=True) as db:
+        before = db.table("people").count().run()
+        with another_process(path) as other:
+            other.table("people").insert({"id": "after the migration"})
+            other.table_create("new").insert({"id": 1})
+
+            assert before + 1 == db.table("people").count().run()
+            assert [{"id": 1}] == db.table("new").run()
+            assert other.token == db.token
+    assert [] == problems(path)
+
+
+@pytest.mark.parametrize("fact", ["low_water", "catalogue", "database_id", "seal"])
+def test_a_fact_that_changed_on_the_disk_is_damage(fact: str, tmp_path: Path):
+    path = unpack(f"format-{schema.FORMAT_VERSION}-closed", tmp_path)
+    spoil(path, f"UPDATE facts SET value = value || '1' WHERE name = '{fact}'")
+
+    with pytest.raises(reactdb.CorruptDatabase, match=f"the fact '{fact}' does not match its checksum"):
+        reactdb.connect(path)
+
+    assert any(f"the fact '{fact}' does not match" in message for message in problems(path))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("owner", "'somebody'"), ("hook", "'a hook'"), ("name", "'other'")]
+)
+def test_the_checksum_of_the_tables_covers_their_owners_and_hooks(column: str, value: str, tmp_path: Path):
+    path = unpack(f"format-{schema.FORMAT_VERSION}-closed", tmp_path)
+    spoil(path, f"UPDATE tables SET {column} = {value} WHERE name = 'people'")
+
+    with pytest.raises(reactdb.CorruptDatabase, match="lists of tables"):
+        reactdb.connect(path)

@@ -86,7 +86,7 @@ def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
 def test_they_are_there_after_retention_removed_them(db):
     changes = list(db.log())
     db.session.engine.before_removal(db.seq)
-    assert 0 == len(db.session.engine.readers.pages._pages)
+    assert 0 == len(db.session.engine.pages._pages)
     assert EXPECTED == before(changes)
 
 
@@ -171,9 +171,9 @@ def test_a_damaged_entry_is_not_told(db):
 
 def test_what_nobody_asks_for_is_not_read(db):
     changes = list(db.log())
-    assert len(changes) == len(db.session.engine.readers.pages._pages) * 4 - 2
+    assert len(changes) == len(db.session.engine.pages._pages) * 4 - 2
     del changes
-    assert 0 == len(db.session.engine.readers.pages._pages)
+    assert 0 == len(db.session.engine.pages._pages)
 
 
 def test_other_attributes_are_missing_as_of_any_change(db):

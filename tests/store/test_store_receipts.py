@@ -9,8 +9,7 @@ import pytest
 
 import reactdb
 from reactdb.errors import CorruptDatabase
-from reactdb.store.receipts import give_receipt, last_receipt
-from reactdb.store.schema import set_fact, write_catalogue_checksum
+from reactdb.store.positions import give_receipt, last_receipt
 from reactdb.store.tools import doctor
 from tests.support.kept_files import kept, unpack
 
@@ -89,13 +88,12 @@ def test_a_file_of_every_format_takes_receipts(name: str, tmp_path: Path):
         assert 3 == last(db)
 
 
-def test_a_receipt_that_is_no_number_is_damage(db: Any):
+def test_a_receipt_that_changed_on_the_disk_is_damage(db: Any):
     def spoil(transaction: Any) -> None:
         give_receipt(transaction, "sender", 1)
-        set_fact(transaction.connection, "receipt sender", "x")
-        write_catalogue_checksum(transaction.connection)
+        transaction.execute("UPDATE positions SET position = 2")
 
     db.session.transact(spoil)
 
-    with pytest.raises(CorruptDatabase, match="receipt of sender"):
+    with pytest.raises(CorruptDatabase, match="receipt sender does not match its checksum"):
         last(db)

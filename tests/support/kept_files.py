@@ -25,6 +25,7 @@ from reactdb import row
 from reactdb.cli import changelines
 from reactdb.json import dumps
 from reactdb.store import schema
+from reactdb.store.positions import give_receipt
 
 FILES = Path(__file__).parent / "files"
 
@@ -85,6 +86,52 @@ def use(path: Path) -> None:
         db.table("values").insert({"id": "long", "value": "long " * 2000})
 
 
+def use_long(path: Path) -> None:
+    """What a file has after a longer life: tables and indexes renamed and dropped, receipts, a hook of the RethinkDB dialect,
+    many epochs, and tables that nobody has written to since compaction, one of which ends with a deletion."""
+    with reactdb.connect(path, origin="maker") as db:
+        idle = db.table_create("idle")
+        idle.insert([{"id": n, "score": n % 3} for n in range(4)])
+        idle.index_create("score")
+        ended = db.table_create("ended")
+        ended.insert([{"id": n} for n in range(3)])
+        ended.get(2).delete()
+        db.table_create("dropped").insert({"id": 1})
+        matches = db.table_create("matches")
+        info = db.session.info(matches.name)
+        db.session.transact(lambda transaction: transaction.rename_table(info, "people"))
+        people = db.table("people")
+        people.insert({"id": 8, "age": 8})
+        people.index_create("a")
+        people.index_create("b")
+        info = db.session.info("people")
+        db.session.transact(lambda transaction: transaction.rename_index(info, "a", "score"))
+        people.index_drop("b")
+        db.table_create("rethinkdb.table_hooks", primary_key="table").insert(
+            {"table": "people", "function": json.dumps([69, [[2, [1, 2, 3]], [10, [3]]]])}
+        )
+    for n in range(12):
+        with reactdb.connect(path, durability="soft") as db:
+            people = db.table("people")
+            people.insert([{"id": f"{n}/{m}", "score": m} for m in range(10)])
+            people.filter(row["score"] > 7).delete()
+            give(db, "a stream people", n)
+            if n == 6:
+                db.compact(keep=0)
+            if n == 7:
+                db.table_drop("dropped")
+    with reactdb.connect(path) as db:
+        give(db, "another stream people", 0)
+        with db.transaction(origin="two tables"):
+            db.table("people").get("11/0").update({"score": -1})
+            db.table_create("last").insert({"id": 1})
+
+
+def give(db: Any, sender: str, number: int) -> None:
+    """Leave a receipt, as the sink of Spark does."""
+    db.session.transact(lambda transaction: give_receipt(transaction, sender, number))
+
+
 def contents(path: Path, *, read_only: bool = True) -> dict[str, Any]:
     """Everything that the library reads from a file, as plain JSON."""
     with reactdb.connect(path, read_only=read_only) as db:
@@ -125,13 +172,16 @@ def kept() -> Iterator[str]:
 
 
 def make(folder: Path) -> None:
-    """Make two files of the present format: one that was closed, and one with all of its changes in the write-ahead log."""
+    """Make three files of the present format: one that was closed, one with all of its changes in the write-ahead log, and one
+    that has lived for longer."""
     folder.mkdir(parents=True, exist_ok=True)
     work = folder / "work.db"
-    for variant in ("closed", "wal"):
+    for variant in ("closed", "wal", "long"):
         name = f"format-{schema.FORMAT_VERSION}-{variant}"
         if variant == "closed":
             use(work)
+        elif variant == "long":
+            use_long(work)
         else:
             # A reader prevents the checkpoint when the writers close; the copy is made meanwhile.
             reactdb.connect(work).close()

@@ -24,6 +24,12 @@ class Counting(Policy):
         return f"no: {type(error).__name__}"
 
 
+class Ordered(Policy):
+    """Documents whose fields stand in another order are others."""
+
+    sees_field_order = True
+
+
 class Consumer:
     """It polls, and notes that it was woken."""
 
@@ -70,6 +76,27 @@ def test_a_policy_that_counts_goes_on_after_a_mistake(db, rooms):
     assert (3, 1, 2) == (answer["replaced"], answer["errors"], answer["unchanged"])
     assert "no: InvalidKey" == answer["first_error"]
     assert [True, True, True] == [document["seen"] for document in rooms]
+
+
+def test_a_document_whose_fields_were_reordered_is_logged_where_the_policy_sees_their_order(db, rooms):
+    reordered = {"n": 1, "id": 1}
+    seen: list[Any] = []
+    rooms.filter({"n": 1}).changes().subscribe(seen.append)
+
+    def write(policy: Policy) -> dict[str, Any]:
+        return db.session.write(
+            "rooms", lambda write: write.change(key(1), lambda old: reordered, REPLACE), policy
+        )
+
+    assert 1 == write(Policy())["unchanged"]
+    assert ["id", "n"] == list(rooms.get(1).run())
+    before = db.seq
+    assert 1 == write(Ordered())["replaced"]
+    assert before + 1 == db.seq
+    assert ["n", "id"] == list(rooms.get(1).run())
+    assert [["id", "n"], ["n", "id"]] == [list(seen[0]["old_val"]), list(seen[0]["new_val"])]
+    assert 1 == write(Ordered())["unchanged"] == rooms.get(1).replace({"id": 1, "n": 1})["unchanged"]
+    assert 1 == len(seen)
 
 
 def test_the_native_policy_raises_and_nothing_is_written(db, rooms):
@@ -142,7 +169,7 @@ def test_reading_by_key_by_query_and_in_a_snapshot(db, rooms):
 def test_a_subscription_is_polled(db, rooms):
     consumer = Consumer()
     subscription = db.session.subscribe(rooms.filter({"n": 5}).query, {}, consumer)
-    subscription.request.hub.attach(subscription)
+    subscription.hub.attach(subscription)
     assert NOTHING is subscription.poll()
 
     rooms.insert([{"id": 5, "n": 5}, {"id": 6}])

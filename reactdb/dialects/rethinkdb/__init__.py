@@ -3,7 +3,7 @@
     wire, terms, parse       JSON to a tree of terms, and values to JSON
     values, functions        what terms evaluate to
     evaluator                how they are evaluated
-    selecting, ordering, transforming, joining, aggregating, control, writing, hooks, changing, administering, configuring
+    selecting, ordering, transforming, aggregating, control, writing, hooks, changing, administering, configuring
                              the terms themselves
     tables, system           which tables exist, and the computed ones
     serialized               index functions and write hooks as RethinkDB's archives have them
@@ -22,7 +22,6 @@ from reactdb.dialects.rethinkdb import changing as _changing
 from reactdb.dialects.rethinkdb import configuring as _configuring
 from reactdb.dialects.rethinkdb import control as _control
 from reactdb.dialects.rethinkdb import hooks as _hooks
-from reactdb.dialects.rethinkdb import joining as _joining
 from reactdb.dialects.rethinkdb import ordering as _ordering
 from reactdb.dialects.rethinkdb import selecting as _selecting
 from reactdb.dialects.rethinkdb import transforming as _transforming
@@ -37,7 +36,6 @@ _TERMS = (
     _configuring,
     _control,
     _hooks,
-    _joining,
     _ordering,
     _selecting,
     _transforming,

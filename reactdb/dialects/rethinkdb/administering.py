@@ -12,17 +12,15 @@ from typing import Any, Final
 
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import tables
-from reactdb.dialects.rethinkdb.configuring import named_table
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function
-from reactdb.dialects.rethinkdb.hooks import forget_hook
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.serialized import INDEX_PREFIX, is_servers_index, read_index
-from reactdb.dialects.rethinkdb.system import forget_settings, keep_settings, table_config
+from reactdb.dialects.rethinkdb.system import table_config
 from reactdb.dialects.rethinkdb.values import Database, TableName, expected
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexNotFound, QueryError
-from reactdb.expression import Call, Constant, Expression, Row, compile_value, from_data, to_data
+from reactdb.expression import Call, Constant, Expression, Row, check_known, compile_value, from_data, to_data
 from reactdb.expression.show import shown_node
 from reactdb.session import live_table
 from reactdb.store.catalogue import IndexInfo
@@ -58,8 +56,8 @@ def db_drop(call: TermCall) -> Any:
 
 def forget(native: NativeDatabase, table: TableName) -> None:
     """Remove the settings and the hook of a dropped table, so that a new table of its name does not get them."""
-    forget_hook(native, table)
-    forget_settings(native, table)
+    tables.HOOKS.forget(native, table)
+    tables.SETTINGS.forget(native, table)
 
 
 def database_and_rest(call: TermCall, rest: int) -> tuple[str, list[int]]:
@@ -84,13 +82,10 @@ def table_create(call: TermCall) -> Any:
     database, places = database_and_rest(call, 1)
     primary_key = call.string_option("primary_key") or "id"
     name = TableName(database, call.string(places[0]))
-    native, durability = call.evaluator.native, call.string_option("durability")
-    if durability is not None and durability not in ("hard", "soft"):
-        error = QueryError(f'Durability option `{durability}` unrecognized (options are "hard" and "soft").')
-        raise located(error, call.option_path("durability"))
+    native, durability = call.evaluator.native, call.durability()
     tables.create_table(native, name, primary_key)
     if durability is not None and durability != native.session.durability:
-        keep_settings(native, name, {"durability": durability})
+        tables.SETTINGS.put(native, name, {"durability": durability})
     return {
         "config_changes": [{"new_val": table_config(native, name), "old_val": None}],
         "tables_created": 1,
@@ -116,7 +111,7 @@ def table_drop(call: TermCall) -> Any:
 
 @handles("index_create")
 def index_create(call: TermCall) -> Any:
-    name, table = call.string(1), named_table(call)
+    name, table = call.string(1), call.table_name()
     native = call.evaluator.native
     if call.flag("geo"):
         raise QueryError(NO_GEOMETRY)
@@ -193,7 +188,9 @@ def own_index(data: bytes) -> tuple[Expression, bool]:
         version, multi, tree = codec.decode_value(data[len(INDEX_PREFIX) :])
         if version != 1:
             raise IncompatibleFormat("a newer version made it")
-        return from_data(tree), bool(multi)
+        expression = from_data(tree)
+        check_known(expression)
+        return expression, bool(multi)
     except (CorruptDatabase, IncompatibleFormat, ValueError, TypeError, QueryError):
         raise QueryError(
             "The index function cannot be read: it was made by another version or is damaged."
@@ -202,7 +199,7 @@ def own_index(data: bytes) -> tuple[Expression, bool]:
 
 @handles("index_drop")
 def index_drop(call: TermCall) -> Any:
-    name, table = call.string(1), named_table(call)
+    name, table = call.string(1), call.table_name()
     try:
         call.evaluator.native.table(table.file_name).index_drop(name)
     except IndexNotFound:
@@ -212,7 +209,7 @@ def index_drop(call: TermCall) -> Any:
 
 @handles("index_rename")
 def index_rename(call: TermCall) -> Any:
-    old, new, table = call.string(1), call.string(2), named_table(call)
+    old, new, table = call.string(1), call.string(2), call.table_name()
     overwrite = call.flag("overwrite")
     info = tables.table_info(call.evaluator.native, table)
     for name in (old, new):
@@ -239,7 +236,7 @@ def index_rename(call: TermCall) -> Any:
 
 @handles("index_list")
 def index_list(call: TermCall) -> Any:
-    return sorted(tables.table_info(call.evaluator.native, named_table(call)).indexes)
+    return sorted(tables.table_info(call.evaluator.native, call.table_name()).indexes)
 
 
 @handles("index_status")
@@ -254,7 +251,7 @@ def index_wait(call: TermCall) -> Any:
 
 
 def statuses(call: TermCall) -> list[dict[str, Any]]:
-    table = named_table(call)
+    table = call.table_name()
     info = tables.table_info(call.evaluator.native, table)
     names = [call.string(place) for place in range(1, len(call))] or sorted(info.indexes)
     for name in names:

@@ -15,7 +15,6 @@ from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
-from reactdb.dialects.rethinkdb.hooks import move_hook
 from reactdb.dialects.rethinkdb.storing import check_object
 from reactdb.dialects.rethinkdb.values import Database, Sequence, Single, TableName, expected
 from reactdb.errors import QueryError
@@ -31,12 +30,6 @@ ONE_SHARD: Final = "reactdb runs in one process: a table has one shard, and cann
 TABLE_CONFIG: Final = TableName(tables.SYSTEM, "table_config")
 
 
-def named_table(call: TermCall) -> TableName:
-    found = call.table().table
-    assert found is not None
-    return found
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Looking
 
@@ -47,12 +40,12 @@ def config(call: TermCall) -> Any:
     if isinstance(value, Database):
         document = system.database_config(native, value.name)
         return described(call, TableName(tables.SYSTEM, "db_config"), document)
-    return described(call, TABLE_CONFIG, system.table_config(native, named_table(call)))
+    return described(call, TABLE_CONFIG, system.table_config(native, call.table_name()))
 
 
 @handles("status")
 def status(call: TermCall) -> Any:
-    document = system.table_status(call.evaluator.native, named_table(call))
+    document = system.table_status(call.evaluator.native, call.table_name())
     return described(call, TableName(tables.SYSTEM, "table_status"), document)
 
 
@@ -70,7 +63,7 @@ def wait(call: TermCall) -> Any:
 
 @handles("sync")
 def sync(call: TermCall) -> Any:
-    named_table(call)
+    call.table_name()
     # A commit with hard durability makes all earlier soft commits durable too.
     with call.evaluator.native.transaction(durability="hard"):
         pass
@@ -100,7 +93,7 @@ def meant(call: TermCall) -> list[TableName]:
             )
         return [TableName(value.name, name) for name in tables.tables(native, value.name)]
     if isinstance(value, Sequence):
-        return [named_table(call)]
+        return [call.table_name()]
     raise located(expected("TABLE", value), call.paths[0])
 
 
@@ -223,7 +216,7 @@ def change_table(native: NativeDatabase, config: dict[str, Any], patch: dict[str
     if "name" in changed:
         table = rename(native, old, changed["name"])
     if settings:
-        system.keep_settings(native, table, settings)
+        tables.SETTINGS.put(native, table, settings)
     return table
 
 
@@ -257,6 +250,6 @@ def rename(native: NativeDatabase, old: TableName, name: Any) -> TableName:
         transaction.rename_table(known, new.file_name)
 
     native.session.transact(one)
-    move_hook(native, old, new)
-    system.move_settings(native, old, new)
+    tables.HOOKS.move(native, old, new)
+    tables.SETTINGS.move(native, old, new)
     return new

@@ -29,6 +29,7 @@ from reactdb.dialects.rethinkdb.values import (
     Database,
     Sequence,
     Single,
+    TableName,
     expected,
     expected_kind,
 )
@@ -371,6 +372,12 @@ class TermCall:
             return value
         raise located(expected("TABLE", value), self.paths[place])
 
+    def table_name(self) -> TableName:
+        """The name of the table that is the first argument."""
+        found = self.table().table
+        assert found is not None
+        return found
+
     # -----------------------------------------------------------------------------------------------------------
     # Options
 
@@ -395,6 +402,14 @@ class TermCall:
         value = self.option(name)
         if not isinstance(value, str):
             raise located(expected_kind("STRING", value), self.option_path(name))
+        return value
+
+    def durability(self) -> str | None:
+        """The option `durability`, or None if it was not given."""
+        value = self.string_option("durability")
+        if value not in (None, "hard", "soft"):
+            error = QueryError(f'Durability option `{value}` unrecognized (options are "hard" and "soft").')
+            raise located(error, self.option_path("durability"))
         return value
 
 

@@ -116,7 +116,7 @@ class FeedReader:
                     and not self._run.is_finished
                     and not opened.run.is_finished
                 ):
-                    opened.subscription.request.hub.attach(opened.subscription)
+                    opened.subscription.hub.attach(opened.subscription)
         except BaseException:
             self.close()
             raise

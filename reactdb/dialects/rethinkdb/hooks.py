@@ -18,7 +18,7 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.printing import printed
-from reactdb.dialects.rethinkdb.serialized import HOOK_PREFIX, read_hook
+from reactdb.dialects.rethinkdb.serialized import HOOK_PREFIX, read_hook, sendable_value
 from reactdb.dialects.rethinkdb.terms import FUNC, VAR, Term
 from reactdb.dialects.rethinkdb.values import TableName, expected_kind
 from reactdb.dialects.rethinkdb.wire import rendered
@@ -30,12 +30,12 @@ Hook = Callable[[bytes, Any, Any], Any]
 
 @handles("set_write_hook")
 def set_write_hook(call: TermCall) -> Any:
-    table, native = named_table(call), call.evaluator.native
+    table, native = call.table_name(), call.evaluator.native
     tables.table_info(native, table)
     value = call.values[1]
-    had_one = stored_hook(call.evaluator, table) is not None
+    had_one = tables.HOOKS.get(native, table) is not None
     if value is None:
-        forget_hook(native, table)
+        tables.HOOKS.forget(native, table)
         return {"deleted": 1}
     if isinstance(value, (bytes, bytearray)):
         term = from_binary(bytes(value))
@@ -47,16 +47,13 @@ def set_write_hook(call: TermCall) -> Any:
         raise QueryError("Write hook functions must be deterministic.")
     if term.type is not FUNC or len(term.parameters) != 3:
         raise QueryError("Write hook functions must expect 3 arguments.")
-    native.table_create(tables.HOOKS, primary_key="table", exist_ok=True)
-    native.table(tables.HOOKS).insert(
-        {"table": table.file_name, "function": json.dumps(unparsed(term))}, conflict="replace"
-    )
+    tables.HOOKS.put(native, table, {"function": json.dumps(unparsed(term))})
     return {"replaced": 1} if had_one else {"created": 1}
 
 
 @handles("get_write_hook")
 def get_write_hook(call: TermCall) -> Any:
-    return hook_document(call.evaluator.native, named_table(call))
+    return hook_document(call.evaluator.native, call.table_name())
 
 
 def hook_document(native: Database, table: TableName) -> dict[str, Any] | None:
@@ -89,38 +86,14 @@ def from_binary(data: bytes) -> Term:
 
 def stored_text(native: Database, table: TableName) -> str | None:
     """The terms of a table's hook as JSON."""
-    if native.session.known(tables.HOOKS) is None:
-        return None
-    document = native.table(tables.HOOKS).get(table.file_name).run()
-    return None if document is None else str(document["function"])
-
-
-def stored_hook(evaluator: Evaluator, table: TableName) -> Function | None:
-    text = stored_text(evaluator.native, table)
-    return None if text is None else Function(evaluator, parse(json.loads(text)), {})
-
-
-def forget_hook(native: Database, table: TableName) -> None:
-    if tables.HOOKS in native.table_list():
-        native.table(tables.HOOKS).get(table.file_name).delete()
-
-
-def move_hook(native: Database, old: TableName, new: TableName) -> None:
-    """Keep the hook of a table that is renamed."""
-    if tables.HOOKS not in native.table_list():
-        return
-    hooks = native.table(tables.HOOKS)
-    document = hooks.get(old.file_name).run()
-    if document is not None:
-        with native.transaction():
-            hooks.get(old.file_name).delete()
-            hooks.insert({**document, "table": new.file_name}, conflict="replace")
+    note = tables.HOOKS.get(native, table)
+    return None if note is None else str(note["function"])
 
 
 def unparsed(term: Term) -> Any:
     """A term in the form that drivers send."""
     if term.is_constant:
-        return _unparsed_value(rendered(term.value))
+        return sendable_value(rendered(term.value))
     if term.type is VAR:
         return [VAR.number, [term.parameters[0]]]
     if term.type is FUNC:
@@ -134,25 +107,12 @@ def unparsed(term: Term) -> Any:
     ]
 
 
-def _unparsed_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [2, [_unparsed_value(inner) for inner in value]]
-    if isinstance(value, dict):
-        return {name: _unparsed_value(inner) for name, inner in value.items()}
-    return value
-
-
-def named_table(call: TermCall) -> TableName:
-    found = call.table().table
-    assert found is not None
-    return found
-
-
 def hook_of(evaluator: Evaluator, table: TableName) -> Hook | None:
     """The table's write hook as a function of (key, old, new); None if the table has none, as most."""
-    function = stored_hook(evaluator, table)
-    if function is None:
+    text = stored_text(evaluator.native, table)
+    if text is None:
         return None
+    function = Function(evaluator, parse(json.loads(text)), {})
 
     def hook(key: bytes, old: Any, new: Any) -> Any:
         context = {"primary_key": collation.key_value(key), "timestamp": evaluator.now}

@@ -16,7 +16,7 @@ from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, forgiven, predicate
-from reactdb.dialects.rethinkdb.keys import index_key, index_option, looked_up, primary_key
+from reactdb.dialects.rethinkdb.storing import index_key, index_option, looked_up, primary_key
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
@@ -165,6 +165,7 @@ def get_all(call: TermCall) -> Any:
     return table.then(GetAll(tuple(values), keys, index), SELECTION, path=call.path)
 
 
+@handles("between_deprecated")
 @handles("between")
 def between(call: TermCall) -> Any:
     sequence = call.values[0]
@@ -207,11 +208,6 @@ def between(call: TermCall) -> Any:
     # In a native query the order always follows the range.
     query = sequence.query.changed(steps=(step, *steps))
     return replace(sequence, query=query, kind=TABLE_SLICE, path=call.path)
-
-
-@handles("between_deprecated")
-def between_deprecated(call: TermCall) -> Any:
-    return between(call)
 
 
 def bound_bytes(value: Any) -> bytes:

@@ -137,7 +137,7 @@ def sendable(term: list[Any]) -> Any:
     """A stored term in the form that drivers send."""
     number, *parts = term[:-1]
     if number == DATUM:
-        return _value(parts[0])
+        return sendable_value(parts[0])
     found: list[Any] = [number]
     arguments = next((part for part in parts if isinstance(part, list)), [])
     found.append([sendable(argument) for argument in arguments])
@@ -147,9 +147,10 @@ def sendable(term: list[Any]) -> Any:
     return found
 
 
-def _value(value: Any) -> Any:
+def sendable_value(value: Any) -> Any:
+    """A datum in the form that drivers send."""
     if isinstance(value, list):
-        return [MAKE_ARRAY, [_value(inner) for inner in value]]
+        return [MAKE_ARRAY, [sendable_value(inner) for inner in value]]
     if isinstance(value, dict):
-        return {name: _value(inner) for name, inner in value.items()}
+        return {name: sendable_value(inner) for name, inner in value.items()}
     return value

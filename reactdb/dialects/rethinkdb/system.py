@@ -56,7 +56,14 @@ def documents(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
             for table in tables(native, database)
         ]
     if name == "server_config":
-        return [{"cache_size_mb": "auto", "id": server_id(native), "name": SERVER_NAME, "tags": ["default"]}]
+        return [
+            {
+                "cache_size_mb": "auto",
+                "id": native.session.database_id,
+                "name": SERVER_NAME,
+                "tags": ["default"],
+            }
+        ]
     if name == "server_status":
         return [server_status(native)]
     if name == "jobs":
@@ -83,7 +90,7 @@ def database_config(native: NativeDatabase, name: str) -> dict[str, Any]:
 def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
     """The document of `config()`, with the parts that make sense in one process."""
     info = table_info(native, table)
-    settings = settings_of(native, table)
+    settings = SETTINGS.get(native, table) or {}
     return {
         "db": table.database,
         "durability": settings.get("durability", native.session.durability),
@@ -121,47 +128,13 @@ def table_status(native: NativeDatabase, table: TableName) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Settings of a table
-
-
-def settings_of(native: NativeDatabase, table: TableName) -> dict[str, Any]:
-    """The settings from `config().update(...)` or `table_create`; empty for most tables."""
-    if native.session.known(SETTINGS) is None:
-        return {}
-    return native.table(SETTINGS).get(table.file_name).run() or {}
-
-
-def keep_settings(native: NativeDatabase, table: TableName, changed: dict[str, Any]) -> None:
-    native.table_create(SETTINGS, primary_key="table", exist_ok=True)
-    native.table(SETTINGS).insert({"table": table.file_name, **changed}, conflict="update")
-
-
-def forget_settings(native: NativeDatabase, table: TableName) -> None:
-    if SETTINGS in native.table_list():
-        native.table(SETTINGS).get(table.file_name).delete()
-
-
-def move_settings(native: NativeDatabase, old: TableName, new: TableName) -> None:
-    """Keep the settings of a table that is renamed."""
-    settings = settings_of(native, old)
-    if settings:
-        with native.transaction():
-            forget_settings(native, old)
-            native.table(SETTINGS).insert({**settings, "table": new.file_name}, conflict="replace")
-
-
-# ---------------------------------------------------------------------------------------------------------------
 # The server
-
-
-def server_id(native: NativeDatabase) -> str:
-    return native.session.database_id
 
 
 def server_status(native: NativeDatabase) -> dict[str, Any]:
     jobs = jobs_of(native)
     return {
-        "id": server_id(native),
+        "id": native.session.database_id,
         "name": SERVER_NAME,
         "network": {
             "canonical_addresses": [],
@@ -188,7 +161,7 @@ def stats(native: NativeDatabase) -> list[dict[str, Any]]:
         "clients_active": len({job.session for job in jobs.running()}),
         "queries_total": jobs.queries,
     }
-    identity = server_id(native)
+    identity = native.session.database_id
     return [
         {"id": ["cluster"], "query_engine": engine},
         {"id": ["server", identity], "query_engine": engine, "server": SERVER_NAME},
@@ -199,7 +172,7 @@ def started(native: NativeDatabase) -> dict[str, Any]:
     """The only entry of the table `logs`. Errors are in the log of the process."""
     moment = jobs_of(native).started
     return {
-        "id": [moment.isoformat(), server_id(native)],
+        "id": [moment.isoformat(), native.session.database_id],
         "level": "notice",
         "message": f"reactdb {reactdb.__version__} serves {native.path}. Messages are in the log of its process.",
         "server": SERVER_NAME,

@@ -22,8 +22,6 @@ from reactdb.store.catalogue import TableInfo
 
 SYSTEM: Final = "rethinkdb"
 DATABASES: Final = "rethinkdb.db_config"
-HOOKS: Final = "rethinkdb.table_hooks"
-SETTINGS: Final = "rethinkdb.table_settings"
 SCRATCH: Final = "_debug_scratch"
 COMPUTED: Final = (
     "current_issues",
@@ -38,6 +36,40 @@ COMPUTED: Final = (
 )
 MAX_INDEX_NAME: Final = 255
 _SPACE: Final = UUID("6d3a91a2-2f0c-4c67-8f50-5b1f2f4a7c11")
+
+
+class TableNotes:
+    """What is kept of tables beside their documents: a table of notes, whose key is the table's name in the file."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    def get(self, native: NativeDatabase, table: TableName) -> dict[str, Any] | None:
+        if native.session.known(self._home) is None:
+            return None
+        found: dict[str, Any] | None = native.table(self._home).get(table.file_name).run()
+        return found
+
+    def put(self, native: NativeDatabase, table: TableName, fields: dict[str, Any]) -> None:
+        """Keep these fields; others of an earlier note stay."""
+        native.table_create(self._home, primary_key="table", exist_ok=True)
+        native.table(self._home).insert({**fields, "table": table.file_name}, conflict="update")
+
+    def forget(self, native: NativeDatabase, table: TableName) -> None:
+        if self._home in native.table_list():
+            native.table(self._home).get(table.file_name).delete()
+
+    def move(self, native: NativeDatabase, old: TableName, new: TableName) -> None:
+        """Keep the note of a table that is renamed."""
+        note = self.get(native, old)
+        if note is not None:
+            with native.transaction():
+                self.forget(native, old)
+                native.table(self._home).insert({**note, "table": new.file_name}, conflict="replace")
+
+
+HOOKS: Final = TableNotes("rethinkdb.table_hooks")
+SETTINGS: Final = TableNotes("rethinkdb.table_settings")
 
 
 def check_name(kind: str, name: str) -> str:

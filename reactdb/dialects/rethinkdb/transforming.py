@@ -1,4 +1,4 @@
-"""Terms that turn sequences into sequences: `map` and similar ones, terms on the fields of each object, and unions.
+"""Terms that turn sequences into sequences: `map` and similar ones, terms on the fields of each object, joins and unions.
 
 Rule of this file: handlers only. A term that looks at one element at a time becomes a native step or an operator; a term that
 needs all elements reads them.
@@ -23,11 +23,13 @@ from reactdb.dialects.rethinkdb.functions import (
 )
 from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
+from reactdb.dialects.rethinkdb.storing import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.streams import Fold, OffsetsOf, united
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
     STREAM,
+    TABLE,
     Sequence,
     Single,
     expected,
@@ -35,12 +37,12 @@ from reactdb.dialects.rethinkdb.values import (
     is_array,
     stream,
 )
-from reactdb.errors import QueryError, ReactDBError, ResourceLimit
+from reactdb.errors import MissingValue, QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import OPERATIONS, Call, Expression, Predicate, Row
-from reactdb.expression.checks import checked_array, equal
+from reactdb.expression.checks import checked_array, equal, truth
 from reactdb.expression.operations_sequence import ordered, passes
 from reactdb.expression.tree import constant
-from reactdb.query import HasFields, Union
+from reactdb.query import GetAll, HasFields, Union
 from reactdb.steps import Convert, Expand, Keep
 from reactdb.values import collation
 
@@ -298,6 +300,68 @@ def with_fields(call: TermCall) -> Any:
         return OPERATIONS["with_fields"].function(call.array(0), *call.datums(1))
     having = has_fields(call)
     return _pluck(TermCall(call.evaluator, call.term, call.scope, [having, *call.values[1:]], call.paths))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Joins pair the elements of a sequence, one at a time, with those of another, so a feed can be joined too
+
+
+@handles("inner_join")
+def inner_join(call: TermCall) -> Any:
+    return joined(call, is_outer=False)
+
+
+@handles("outer_join")
+def outer_join(call: TermCall) -> Any:
+    return joined(call, is_outer=True)
+
+
+def joined(call: TermCall, *, is_outer: bool) -> Any:
+    left, right, test = call.values[0], call.values[1], call.function(2)
+
+    def pairs(one: Any) -> Iterator[Any]:
+        found = False
+        for other in call.evaluator.elements(right, call.paths[1]):
+            if truth(test(one, other)):
+                found = True
+                yield {"left": one, "right": other}
+        if is_outer and not found:
+            yield {"left": one}
+
+    if isinstance(left, Sequence):
+        return expanded(call, left, pairs, left.refusal or (AFTER_CONCAT_MAP, None))
+    return checked_array([pair for one in call.elements(0) for pair in pairs(one)])
+
+
+@handles("eq_join")
+def eq_join(call: TermCall) -> Any:
+    """Pairs of an element and the documents of a table whose key or index equals the element's field."""
+    left, by, right = call.values[0], call.values[1], call.values[2]
+    if not isinstance(right, Sequence) or right.kind != TABLE or right.query is None:
+        raise located(expected("TABLE", right), call.paths[2])
+    index = checked_index(call.evaluator, right, call.string_option("index"))
+    name = None if isinstance(by, Function) else call.string(1)
+    encode = primary_key if index is None else index_key
+
+    def pairs(one: Any) -> Iterator[Any]:
+        try:
+            value = by(one) if isinstance(by, Function) else OPERATIONS["get_field"].function(one, name)
+        except MissingValue:
+            return
+        if value is None:
+            return
+        try:
+            key = encode(value)
+        except ReactDBError:
+            return
+        assert right.query is not None
+        for other in call.evaluator.read(right.then(GetAll((value,), (key,), index))):
+            yield {"left": one, "right": other}
+
+    if isinstance(left, Sequence):
+        found = expanded(call, left, pairs, (EAGER, call.path))
+        return found if left.feed is not None else replace(found, path=call.path)
+    return checked_array([pair for one in call.elements(0) for pair in pairs(one)])
 
 
 @handles("zip")

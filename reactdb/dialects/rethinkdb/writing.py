@@ -22,7 +22,6 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, cannot_con
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, jobs_of
-from reactdb.dialects.rethinkdb.keys import primary_key
 from reactdb.dialects.rethinkdb.storing import (
     MAX_ARRAY_ON_DISK,
     body_of,
@@ -30,8 +29,8 @@ from reactdb.dialects.rethinkdb.storing import (
     check_object,
     check_storable,
     message_of,
+    primary_key,
 )
-from reactdb.dialects.rethinkdb.system import settings_of
 from reactdb.dialects.rethinkdb.terms import FUNC
 from reactdb.dialects.rethinkdb.values import (
     Sequence,
@@ -75,16 +74,6 @@ def return_changes(call: TermCall) -> bool | str:
             raise located(error, call.path)
         return value
     return truth(value)
-
-
-def durability(call: TermCall) -> str | None:
-    value = call.string_option("durability")
-    if value is None:
-        return call.evaluator.options.durability
-    if value not in ("hard", "soft"):
-        error = QueryError(f'Durability option `{value}` unrecognized (options are "hard" and "soft").')
-        raise located(error, call.option_path("durability"))
-    return value
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -139,7 +128,11 @@ def carry_out(
     """
     native = call.evaluator.native
     tables.table_info(native, table)
-    chosen = durability(call) or settings_of(native, table).get("durability")
+    chosen = (
+        call.durability()
+        or call.evaluator.options.durability
+        or (tables.SETTINGS.get(native, table) or {}).get("durability")
+    )
     hook = None if call.flag("ignore_write_hook") else hook_of(call.evaluator, table)
     budget, limit = budget_in_force.get(), array_limit.get()
 

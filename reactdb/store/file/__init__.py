@@ -4,6 +4,7 @@ sqlite             the one SQLite module, connections, and its errors in our wor
 identity           which file a path stands for, and which files this process must not open
 files              what lies beside what; making and removing a database
 locks              can locks on this file be trusted, and who has one
+pages              SQLite's file format, read without SQLite, for what it cannot read
 wal_check          does the write-ahead log beside a file belong to it
 opening            all that is checked before a connection may write, in order
 immutable          reading a file where nothing can be made beside it

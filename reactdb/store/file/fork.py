@@ -24,23 +24,43 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from reactdb.errors import ForkedDatabase
-from reactdb.logs import logger
 from reactdb.store.file import identity, sqlite
-from reactdb.store.file.sqlite import Connection, SQLiteError
-
-if TYPE_CHECKING:
-    from reactdb.store.engine import Engine
-    from reactdb.store.write_queue import Waiter
-
+from reactdb.store.file.sqlite import Connection
 
 # Seconds that fork() waits for what other threads are doing with the database.
 WAIT_S = 1.0
 
+
+class Pause(Protocol):
+    """One open file in which nothing goes on while its process forks, if that can be had in time."""
+
+    def begin(self, end: float) -> None:
+        """Wait until `end` (monotonic) for what other threads are doing."""
+
+    def end(self) -> None:
+        """In the parent: everything goes on."""
+
+    def close_inherited(self) -> None:
+        """In the child: close what was idle."""
+
+
+class ForkedFile(Protocol):
+    """One file that this process has open: an engine."""
+
+    is_memory: bool
+
+    def rest(self) -> Pause:
+        """How nothing goes on in it; not begun yet."""
+
+    def abandon(self) -> None:
+        """In the child: it is the parent's."""
+
+
 # Every engine of this process that somebody still has.
-engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+engines: weakref.WeakSet[ForkedFile] = weakref.WeakSet()
 # How many forks lie between the process that imported this and this one. What was made in another generation is the parent's.
 generation = 0
 # What else a child has to forget.
@@ -53,59 +73,11 @@ def in_child(forget: Callable[[], object]) -> Callable[[], object]:
     return forget
 
 
-class Rest:
-    """One engine in which nothing goes on while its process forks, if that can be had in time."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        # Kept here: another thread may close the engine meanwhile.
-        self._writer = engine.writer
-        self._turn: Waiter | None = None
-        self.is_complete = False
-
-    def begin(self, end: float) -> None:
-        """Wait until `end` (monotonic) for what other threads are doing."""
-        readers = self.engine.readers
-        readers.settle()
-        readers.pages.complete()
-        writer = self._writer
-        if writer is not None:
-            if writer.current is None:
-                self._turn = writer.queue.stop(max(0.0, end - time.monotonic()))
-            if self._turn is None:
-                # Somebody writes, this thread perhaps.
-                return
-        self.is_complete = readers.rest(end)
-
-    def end(self) -> None:
-        """In the parent: everything goes on."""
-        if self.is_complete:
-            self.engine.readers.go_on()
-        if self._turn is not None and self._writer is not None:
-            self._writer.queue.go_on(self._turn)
-
-    def close_inherited(self) -> None:
-        """In the child: close what was idle."""
-        readers, writer = self.engine.readers, self._writer
-        if not self.is_complete or not readers.is_idle:
-            return
-        connections = [reader.connection for reader in readers.idle]
-        # The last connection that is closed empties the log into the file, and SQLite does not look whether it is still that log.
-        if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
-            connections.append(writer.connection)
-        for connection in connections:
-            try:
-                if not connection.in_transaction:
-                    connection.close()
-            except SQLiteError:
-                logger.debug("an inherited connection cannot be closed", exc_info=True)
-
-
 class Fork(threading.local):
     """What this thread has stopped for its fork."""
 
     def __init__(self) -> None:
-        self.rests: list[Rest] = []
+        self.rests: list[Pause] = []
         self.has_opening = False
 
 
@@ -119,14 +91,14 @@ def _before() -> None:
     end = time.monotonic() + WAIT_S
     for engine in _all_engines():
         if not engine.is_memory:
-            rest = Rest(engine)
+            rest = engine.rest()
             _fork.rests.append(rest)
             rest.begin(end)
     # Last: what is waited for above may have to open a connection first.
     _fork.has_opening = sqlite.opening.acquire(timeout=max(0.0, end - time.monotonic()))
 
 
-def _all_engines() -> list[Engine]:
+def _all_engines() -> list[ForkedFile]:
     while True:
         try:
             return list(engines)

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from reactdb.errors import CorruptDatabase
 from reactdb.store import schema
 from reactdb.store.file import sqlite
+from reactdb.store.file.pages import FRAME_HEADER, INDEX_INTERIOR, INDEX_LEAF, WAL_HEADER, record, varint
 from reactdb.store.file.sqlite import Connection, file_bytes
-from reactdb.store.tools.pages import FRAME_HEADER, INDEX_INTERIOR, INDEX_LEAF, WAL_HEADER, record, varint
 
 MAGIC = (0x377F0682, 0x377F0683)
 # A log is searched for the id up to this size: 64 MiB, four times the size at which a log is emptied.
@@ -59,7 +59,7 @@ def check_log_belongs(connection: Connection, path: str, named: str | None) -> N
         return
     # An id in the log has been compared with the file's already, or the file is so new that all of it is in the log.
     own = named or id_named(path + "-wal") or _id_beneath(path)
-    laid_over = schema.fact(connection, "database_id")
+    laid_over = schema.database_id(connection)
     if own is not None and laid_over != own:
         raise _another(path, own, laid_over)
 
@@ -78,7 +78,7 @@ def _id_beneath(path: str) -> str | None:
     # counts as none. (An id never changes.)
     file = sqlite.connect(path, mode="ro&immutable=1", busy_timeout_s=0)
     try:
-        found = schema.fact(file, "database_id")
+        found = schema.database_id(file)
         return found if isinstance(found, str) and found else None
     except sqlite.READ_ERRORS:
         return None
@@ -93,10 +93,11 @@ def id_named(log: str) -> str | None:
     database.
     """
     for page in _pages(log):
-        # The table of facts is WITHOUT ROWID, so its rows are in pages of an index. Documents, which may say anything, are not.
+        # The table of facts is WITHOUT ROWID, so its rows are in pages of an index: name, value, since format 3 a checksum.
+        # Documents, which may say anything, are not in such pages.
         if page[0] in (INDEX_LEAF, INDEX_INTERIOR) and NAME in page:
             for row in _rows(page):
-                if len(row) == 2 and row[0] == NAME.decode() and isinstance(row[1], str):
+                if len(row) in (2, 3) and row[0] == NAME.decode() and isinstance(row[1], str):
                     return row[1]
     return None
 

@@ -16,13 +16,14 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from reactdb.change import DELETE, INSERT, KINDS
-from reactdb.errors import ReactDBError
+from reactdb.errors import IncompatibleFormat, ReactDBError
 from reactdb.store import schema
-from reactdb.store.catalogue import NAME, load
+from reactdb.store.catalogue import NAME, TableInfo, load
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.damage import key_in_words
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError, file_bytes
+from reactdb.store.positions import read_parts
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.tools.figures import opened
@@ -185,15 +186,17 @@ def check_facts(examined: Examination) -> Found:
         yield f"the low-water mark is {low!r}, which is no position in a log that ends at {examined.head}"
     if not isinstance(catalogue, int) or catalogue < 0:
         yield f"the version of the catalogue is {catalogue!r}"
-    before = 0
-    epochs = 0
+    before = epochs = first = 0
     for epoch, since, position in examined.select(
         "SELECT epoch, since, position FROM epochs ORDER BY position"
     ):
         epochs += 1
-        if position != epochs:
-            yield f"epoch {epoch} is number {position}, after {epochs - 1} others"
-            epochs = position
+        if epochs == 1:
+            # Compaction removes the oldest.
+            first = position
+        elif position != first + epochs - 1:
+            yield f"epoch {epoch} is number {position}, after {epochs - 1} others from number {first} on"
+            first = position - epochs + 1
         if not before <= since <= examined.head:
             yield f"epoch {epoch} begins at seq {since}, which is not between {before} and {examined.head}"
         before = since
@@ -211,6 +214,10 @@ INTEGERS: Final = {
     "entries": ("index_id", "tag"),
     "tables": ("created",),
     "indexes": ("table_id", "multi"),
+    "positions": ("part", "fence", "attempts"),
+    "blobs": ("size", "created"),
+    "pieces": ("number", "seal"),
+    "blob_refs": ("seq",),
 }
 # Column -> the types that SQLite may report for it.
 OTHERS: Final = {
@@ -224,9 +231,28 @@ OTHERS: Final = {
     },
     "heads": {"key": "blob"},
     "graves": {"key": "blob"},
+    "marks": {"newest": "integer null", "sums": "blob null"},
     "entries": {"value": "blob", "key": "blob"},
-    "tables": {"name": "text", "primary_key": "text", "dropped": "integer null"},
+    "tables": {
+        "name": "text",
+        "primary_key": "text",
+        "dropped": "integer null",
+        "owner": "text null",
+        "hook": "text null",
+    },
     "indexes": {"name": "text", "expression": "blob"},
+    "positions": {
+        "kind": "text",
+        "name": "text",
+        "position": "integer null",
+        "epoch": "text null",
+        "holder": "text null",
+        "leased": "integer null",
+        "value": "blob null",
+    },
+    "blobs": {"digest": "blob"},
+    "pieces": {"digest": "blob", "bytes": "blob"},
+    "blob_refs": {"digest": "blob"},
 }
 
 
@@ -242,6 +268,15 @@ def check_values(examined: Examination) -> Found:
         for column, count in zip(wanted, counts, strict=True):
             if count:
                 yield f"{table}.{column} has {int(count):,} values of another type than {wanted[column]}"
+
+
+def check_positions(examined: Examination) -> Found:
+    """Every position matches its checksum."""
+    for kind, name in examined.select("SELECT DISTINCT kind, name FROM positions ORDER BY kind, name"):
+        try:
+            read_parts(examined.connection, kind, name)
+        except ReactDBError as error:
+            yield str(error)
 
 
 def check_catalogue(examined: Examination) -> Found:
@@ -278,8 +313,8 @@ def check_catalogue(examined: Examination) -> Found:
         yield f"log entry {seq} belongs to table {name!r}, {lifetime}"
     try:
         schema.check_catalogue(examined.connection)
-    except ReactDBError:
-        yield "the facts, tables or indexes do not match their checksum: they are not what was written"
+    except ReactDBError as error:
+        yield str(error)
     try:
         load(examined.connection, is_checked=False)
     except ReactDBError as error:
@@ -407,14 +442,18 @@ def check_commits(examined: Examination) -> Found:
 
 
 def check_marks(examined: Examination) -> Found:
-    """The index of blocks is complete: every table with entries in a block of the log has a mark there. Reading the changes of a
-    table skips blocks without a mark."""
+    """The index of blocks is complete: every table with entries in a block of the log has a mark there. Reading the changes of
+    a table skips blocks without a mark. Where a mark says that a table's newest entry was removed, it was."""
     for table_id, block, seq in examined.select(
         f"SELECT l.table_id, l.seq >> {BLOCK_BITS}, min(l.seq) FROM log l WHERE l.seq > ? AND NOT EXISTS"
         f" (SELECT 1 FROM marks m WHERE m.table_id = l.table_id AND m.block = l.seq >> {BLOCK_BITS}) GROUP BY 1, 2",
         (examined.low,),
     ):
         yield f"table {table_id} has no mark for block {block} of the log: its changes from seq {seq} on are not seen"
+    for table_id, newest in examined.select(
+        "SELECT table_id, newest FROM marks WHERE newest > ?", (examined.low,)
+    ):
+        yield f"table {table_id} is said to have ended at seq {newest}, but nothing past {examined.low} was removed"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -472,38 +511,44 @@ def _unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
 
 def check_indexes(examined: Examination) -> Found:
     """Each index has exactly the entries that its expression gives for the documents."""
-    catalogue = load(examined.connection, is_checked=False)
-    for table in catalogue.by_id.values():
-        expected = dict.fromkeys((index.id for index in table.indexes.values()), 0)
-        documents = examined.select(
-            "SELECT h.key, l.body FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?", (table.id,)
-        )
-        for key, body in documents if table.indexes else ():
-            document = codec.decode(body)
-            for index in table.indexes.values():
-                for index_id, value, tag in index.stored_entries(document):
-                    expected[index.id] += 1
-                    if not examined.value(
-                        "SELECT count(*) FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?",
-                        (index_id, value, key, tag),
-                    ):
-                        yield f"index {index.name!r} does not have {place_in_words(table.id, key)} under {key_in_words(value)}"
+    for table in load(examined.connection, is_checked=False).by_id.values():
+        try:
+            yield from _check_indexes_of(examined, table)
+        except IncompatibleFormat as error:
+            yield Finding("warning", "indexes", f"table {table.name!r} was not checked to its end: {error}")
+
+
+def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
+    expected = dict.fromkeys((index.id for index in table.indexes.values()), 0)
+    documents = examined.select(
+        "SELECT h.key, l.body FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?", (table.id,)
+    )
+    for key, body in documents if table.indexes else ():
+        document = codec.decode(body)
         for index in table.indexes.values():
-            # All entries that belong there were found above. If there are no more than those, there are no others.
-            if (
-                examined.value("SELECT count(*) FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
-                <= expected[index.id]
-            ):
-                continue
-            for index_id, value, key, tag, body in examined.select(
-                "SELECT e.index_id, e.value, e.key, e.tag, l.body FROM entries e"
-                " LEFT JOIN heads h ON h.table_id = ?1 AND h.key = e.key"
-                " LEFT JOIN log l ON l.seq = h.seq WHERE e.index_id IN (?2, -?2)",
-                (table.id, index.id),
-            ):
-                if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
-                    filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
-                    yield f"index {index.name!r} has {filed}, where it does not belong"
+            for index_id, value, tag in index.stored_entries(document):
+                expected[index.id] += 1
+                if not examined.value(
+                    "SELECT count(*) FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?",
+                    (index_id, value, key, tag),
+                ):
+                    yield f"index {index.name!r} does not have {place_in_words(table.id, key)} under {key_in_words(value)}"
+    for index in table.indexes.values():
+        # All entries that belong there were found above. If there are no more than those, there are no others.
+        if (
+            examined.value("SELECT count(*) FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
+            <= expected[index.id]
+        ):
+            continue
+        for index_id, value, key, tag, body in examined.select(
+            "SELECT e.index_id, e.value, e.key, e.tag, l.body FROM entries e"
+            " LEFT JOIN heads h ON h.table_id = ?1 AND h.key = e.key"
+            " LEFT JOIN log l ON l.seq = h.seq WHERE e.index_id IN (?2, -?2)",
+            (table.id, index.id),
+        ):
+            if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
+                filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
+                yield f"index {index.name!r} has {filed}, where it does not belong"
 
 
 CHECKS: Final[dict[str, Check]] = {
@@ -512,6 +557,7 @@ CHECKS: Final[dict[str, Check]] = {
     "schema": check_schema,
     "facts": check_facts,
     "values": check_values,
+    "positions": check_positions,
     "catalogue": check_catalogue,
     "sequence": check_sequence,
     "checksums": check_checksums,

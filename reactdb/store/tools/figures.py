@@ -44,7 +44,7 @@ def opened(path: str) -> Iterator[Connection]:
             raise CannotOpen(path, "it is empty")
         if guard is None:
             check_log_belongs(connection, path, named)
-        schema.show_as_today(connection, version)
+        schema.show_as_today(connection)
         connection.execute("BEGIN")
         yield connection
         trouble = "" if guard is None else guard.look()[1]

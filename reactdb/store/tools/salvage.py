@@ -21,9 +21,9 @@ from reactdb.store import schema
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import IMMUTABLE, connect_to_read
+from reactdb.store.file.pages import Pages
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
-from reactdb.store.tools.pages import Pages
 from reactdb.values import codec, collation
 
 # Entries that are read at a time.
@@ -145,7 +145,7 @@ class Salvage:
             self._format = schema.identify(connection, self.path)
             if not self._format:
                 raise NotADatabase(self.path, "it is empty")
-            schema.show_as_today(connection, self._format)
+            schema.show_as_today(connection)
             return connection
         except FAILURES as error:
             self._format = schema.FORMAT_VERSION
@@ -211,14 +211,14 @@ class Salvage:
             )
         try:
             for row in connection.execute(
-                "SELECT id, name, primary_key, created, dropped FROM tables"
+                "SELECT id, name, primary_key, created, dropped, owner FROM tables"
             ).fetchall():
                 self._list_table(row)
         except sqlite.READ_ERRORS as error:
             self._note(f"the list of tables cannot be read: {sqlite.words_of(error)}")
 
     def _list_table(self, row: Sequence[Any]) -> None:
-        number, name, primary_key, _, dropped = row
+        number, name, primary_key, _, dropped, *_ = row
         if dropped is not None:
             self._dropped.add(number)
         elif isinstance(name, str) and isinstance(primary_key, str):
@@ -314,7 +314,7 @@ class Salvage:
                         # SQLite stores NULL for the column that is the rowid.
                         is_sealed = len(row) == columns + 2
                         self._take_from_page([row[0], *row[2:], *[None] * (not is_sealed)], is_sealed)
-                    elif is_table and len(row) == 6 and row[1] is None:
+                    elif is_table and 6 <= len(row) <= 8 and row[1] is None:
                         listed.append([row[0], *row[2:]])
                     elif not is_table and len(row) == 3:
                         pointers.append((row[0], row[1], row[2]))

@@ -1,0 +1,89 @@
+"""Open file: what the parts of an engine ask of it and of its writer, which are made of these parts and come above them.
+
+Rule of this file: names and types only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from reactdb.errors import ReactDBError, StorageMoved
+from reactdb.store.catalogue import Catalogue
+from reactdb.store.file.flush import Flushes
+from reactdb.store.file.guard import FileGuard
+from reactdb.store.file.sqlite import Connection, LockWait
+from reactdb.store.readers import Readers
+from reactdb.store.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+class OpenFile(Protocol):
+    """The engine; `Engine` says what its attributes are."""
+
+    path: str
+    busy_timeout_s: float
+    is_memory: bool
+    guard: FileGuard | None
+    catalogue: Catalogue
+    readers: Readers
+    unusable: Callable[[], ReactDBError] | None
+
+    def check_usable(self) -> None: ...
+
+    def moved(self, trouble: str) -> StorageMoved: ...
+
+    def translated(self, error: Exception, operation: str) -> ReactDBError: ...
+
+    def connect(self, mode: str) -> Connection: ...
+
+    def adopt(self, catalogue: Catalogue) -> None: ...
+
+    def fresh_snapshot(self) -> AbstractContextManager[Snapshot]: ...
+
+    def poll(self) -> AbstractContextManager[Snapshot]: ...
+
+    def oldest_read_s(self) -> float: ...
+
+    def catch_up(self) -> bool: ...
+
+    def before_removal(self, until: int) -> None: ...
+
+    def lowest_needed(self, oldest: int) -> int | None: ...
+
+
+class FileWriter(Protocol):
+    """The writer, for those who use its connection between writes; `Writer` says what its attributes are."""
+
+    path: str
+    busy_timeout_s: float
+    connection: Connection
+    guard: FileGuard | None
+    flushes: Flushes
+    lock_wait: LockWait
+    last_seq: int
+    log_named: bytes | None
+
+    @property
+    def engine(self) -> OpenFile: ...
+
+    @property
+    def current(self) -> object | None: ...
+
+    def check_writable(self) -> None: ...
+
+    def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T: ...
+
+    def begin_upkeep(self, operation: str, waits_s: float) -> None: ...
+
+    def note_commit(self) -> None: ...
+
+    def check_same_file(self) -> int: ...
+
+    def adopt(self, catalogue: Catalogue) -> None: ...
+
+    def roll_back(self) -> None: ...
+
+    def doubt(self, error: BaseException) -> None: ...

@@ -1,0 +1,111 @@
+"""Positions: how far somebody has come, under a name, kept in the file.
+
+A receipt is one: which delivery of a sender the file has taken in last. So is the place of a consumer in the log, with who holds
+it. Each is a row of the table `positions`, with its own checksum. A sender or a consumer that may die between a commit and
+hearing of it writes its position in the same transaction as the documents, so there is no moment at which the one is there and
+the other is not.
+
+Rule of this file: rows in and out, inside a transaction of the caller's. What a position means is the caller's to know.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reactdb.errors import CorruptDatabase
+from reactdb.store.checksums import values_checksum
+from reactdb.store.file.sqlite import ADVICE, Connection
+from reactdb.store.transaction import WriteTransaction
+
+COLUMNS = "kind, name, part, position, epoch, fence, holder, leased, attempts, value, seal"
+GET = f"SELECT {COLUMNS} FROM positions WHERE kind = ? AND name = ? AND part = ?"
+PARTS = f"SELECT {COLUMNS} FROM positions WHERE kind = ? AND name = ? ORDER BY part"
+ALL = f"SELECT {COLUMNS} FROM positions WHERE kind = ? ORDER BY name, part"
+SET = f"INSERT OR REPLACE INTO positions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+REMOVE = "DELETE FROM positions WHERE kind = ? AND name = ?"
+
+RECEIPT = "receipt"
+"""A position of this kind is the number of the last delivery that was taken in from the sender of that name."""
+
+
+class NamedPosition(NamedTuple):
+    """One row. What a kind of position does not need keeps its default.
+
+    Attributes:
+        kind: What it is for; names are apart for each kind.
+        name: Whose it is.
+        part: Number of the part, from 0, where somebody has come to a different place in each of several.
+        position: A seq, or the number of a delivery.
+        epoch: The epoch in which the seq was given out; None where it is no seq.
+        fence: Grows by one with each new holder, so that a stale one can be told.
+        holder: Who works from here at present; None: nobody.
+        leased: Until when the holder may, in milliseconds since 1970; None without a holder.
+        attempts: How often what comes next has failed.
+        value: Anything else, in msgpack.
+    """
+
+    kind: str
+    name: str
+    part: int = 0
+    position: int | None = None
+    epoch: str | None = None
+    fence: int = 0
+    holder: str | None = None
+    leased: int | None = None
+    attempts: int = 0
+    value: bytes | None = None
+
+
+def read_position(connection: Connection, kind: str, name: str, part: int = 0) -> NamedPosition | None:
+    """The position of this name, or None where there is none.
+
+    Raises:
+        CorruptDatabase: It is not what was written. All the reads below raise it, too.
+    """
+    row = connection.execute(GET, (kind, name, part)).fetchone()
+    return None if row is None else _whole(row)
+
+
+def read_parts(connection: Connection, kind: str, name: str) -> list[NamedPosition]:
+    """All parts of the position of this name, in order."""
+    return [_whole(row) for row in connection.execute(PARTS, (kind, name)).fetchall()]
+
+
+def read_positions(connection: Connection, kind: str) -> list[NamedPosition]:
+    """All positions of a kind, by name and part."""
+    return [_whole(row) for row in connection.execute(ALL, (kind,)).fetchall()]
+
+
+def write_position(transaction: WriteTransaction, position: NamedPosition) -> None:
+    """Keep it in place of the one that it is named as, also where the transaction changes no document."""
+    transaction.secure()
+    transaction.execute(SET, (*position, values_checksum(*position)))
+    transaction.has_other_rows = True
+
+
+def remove_position(transaction: WriteTransaction, kind: str, name: str) -> int:
+    """Remove all parts of a position. Returns: how many there were."""
+    transaction.secure()
+    removed = transaction.execute(REMOVE, (kind, name)).rowcount
+    transaction.has_other_rows = transaction.has_other_rows or removed > 0
+    return int(removed)
+
+
+def last_receipt(connection: Connection, sender: str) -> int | None:
+    """The number of the last delivery that was taken in from this sender; None where there was none."""
+    found = read_position(connection, RECEIPT, sender)
+    return None if found is None else found.position
+
+
+def give_receipt(transaction: WriteTransaction, sender: str, number: int) -> None:
+    """Note that the delivery is taken in by this transaction."""
+    write_position(transaction, NamedPosition(RECEIPT, sender, position=number))
+
+
+def _whole(row: tuple[object, ...]) -> NamedPosition:
+    *values, checksum = row
+    if values_checksum(*values) != checksum:
+        raise CorruptDatabase(
+            f"the position of {values[0]} {values[1]} does not match its checksum: it is not what was written. {ADVICE}"
+        )
+    return NamedPosition(*values)  # type: ignore[arg-type]
