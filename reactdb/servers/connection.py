@@ -137,6 +137,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._conversation: Conversation | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._early = b""
         # What a thread does for this client.
         self._job: Future[Any] | None = None
         # Whether `poll` may have something; any thread may set it.
@@ -197,13 +198,18 @@ class Connection(asyncio.Protocol):
         except Exception:
             self._break_off()
             return
-        if self._is_stopping:
-            self.advance()
+        if self._early:
+            self.data_received(self._early)
+            self._early = b""
 
     def data_received(self, data: bytes) -> None:
         conversation = self._conversation
-        if self._is_ending or conversation is None:
+        if self._is_ending:
             # What comes after the last answer is read away, because a reset would take the answer from the client.
+            return
+        if conversation is None:
+            # The client has sent this right behind its TLS handshake, whose end `_open_tls` is about to hear of.
+            self._early += data
             return
         conversation.receive(data)
         self._needs_bytes = False
