@@ -663,6 +663,78 @@ MUTANTS = [
             "tests/surface/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",
         ),
     ),
+    # ----- the ground of the servers
+    Mutant(
+        "what comes with the end of a TLS handshake is thrown away",
+        "servers/connection.py",
+        "            self._early += data\n",
+        "            self._early += data[:0]\n",
+        (
+            "tests/servers/test_connection.py::test_what_comes_in_one_packet_with_the_end_of_the_tls_handshake_is_heard",
+        ),
+    ),
+    Mutant(
+        "a client that does not read is written to without end",
+        "servers/connection.py",
+        "        return self._job is None and not self._is_writing_paused and",
+        "        return self._job is None and",
+        ("tests/servers/test_connection.py::test_an_answer_in_pieces_is_made_as_the_client_reads_it",),
+    ),
+    Mutant(
+        "a client may send ahead without end",
+        "servers/connection.py",
+        "        if is_ahead and not",
+        "        if False and is_ahead and not",
+        ("tests/servers/test_connection.py::test_what_a_client_sends_ahead_does_not_pile_up",),
+    ),
+    Mutant(
+        "a client that sends much ahead has the loop for itself",
+        "servers/connection.py",
+        "            for _ in range(REQUESTS_IN_A_ROW):",
+        "            for _ in range(REQUESTS_IN_A_ROW * 1_000):",
+        (
+            "tests/servers/test_connection.py::test_a_client_that_sends_much_ahead_does_not_keep_the_others_waiting",
+        ),
+    ),
+    Mutant(
+        "a request goes on when its client has gone",
+        "servers/connection.py",
+        "        self._conversation.cancel()\n        if self._job is None:",
+        "        if self._job is None:",
+        ("tests/servers/test_connection.py::test_a_client_that_goes_in_the_middle_of_a_request_cancels_it",),
+    ),
+    Mutant(
+        "a server that stops throws away what it has received",
+        "servers/connection.py",
+        "        self._pause_reading()\n        self.advance()",
+        "        self._pause_reading()\n        self.abort()",
+        ("tests/servers/test_connection.py::test_a_server_that_stops_answers_what_it_has_received",),
+    ),
+    Mutant(
+        "an error that ends a connection is lost while the client sends",
+        "servers/connection.py",
+        "        if self._is_stopping or not self._transport.can_write_eof():",
+        "        if True:",
+        (
+            "tests/servers/test_connection.py::test_a_message_above_the_limit_is_answered_while_the_client_still_sends",
+        ),
+    ),
+    Mutant(
+        "a query may fill any amount of memory",
+        "budget.py",
+        "        if self._held_bytes > most_bytes:",
+        "        if grown > most_bytes:",
+        (
+            "tests/dialects/rethinkdb/test_rethinkdb_memory.py::test_what_one_query_fills_is_not_counted_for_another",
+        ),
+    ),
+    Mutant(
+        "a right password makes any password right",
+        "servers/users.py",
+        '        if hmac.compare_digest(self._verified.get(place, b""), given):',
+        "        if place in self._verified:",
+        ("tests/servers/test_users.py::test_a_right_password_is_hashed_once",),
+    ),
     # ----- Spark
     Mutant(
         "with a schema of the user's, each reader of a DataFrame pins a state of its own",

@@ -500,6 +500,37 @@ def test_a_client_in_its_tls_handshake_does_not_hold_up_a_stop(certificate: Cert
     client.close()
 
 
+def test_what_comes_in_one_packet_with_the_end_of_the_tls_handshake_is_heard(
+    certificate: Certificate,
+) -> None:
+    """It is there before the server has been told that the handshake is over."""
+    server = LinesServer(Room(), tls=tls_context(certificate.certificate, certificate.key))
+    with in_thread(server):
+        client = Client(server.port)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = certificate.client().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        is_over = False
+        while not is_over:
+            try:
+                tls.do_handshake()
+                is_over = True
+                tls.write(b"hello\n")
+            except ssl.SSLWantReadError:
+                pass
+            client.send(outgoing.read())
+            if not is_over:
+                incoming.write(client.socket.recv(65_536))
+        answer = b""
+        while not answer:
+            incoming.write(client.socket.recv(65_536))
+            try:
+                answer = tls.read()
+            except ssl.SSLWantReadError:
+                pass
+        assert b"hello\n" == answer
+        client.close()
+
+
 def test_a_client_that_does_not_trust_the_certificate_says_so(certificate: Certificate) -> None:
     server = LinesServer(Room(), tls=tls_context(certificate.certificate, certificate.key))
     with in_thread(server):
