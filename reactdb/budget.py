@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
+from threading import Lock
 from typing import Any, Final
 
 __all__ = [
@@ -81,7 +82,7 @@ class Crowd:
     therefore waits ten times for all threads that compute. So slow queries sleep between their turns for as long as the other
     slow ones compute: together they make the same progress, and a short request mostly waits for only one of them.
 
-    No lock is involved, because a sleeping query may hold the write queue's turn, for which another thread waits.
+    Nobody sleeps with a lock, because a sleeping query may hold the write queue's turn, for which another thread waits.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Crowd:
         self._sleep = sleep
         self._measure = measure
         self._bytes: int | None = None
+        self._measuring = Lock()
         self._slow: set[Budget] = set()
 
     def __len__(self) -> int:
@@ -105,12 +107,12 @@ class Crowd:
 
     def growth_bytes(self) -> int:
         """By how much the memory of the process has grown since this was last asked; negative if it has shrunk."""
-        # Two threads may both count a growth that is between their questions. Each is a look too early, at worst.
-        before, now = self._bytes, self._measure()
-        if now is None:
-            return 0
-        self._bytes = now
-        return 0 if before is None else now - before
+        with self._measuring:
+            before, now = self._bytes, self._measure()
+            if now is None:
+                return 0
+            self._bytes = now
+            return 0 if before is None else now - before
 
     def make_way(self, computed_s: float) -> None:
         """Sleep for as long as the other slow queries need to compute as long as this one has."""

@@ -522,7 +522,9 @@ def test_what_comes_in_one_packet_with_the_end_of_the_tls_handshake_is_heard(
                 incoming.write(client.socket.recv(65_536))
         answer = b""
         while not answer:
-            incoming.write(client.socket.recv(65_536))
+            data = client.socket.recv(65_536)
+            assert data, "the server has closed the connection"
+            incoming.write(data)
             try:
                 answer = tls.read()
             except ssl.SSLWantReadError:

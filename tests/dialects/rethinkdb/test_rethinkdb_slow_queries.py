@@ -86,7 +86,9 @@ NASTY: dict[str, Callable[[], Any]] = {
     "order_by": lambda: r.range(90_000).order_by(lambda x: r.range(90_000).sum()),
     "a filter that nothing passes": lambda: r.range(ENDLESS).filter(lambda x: x < 0),
     "a product of tables": lambda: table.concat_map(
-        lambda a: table.concat_map(lambda b: table.map(lambda c: a["id"] + b["id"] + c["id"]))
+        lambda a: table.concat_map(
+            lambda b: table.concat_map(lambda c: table.map(lambda d: a["id"] + b["id"] + c["id"] + d["id"]))
+        )
     ).count(),
     "a join of joins": lambda: (
         table.inner_join(table, lambda a, b: True).inner_join(table, lambda a, b: False).count()
