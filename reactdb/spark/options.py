@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import InvalidOption, shown, word
@@ -67,6 +68,7 @@ NAMES: Final = (
     "failOnDataLoss",
     "busyTimeout",
     "allowNetwork",
+    "imports",
     "maxChangesPerTrigger",
     "startingOffsets",
     # Options of writes.
@@ -91,6 +93,24 @@ _REMOVED: Final = {
 }
 
 
+class Imports(tuple[str, ...]):
+    """Names of modules, which are imported where this is made and wherever it is unpickled."""
+
+    __slots__ = ()
+
+    def __new__(cls, names: Iterable[str] = ()) -> Imports:
+        made = super().__new__(cls, names)
+        for name in made:
+            try:
+                import_module(name)
+            except ImportError as error:
+                raise InvalidOption(f"option imports: {error}") from None
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Imports, (tuple(self),)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of a read. docs/how-to/spark.md explains each of them.
@@ -109,6 +129,7 @@ class Options:
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
         mode: One of MODES; None: PERMISSIVE if there is a column for what does not fit, otherwise FAILFAST. UPSERT in writes.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
+        imports: Modules that register types of values, imported in each process that reads.
         starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.
     """
 
@@ -134,6 +155,7 @@ class Options:
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
+    imports: tuple[str, ...] = ()
     max_changes: int | None = None
     starting_offsets: str = "earliest"
 
@@ -227,6 +249,7 @@ def parse(given: Mapping[str, str]) -> Options:
         fail_on_data_loss=_flag(values, "failondataloss", True),
         busy_timeout_s=_seconds(values, "busytimeout", 5.0),
         allow_network=_flag(values, "allownetwork", False),
+        imports=Imports(name.strip() for name in values.get("imports", "").split(",") if name.strip()),
         max_changes=_number(values, "maxchangespertrigger", 0, least=1) or None,
         starting_offsets=_word(values, "startingoffsets", OFFSETS, OFFSETS[0]),
     )
