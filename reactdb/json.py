@@ -52,7 +52,6 @@ __all__ = ["dumps", "loads"]
 
 OURS: Final = "$reactdb_type$"
 
-_MICROSECOND: Final = timedelta(microseconds=1)
 _USUAL_NAN: Final = struct.pack(">d", math.nan)
 _JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
 _TEXT: Final = frozenset({str})
@@ -173,7 +172,7 @@ def _write_float(value: float) -> Any:
 
 
 def _write_datetime(value: datetime) -> Any:
-    microseconds = (value - EPOCH) // _MICROSECOND
+    microseconds = microseconds_of(value - EPOCH)
     seconds: int | float = (
         microseconds // 1_000_000 if microseconds % 1_000_000 == 0 else microseconds / 1_000_000
     )
@@ -183,14 +182,8 @@ def _write_datetime(value: datetime) -> Any:
 
 
 def _write_duration(value: timedelta) -> Any:
-    seconds, microseconds = divmod(value // _MICROSECOND, 1_000_000)
-    if seconds < 0 and microseconds:
-        # divmod splits -1.5 s into -2 s and half a second, but its text is "-1.5".
-        seconds, microseconds = seconds + 1, 1_000_000 - microseconds
-        text = f"-{-seconds}.{microseconds:06}"
-    else:
-        text = f"{seconds}.{microseconds:06}"
-    return {OURS: "duration", "value": text.rstrip("0").removesuffix(".")}
+    seconds = Decimal(microseconds_of(value)).scaleb(-6).normalize()
+    return {OURS: "duration", "value": f"{seconds:f}"}
 
 
 def _own(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
@@ -449,7 +442,8 @@ def _read_time(seconds: Any, zone: Any) -> datetime:
     return moment.astimezone(timezone(-offset if sign == "-" else offset))
 
 
-def _read_datetime(text: Any) -> datetime:
+def read_datetime(text: Any) -> datetime:
+    """The datetime of an ISO 8601 text. Raises: ValueError, TypeError."""
     value = datetime.fromisoformat(text)
     if value.tzinfo is None:
         raise ValueError("it has no time zone")
@@ -494,7 +488,7 @@ def _read_binary(text: Any) -> bytes:
 _READERS: Final[dict[tuple[str, str], tuple[tuple[str, ...], Callable[..., Any]]]] = {
     (REQL, "TIME"): (("epoch_time", "timezone"), _read_time),
     (REQL, "BINARY"): (("data",), _read_binary),
-    (OURS, "datetime"): (("value",), _read_datetime),
+    (OURS, "datetime"): (("value",), read_datetime),
     (OURS, "decimal"): (("value",), lambda text: Decimal(_text(text))),
     (OURS, "uuid"): (("value",), lambda text: UUID(_text(text))),
     (OURS, "date"): (("value",), lambda text: date.fromisoformat(_text(text))),

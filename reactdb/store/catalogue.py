@@ -106,7 +106,7 @@ class TableInfo:
     Attributes:
         created, dropped: Seqs: the table has changes in created < seq <= dropped.
         owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
-        hook: The name of its write hook; None where it has none.
+        hook: The name of its write hook (see `hooks`); None where it has none.
     """
 
     __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "owner", "primary_key")

@@ -14,9 +14,9 @@ from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, TermCall, exact, handles
 from reactdb.dialects.rethinkdb.functions import Function
-from reactdb.dialects.rethinkdb.keys import checked_index
 from reactdb.dialects.rethinkdb.ordering import as_expression
 from reactdb.dialects.rethinkdb.selecting import single
+from reactdb.dialects.rethinkdb.storing import checked_index
 from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Sequence, Single, expected
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
 from reactdb.expression import OPERATIONS

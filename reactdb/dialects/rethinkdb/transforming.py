@@ -21,9 +21,9 @@ from reactdb.dialects.rethinkdb.functions import (
     is_deterministic,
     to_node,
 )
-from reactdb.dialects.rethinkdb.keys import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
+from reactdb.dialects.rethinkdb.storing import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.streams import Fold, OffsetsOf, united
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
