@@ -24,10 +24,9 @@ from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
-from reactdb.store.damage import missing_entry
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
 from reactdb.store.hooks import Derived, Draft, ask
-from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_one
+from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.values import codec
@@ -335,12 +334,7 @@ class WriteTransaction:
     def _meta_of(self, seq: int) -> bytes | None:
         """The metadata of an entry to which a head or a tombstone leads."""
         place = seq - self.first - self.flushed
-        if place >= 0:
-            return self._buffer[place][5]
-        entry = read_one(self.connection, self.catalogue, seq)
-        if entry is None:
-            raise missing_entry(seq)
-        return entry.meta
+        return self._buffer[place][5] if place >= 0 else read_meta(self.connection, self.catalogue, seq)
 
     def _may_have_tombstones(self, table: TableInfo) -> bool:
         known = self.memory.tombstones.get(table.id)

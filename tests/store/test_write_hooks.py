@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,23 @@ def test_threads_that_share_a_commit(path: Path) -> None:
 
         from_threads(8, write)
         assert_revised(db)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_metadata_that_is_not_what_was_written_goes_into_no_revision(path: Path, is_deleted: bool) -> None:
+    with reactdb.connect(path) as db:
+        table = db.table_create("games")
+        set_hook(db, "games", REVISIONS)
+        table.insert([{"id": 1}, {"id": 2}])
+        if is_deleted:
+            table.get(1).delete()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE log SET meta = x'00' WHERE key = ?", (collation.key_bytes(1),))
+    connection.commit()
+    connection.close()
+
+    with reactdb.connect(path) as db, pytest.raises(reactdb.CorruptDatabase, match="log entry"):
+        db.table("games").get(1).replace({"id": 1, "n": 1})
 
 
 class TestThatItCanStillBeRead:
