@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from reactdb.errors import (
     BlobNotFound,
-    CorruptDatabase,
     InvalidOption,
     ReactDBError,
     ResourceLimit,
@@ -38,6 +37,7 @@ from reactdb.store.blobs import (
     add_pieces,
     begin_blob,
     blob_totals,
+    check_digest,
     find_blob,
     finish_blob,
     give_up_blob,
@@ -48,7 +48,7 @@ from reactdb.store.blobs import (
     renew_blob,
     whole_blobs,
 )
-from reactdb.store.file.sqlite import ADVICE, Connection
+from reactdb.store.file.sqlite import Connection
 from reactdb.values.blob import Blob, digest_bytes
 
 if TYPE_CHECKING:
@@ -170,10 +170,7 @@ class Blobs:
         stored = self._stored(blob)
         with io.BufferedReader(BlobFile(self._session, stored), PIECE_BYTES) as file:
             found = file.read()
-        if sha256(found).digest() != stored.digest:
-            raise CorruptDatabase(
-                f"blob {stored.blob} does not match its digest: it is not what was written. {ADVICE}"
-            )
+        check_digest(stored, sha256(found).digest())
         return found
 
     def get(self, digest: str) -> Blob | None:

@@ -149,6 +149,40 @@ def read_piece(connection: Connection, stored: StoredBlob, number: int) -> bytes
     return data
 
 
+def read_blob(connection: Connection, number: int) -> StoredBlob:
+    """The blob of this number, whole or not, which is there.
+
+    Raises:
+        CorruptDatabase: It is not what was written.
+    """
+    return _whole(connection.execute(BY_ID, (number,)).fetchone())
+
+
+def check_pieces(connection: Connection, stored: StoredBlob) -> None:
+    """Read all of a blob.
+
+    Raises:
+        CorruptDatabase: A piece, or all of them together, are not what was written.
+    """
+    from hashlib import sha256
+
+    digest = sha256()
+    for number in range(len(stored.pieces)):
+        digest.update(read_piece(connection, stored, number))
+    check_digest(stored, digest.digest())
+
+
+def check_digest(stored: StoredBlob, digest: bytes) -> None:
+    """
+    Raises:
+        CorruptDatabase: The digest of what was read is not the blob's.
+    """
+    if digest != stored.digest:
+        raise CorruptDatabase(
+            f"blob {stored.blob} does not match its digest: it is not what was written. {ADVICE}"
+        )
+
+
 def _damaged(stored: StoredBlob, number: int, trouble: str) -> CorruptDatabase:
     return CorruptDatabase(f"blob {stored.blob}: piece {number} {trouble}. {ADVICE}")
 

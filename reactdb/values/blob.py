@@ -18,7 +18,7 @@ from reactdb.values.decoding import decode
 from reactdb.values.value import Value
 from reactdb.values.value_types import ValueType, register_type
 
-__all__ = ["Blob", "blobs_in", "digest_bytes", "may_have_blobs", "which_may_have_blobs"]
+__all__ = ["HEADER", "Blob", "blobs_in", "digest_bytes", "may_have_blobs", "which_may_have_blobs"]
 
 CODE: Final = 64
 DIGEST_BYTES: Final = 32
@@ -86,18 +86,18 @@ def _parse(text: str) -> Blob:
 register_type(ValueType("reactdb.blob", CODE, Blob, _encode, _decode, text=str, parse=_parse))
 
 # How MessagePack writes an extension type of so many bytes, before its bytes. One byte alone is found in a tenth of the time.
-_HEADER: Final = bytes((0xC7, DIGEST_BYTES + 8, CODE))
+HEADER: Final = bytes((0xC7, DIGEST_BYTES + 8, CODE))
 
 
 def may_have_blobs(body: bytes) -> bool:
     """Whether an encoded document may hold a Blob: those of which this is False have none."""
-    return 0xC7 in body and _HEADER in body
+    return 0xC7 in body and HEADER in body
 
 
 def which_may_have_blobs(bodies: Sequence[bytes]) -> list[int]:
     """The numbers, in the list, of those documents that `may_have_blobs`."""
     found = [number for number, body in enumerate(bodies) if 0xC7 in body]
-    return [number for number in found if _HEADER in bodies[number]]
+    return [number for number in found if HEADER in bodies[number]]
 
 
 def blobs_in(body: bytes) -> list[Blob]:
