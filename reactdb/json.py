@@ -38,7 +38,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from reactdb.errors import InvalidDocument, type_in_words
@@ -46,7 +46,7 @@ from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList, UnknownValue
 from reactdb.values.extension_types import REGISTERED, is_extension, not_registered
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
 from reactdb.values.scalars import EPOCH, decimal_text, microseconds_of
-from reactdb.values.value_types import BY_KIND, NAMED, text_of
+from reactdb.values.value_types import BY_KIND, NAMED, TEXTS
 
 __all__ = ["dumps", "loads"]
 
@@ -152,8 +152,11 @@ def to_json(value: Any) -> Any:
         return {OURS: "object", "value": inner} if REQL in value or OURS in value else inner
     if kind is list or kind is FrozenList or kind is tuple:
         return [to_json(part) for part in value]
-    known = BY_KIND.get(kind)
-    return _WRITERS[kind](value) if known is None else {OURS: known.name, "value": known.text(value)}
+    write = _WRITERS.get(kind)
+    if write is not None:
+        return write(value)
+    known = BY_KIND[kind]
+    return {OURS: known.name, "value": known.text(value)}
 
 
 def _write_unknown(value: UnknownValue) -> Any:
@@ -208,14 +211,8 @@ Words = dict[type, Callable[[Any], str]]
 
 def readable(value: Any) -> str:
     """The value on one line for people: JSON, in which values of types that JSON lacks are just their text."""
-    text = _text_by(_FOR_PEOPLE, value)
-    return encode(_with_texts(value)) if text is None else text
-
-
-def _text_by(words: Words, value: Any) -> str | None:
-    """The text of a value that JSON lacks; None for others."""
-    write = words.get(type(value))
-    return text_of(value) if write is None else write(value)
+    write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
+    return encode(_with_texts(value)) if write is None else write(value)
 
 
 def _with_texts(value: Any) -> Any:
@@ -225,8 +222,8 @@ def _with_texts(value: Any) -> Any:
         return [_with_texts(part) for part in value]
     if type(value) is float and math.isfinite(value):
         return value
-    text = _text_by(_FOR_PEOPLE, value)
-    return value if text is None else text
+    write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
+    return value if write is None else write(value)
 
 
 def dumps_plain(value: Any) -> str:
@@ -249,10 +246,11 @@ def dumps_plain(value: Any) -> str:
 
 def plain_text(value: Any) -> str:
     """The text of a value in a column of strings: as in `dumps_plain`, but without quotes around strings, dates and similar."""
-    if type(value) is str:
-        return value
-    text = _text_by(_FOR_ANALYTICS, value)
-    return dumps_plain(value) if text is None else text
+    kind = type(value)
+    if kind is str:
+        return cast(str, value)
+    write = _FOR_ANALYTICS.get(kind) or TEXTS.get(kind)
+    return dumps_plain(value) if write is None else write(value)
 
 
 def _plain(value: Any) -> str:
@@ -261,11 +259,11 @@ def _plain(value: Any) -> str:
         return "{" + ",".join([f"{encode(name)}:{_plain(inner)}" for name, inner in value.items()]) + "}"
     if kind is list:
         return "[" + ",".join(map(_plain, value)) + "]"
-    text = _text_by(_FOR_ANALYTICS, value)
-    if text is None:
+    write = _FOR_ANALYTICS.get(kind) or TEXTS.get(kind)
+    if write is None:
         return encode(value)
     is_number = kind is Decimal or kind is timedelta or (kind is float and math.isfinite(value))
-    return text if is_number else encode(text)
+    return write(value) if is_number else encode(write(value))
 
 
 def _plain_float(value: float) -> str:

@@ -61,7 +61,8 @@ def test_bytes_files_and_parts_are_one_blob(db: Any, source: Any):
 
     assert Blob(hashlib.sha256(DATA).hexdigest(), len(DATA)) == blob
     assert DATA == db.blobs.read(blob) == db.blobs.read(blob.digest)
-    assert blob in db.blobs and blob.digest in db.blobs
+    assert blob in db.blobs
+    assert blob.digest in db.blobs
     assert [blob] == list(db.blobs)
     assert blob == db.blobs.get(blob.digest)
     assert (1, len(DATA)) == db.blobs.totals()
@@ -114,11 +115,15 @@ def test_a_blob_is_a_file_object(db: Any):
     blob = db.blobs.put(text.encode())
 
     with db.blobs.open(blob) as file:
-        assert file.readable() and file.seekable() and not file.writable() and not file.isatty()
+        assert file.readable()
+        assert file.seekable()
+        assert not file.writable()
+        assert not file.isatty()
         assert 0 == file.tell()
         assert text.encode()[:5] == file.read(5)
         assert blob.size - 3 == file.seek(-3, io.SEEK_END)
-        assert text.encode()[-3:] == file.read() and b"" == file.read(1)
+        assert text.encode()[-3:] == file.read()
+        assert b"" == file.read(1)
         assert PIECE_BYTES - 2 == file.seek(PIECE_BYTES - 2)
         assert text.encode()[PIECE_BYTES - 2 : PIECE_BYTES + 2] == file.read(4)
         assert PIECE_BYTES == file.seek(-2, io.SEEK_CUR)
@@ -158,7 +163,7 @@ def test_a_blob_is_a_value(db: Any, games: Any):
     assert f"sha256:{one.digest}:3" == str(one)
     assert f"Blob(digest='{one.digest}', size=3)" == repr(one)
     text = reactdb.json.dumps({"a": one})
-    assert '{"a":{"$reactdb_type$":"reactdb.blob","value":"sha256:%s:3"}}' % one.digest == text
+    assert f'{{"a":{{"$reactdb_type$":"reactdb.blob","value":"sha256:{one.digest}:3"}}}}' == text
     assert {"a": one} == reactdb.json.loads(text)
 
 
@@ -167,7 +172,7 @@ def test_a_blob_is_a_value(db: Any, games: Any):
 )
 def test_a_text_that_names_no_blob_is_refused(value: str):
     with pytest.raises(reactdb.InvalidDocument):
-        reactdb.json.loads('{"$reactdb_type$":"reactdb.blob","value":"%s"}' % value)
+        reactdb.json.loads(f'{{"$reactdb_type$":"reactdb.blob","value":"{value}"}}')
 
 
 @pytest.mark.parametrize(
@@ -337,7 +342,8 @@ def test_a_large_removal_is_many_small_ones(db: Any):
 
     assert 2 == db.blobs.remove_unused(AT_ONCE)
     assert 0 == pieces_in(db)
-    assert blob not in db.blobs and other not in db.blobs
+    assert blob not in db.blobs
+    assert other not in db.blobs
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -369,7 +375,8 @@ def test_what_is_no_digest_is_refused(db: Any, blob: Any):
 
 def test_a_blob_that_is_not_there_is_not_found(db: Any):
     missing = Blob("0" * 64, 4)
-    assert missing not in db.blobs and missing.digest not in db.blobs
+    assert missing not in db.blobs
+    assert missing.digest not in db.blobs
     assert db.blobs.get(missing.digest) is None
     for ask in (db.blobs.open, db.blobs.read):
         for name in (missing, missing.digest):

@@ -23,9 +23,10 @@ from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import check_array_size, equal, sort_key
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_array import distinct_by_key
+from reactdb.expression.operations_logic import passes
 from reactdb.expression.operations_number import add
 from reactdb.expression.operations_sequence import contains as contains_all
-from reactdb.expression.operations_sequence import numbers_of, passes
+from reactdb.expression.operations_sequence import numbers_of
 from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.values import collation
 

@@ -40,7 +40,8 @@ from reactdb.dialects.rethinkdb.values import (
 from reactdb.errors import MissingValue, QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import OPERATIONS, Call, Expression, Predicate, Row
 from reactdb.expression.checks import checked_array, equal, truth
-from reactdb.expression.operations_sequence import ordered, passes
+from reactdb.expression.operations_logic import passes
+from reactdb.expression.order import ordered
 from reactdb.expression.tree import constant
 from reactdb.query import GetAll, HasFields, Union
 from reactdb.steps import Convert, Expand, Keep
