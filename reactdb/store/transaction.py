@@ -284,22 +284,10 @@ class WriteTransaction:
         self._buffer.append((table_id, kind, prev, key, body, meta, old is not None, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            change = Change(
-                seq,
-                table.name,
-                table_id,
-                key,
-                kind,
-                prev,
-                old_body,
-                body,
-                self.first,
-                self.time,
-                self.origin,
-                meta,
-            )
-            change.places = places
-            self.changes.append(change)
+            names = table.name, table_id
+            told = Change(seq, *names, key, kind, prev, old_body, body, self.first, self.time, self.origin)
+            told.meta, told.places = meta, places
+            self.changes.append(told)
         self.count += 1
         if (
             len(self._buffer) >= MOST_ENTRIES

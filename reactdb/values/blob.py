@@ -18,7 +18,7 @@ from reactdb.values.decoding import decode
 from reactdb.values.value import Value
 from reactdb.values.value_types import ValueType, register_type
 
-__all__ = ["HEADER", "Blob", "blobs_in", "digest_bytes", "may_have_blobs", "which_may_have_blobs"]
+__all__ = ["HEADER", "Blob", "blobs_in", "blobs_of", "digest_bytes", "may_have_blobs", "which_may_have_blobs"]
 
 CODE: Final = 64
 DIGEST_BYTES: Final = 32
@@ -106,8 +106,13 @@ def blobs_in(body: bytes) -> list[Blob]:
     Raises:
         CorruptDatabase: These are no document's bytes.
     """
+    return blobs_of(decode(body)) if may_have_blobs(body) else []
+
+
+def blobs_of(document: dict[str, Any]) -> list[Blob]:
+    """The blobs of a document, each once."""
     found: dict[Blob, None] = {}
-    left: list[Any] = [decode(body)] if may_have_blobs(body) else []
+    left: list[Any] = [document]
     while left:
         value = left.pop()
         if isinstance(value, dict):
