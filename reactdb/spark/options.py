@@ -10,9 +10,10 @@ Rule of this file: it parses. Whether a position, a path or a table exists is ch
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import InvalidOption, shown, word
@@ -63,6 +64,7 @@ class Options:
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
         mode: One of MODES; None: PERMISSIVE if there is a column for what does not fit, otherwise FAILFAST. UPSERT in writes.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
+        imports: Modules that register types of values, imported in each process that reads.
         starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.
     """
 
@@ -88,6 +90,7 @@ class Options:
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
+    imports: tuple[str, ...] = ()
     max_changes: int | None = None
     starting_offsets: str = "earliest"
 
@@ -175,6 +178,28 @@ Reader = Callable[[str, str], Any]
 
 def _text(name: str, given: str) -> str:
     return given
+
+
+class _Imported(tuple[str, ...]):
+    """Names of modules, which are imported where this is made and wherever it is unpickled."""
+
+    __slots__ = ()
+
+    def __new__(cls, names: Iterable[str]) -> _Imported:
+        made = super().__new__(cls, names)
+        for name in made:
+            import_module(name)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Imported, (tuple(self),)
+
+
+def _imports(name: str, given: str) -> tuple[str, ...]:
+    try:
+        return _Imported(module.strip() for module in given.split(",") if module.strip())
+    except ImportError as error:
+        raise InvalidOption(f"option {name}: {error}") from None
 
 
 def _path(name: str, given: str) -> str:
@@ -328,6 +353,7 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "failOnDataLoss": ("fail_on_data_loss", _flag),
     "busyTimeout": ("busy_timeout_s", _seconds),
     "allowNetwork": ("allow_network", _flag),
+    "imports": ("imports", _imports),
     "maxChangesPerTrigger": ("max_changes", _number_from(1)),
     "startingOffsets": ("starting_offsets", _word_of(*OFFSETS)),
 }

@@ -347,6 +347,48 @@ MUTANTS = [
         ("tests/values/test_decoding.py::test_bytes_that_are_no_document_are_told_among_others",),
     ),
     Mutant(
+        "an index whose operation is not registered has no entries, instead of keeping its table from being written",
+        "store/catalogue.py",
+        "        except (QueryError, InvalidKey):",
+        "        except (QueryError, InvalidKey, IncompatibleFormat):",
+        ("tests/store/test_unregistered.py",),
+    ),
+    Mutant(
+        "an index whose operation is not registered is read",
+        "access.py",
+        "    index.check()\n",
+        "",
+        ("tests/store/test_unregistered.py",),
+    ),
+    Mutant(
+        "a value of an unknown type is compared as if its bytes were its order",
+        "values/extension_types.py",
+        "        if not is_extension(self.code):",
+        "        if False:",
+        ("tests/values/test_value_types.py",),
+    ),
+    Mutant(
+        "a registered type takes the number of another one",
+        "values/value_types.py",
+        " or known.code == wanted.code",
+        "",
+        ("tests/values/test_value_types.py",),
+    ),
+    Mutant(
+        "a registered value is read without a look whether its bytes are its own",
+        "values/value_types.py",
+        "        if not is_own:",
+        "        if False:",
+        ("tests/laws/test_registered_laws.py::test_bytes_are_either_a_values_own_or_damage",),
+    ),
+    Mutant(
+        "the order of fields is not seen where the policy asks for it",
+        "writing.py",
+        "        elif asked is None and self.policy.is_same(old_body, body):",
+        "        elif asked is None and codec.same_bytes(old_body, body):",
+        ("tests/surface/test_session.py",),
+    ),
+    Mutant(
         "who has looked at another file than the one that was opened reads it",
         "store/engine.py",
         " and self.guard.identity == probe.identity:",
@@ -647,21 +689,93 @@ MUTANTS = [
     # ----- the server
     Mutant(
         "a wrong password is as good as the right one",
-        "servers/rethinkdb/handshake.py",
-        "        if not (is_right and self._is_known and",
-        "        if not (self._is_known and",
+        "servers/scram.py",
+        "        if not (is_right and len(",
+        "        if not (len(",
         (
             "tests/surface/test_security.py::test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work",
         ),
     ),
     Mutant(
         "a user who is not known may come in with the password",
-        "servers/rethinkdb/handshake.py",
-        "        if not (is_right and self._is_known and",
-        "        if not (is_right and",
+        "servers/users.py",
+        "        return self._users.get(place, stranger)",
+        "        return self._users.get(place, next(iter(self._users.values())))",
         (
             "tests/surface/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",
         ),
+    ),
+    # ----- the ground of the servers
+    Mutant(
+        "what comes with the end of a TLS handshake is thrown away",
+        "servers/connection.py",
+        "            self._early += data\n",
+        "            self._early += data[:0]\n",
+        (
+            "tests/servers/test_connection.py::test_what_comes_in_one_packet_with_the_end_of_the_tls_handshake_is_heard",
+        ),
+    ),
+    Mutant(
+        "a client that does not read is written to without end",
+        "servers/connection.py",
+        "        return self._job is None and not self._is_writing_paused and",
+        "        return self._job is None and",
+        ("tests/servers/test_connection.py::test_an_answer_in_pieces_is_made_as_the_client_reads_it",),
+    ),
+    Mutant(
+        "a client may send ahead without end",
+        "servers/connection.py",
+        "        if is_ahead and not",
+        "        if False and is_ahead and not",
+        ("tests/servers/test_connection.py::test_what_a_client_sends_ahead_does_not_pile_up",),
+    ),
+    Mutant(
+        "a client that sends much ahead has the loop for itself",
+        "servers/connection.py",
+        "            for _ in range(REQUESTS_IN_A_ROW):",
+        "            for _ in range(REQUESTS_IN_A_ROW * 1_000):",
+        (
+            "tests/servers/test_connection.py::test_a_client_that_sends_much_ahead_does_not_keep_the_others_waiting",
+        ),
+    ),
+    Mutant(
+        "a request goes on when its client has gone",
+        "servers/connection.py",
+        "        self._conversation.cancel()\n        if self._job is None:",
+        "        if self._job is None:",
+        ("tests/servers/test_connection.py::test_a_client_that_goes_in_the_middle_of_a_request_cancels_it",),
+    ),
+    Mutant(
+        "a server that stops throws away what it has received",
+        "servers/connection.py",
+        "        self._pause_reading()\n        self.advance()",
+        "        self._pause_reading()\n        self.abort()",
+        ("tests/servers/test_connection.py::test_a_server_that_stops_answers_what_it_has_received",),
+    ),
+    Mutant(
+        "an error that ends a connection is lost while the client sends",
+        "servers/connection.py",
+        "        if self._is_stopping or not self._transport.can_write_eof():",
+        "        if True:",
+        (
+            "tests/servers/test_connection.py::test_a_message_above_the_limit_is_answered_while_the_client_still_sends",
+        ),
+    ),
+    Mutant(
+        "a query may fill any amount of memory",
+        "budget.py",
+        "        if self._held_bytes > most_bytes:",
+        "        if grown > most_bytes:",
+        (
+            "tests/dialects/rethinkdb/test_rethinkdb_memory.py::test_what_one_query_fills_is_not_counted_for_another",
+        ),
+    ),
+    Mutant(
+        "a right password makes any password right",
+        "servers/users.py",
+        '        if hmac.compare_digest(self._verified.get(place, b""), given):',
+        "        if place in self._verified:",
+        ("tests/servers/test_users.py::test_a_right_password_is_hashed_once",),
     ),
     # ----- Spark
     Mutant(
