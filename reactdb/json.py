@@ -45,7 +45,7 @@ from reactdb.errors import InvalidDocument, type_in_words
 from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList, UnknownValue
 from reactdb.values.extension_types import REGISTERED, is_extension, not_registered
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
-from reactdb.values.scalars import EPOCH, decimal_text, microseconds_of
+from reactdb.values.scalars import EPOCH, EXACT, decimal_text, microseconds_of, seconds_of
 from reactdb.values.value_types import BY_KIND, NAMED, TEXTS
 
 __all__ = ["dumps", "loads"]
@@ -182,8 +182,7 @@ def _write_datetime(value: datetime) -> Any:
 
 
 def _write_duration(value: timedelta) -> Any:
-    seconds = Decimal(microseconds_of(value)).scaleb(-6).normalize()
-    return {OURS: "duration", "value": f"{seconds:f}"}
+    return {OURS: "duration", "value": f"{seconds_of(value):f}"}
 
 
 def _own(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
@@ -194,7 +193,7 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
     float: _write_float,
     bytes: binary_object,
     datetime: _write_datetime,
-    Decimal: _own("decimal", str),
+    Decimal: _own("decimal", decimal_text),
     UUID: _own("uuid", str),
     date: _own("date", date.isoformat),
     time: _own("time", time.isoformat),
@@ -273,7 +272,7 @@ def _plain_float(value: float) -> str:
 
 
 def _plain_seconds(value: timedelta) -> str:
-    return decimal_text(Decimal(microseconds_of(value)).scaleb(-6).normalize()) if value else "0"
+    return decimal_text(seconds_of(value))
 
 
 _FOR_PEOPLE: Final[Words] = {
@@ -424,7 +423,7 @@ def _reader(family: str, name: str) -> tuple[tuple[str, ...], Callable[..., Any]
 
 def _microseconds(seconds: int | float) -> int:
     """The microseconds of the shortest decimal that reads as this float, because that decimal was written."""
-    return int(Decimal(repr(seconds)).scaleb(6).to_integral_value())
+    return int(Decimal(repr(seconds)).scaleb(6, EXACT).to_integral_value(context=EXACT))
 
 
 _ZONE: Final = re.compile(r"([+-])(\d\d):([0-5]\d)", re.ASCII)
@@ -471,7 +470,7 @@ _DURATION: Final = re.compile(r"-?\d{1,15}(\.\d{1,6})?", re.ASCII)
 def _read_duration(text: Any) -> timedelta:
     if _DURATION.fullmatch(text) is None:
         raise ValueError("seconds with at most six decimals")
-    return timedelta(microseconds=int(Decimal(text).scaleb(6)))
+    return timedelta(microseconds=int(Decimal(text).scaleb(6, EXACT)))
 
 
 def _read_unknown(code: Any, text: Any) -> Any:

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from reactdb import errors
 from reactdb.budget import spend
-from reactdb.values.scalars import MAX_INT_BITS, NAIVE_EPOCH, decimal_text, microseconds_of
+from reactdb.values.scalars import MAX_INT_BITS, NAIVE_EPOCH, decimal_text, microseconds_of, seconds_of
 
 __all__ = ["pretty"]
 
@@ -76,10 +76,8 @@ def _number_text(value: int | Decimal) -> str:
 
 
 def _seconds_of(duration: timedelta) -> Decimal | int:
-    seconds, fraction = divmod(microseconds_of(duration), 1_000_000)
-    if not fraction:
-        return seconds
-    return Decimal(f"{Decimal(f'{microseconds_of(duration)}E-6'):f}".rstrip("0"))
+    seconds = seconds_of(duration)
+    return seconds if duration.microseconds else int(seconds)
 
 
 def _pretty_pseudotype(value: Any, newline: str) -> str:

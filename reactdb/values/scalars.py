@@ -15,6 +15,7 @@ from typing import Final
 
 __all__ = [
     "EPOCH",
+    "EXACT",
     "MAX_DECIMAL_DIGITS",
     "MAX_DECIMAL_EXPONENT",
     "MAX_INSTANT",
@@ -28,6 +29,7 @@ __all__ = [
     "instant_and_offset",
     "microseconds_of",
     "microseconds_since_midnight",
+    "seconds_of",
     "time_of_day",
 ]
 
@@ -56,6 +58,10 @@ def check_int(value: int) -> None:
 decimal_text = Context(capitals=1).to_sci_string
 
 
+EXACT: Final = Context(prec=40)
+"""For arithmetic with microseconds, which have at most 20 digits: the context of the thread may round to fewer."""
+
+
 def check_decimal(value: Decimal) -> None:
     _sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
@@ -72,6 +78,11 @@ def check_decimal(value: Decimal) -> None:
 
 def microseconds_of(duration: timedelta) -> int:
     return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
+
+
+def seconds_of(duration: timedelta) -> Decimal:
+    """The seconds, exactly, without zeros at the end."""
+    return Decimal(microseconds_of(duration)).scaleb(-6, EXACT).normalize(EXACT)
 
 
 NAIVE_EPOCH: Final = datetime(1970, 1, 1)

@@ -86,7 +86,7 @@ class Total:
             return odd
         mean = Fraction(self._exact) / self.count
         if self._decimals and not self._floats:
-            return _MEAN.divide(Decimal(mean.numerator), Decimal(mean.denominator)).normalize()
+            return _MEAN.normalize(_MEAN.divide(Decimal(mean.numerator), Decimal(mean.denominator)))
         return _nearest_float(mean)
 
     def _odd(self) -> float | None:

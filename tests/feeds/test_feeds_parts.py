@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -129,6 +129,15 @@ def test_what_was_taken_away_leaves_no_trace(kept, gone):
         anew.add(number)
 
     assert (repr(total.sum), repr(total.mean), total.count) == (repr(anew.sum), repr(anew.mean), len(kept))
+
+
+def test_the_decimal_context_of_the_thread_has_no_part_in_a_mean():
+    total = Total()
+    for number in (Decimal("1.0000001"), Decimal("1.0000003")):
+        total.add(number)
+
+    with localcontext(Context(prec=2)):
+        assert Decimal("1.0000002") == total.mean
 
 
 @given(st.lists(st.integers(), min_size=1))
