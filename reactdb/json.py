@@ -41,6 +41,7 @@ from decimal import Decimal
 from typing import Any, Final, cast
 from uuid import UUID
 
+import reactdb.values.blob  # noqa: F401 - it registers the library's own type, which is read here also where no file is open
 from reactdb.errors import InvalidDocument, type_in_words
 from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList, UnknownValue
 from reactdb.values.extension_types import REGISTERED, is_extension, not_registered

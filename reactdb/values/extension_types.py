@@ -103,13 +103,15 @@ class UnknownValue(Value):
             ValueError: These bytes are none of its.
         """
         if not is_extension(self.code):
-            homes = [name for name, codes in ALLOTTED.items() if self.code in codes]
-            raise not_registered(f"extension type {self.code}", *homes)
+            home = next((name for name, codes in ALLOTTED.items() if self.code in codes), "")
+            raise not_registered(f"extension type {self.code}", home)
         return read_extension(self.code, self.data)
 
 
 def not_registered(what: str, namespace: str = "") -> IncompatibleFormat:
-    """The error about a name or number that a dialect or a program would have registered."""
+    """The error about a name or number that a dialect or a program would have registered, or a newer version of the library."""
+    if namespace == "reactdb":
+        return IncompatibleFormat(f"this version of reactdb does not have {what}")
     home = f"import reactdb.dialects.{namespace}, or what else" if namespace else "import the module that"
     return IncompatibleFormat(f"{what} is not registered in this process: {home} registers it, first")
 

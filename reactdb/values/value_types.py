@@ -75,7 +75,7 @@ class ValueType(Value):
         self.order = order
         self.equals = equals
         self.text = text or (lambda value: encode(value).hex())
-        self.parse = parse or (lambda text: decode(bytes.fromhex(text)))
+        self.parse = parse or (lambda text: self.read(bytes.fromhex(text)))
 
     def write(self, value: Any) -> Any:
         """What the packer is given.

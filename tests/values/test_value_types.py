@@ -15,6 +15,7 @@ from reactdb.values import codec, collation
 from reactdb.values.codec import UnknownValue
 from reactdb.values.value import Value
 from reactdb.values.value_types import BY_KIND, ValueType, register_type, text_of
+from tests.support.processes import run_python
 from tests.support.registered_types import TYPES, Exact, Mark, Release, first
 
 
@@ -128,8 +129,9 @@ class TestValues:
         assert '"1.10"' == json.dumps_plain(Release(1, 10)) == r.to_json_string(Release(1, 10))({})
         assert ["1.10", "1.10"] == [json.readable(Release(1, 10)), json.plain_text(Release(1, 10))]
         assert "61626364" == text_of(Mark(b"abcd"))
-        with pytest.raises(InvalidDocument, match=r"not a acme.release"):
-            json.loads('{"$reactdb_type$":"acme.release","value":"one"}')
+        for text in ("acme.release", "one"), ("acme.mark", "61"):
+            with pytest.raises(InvalidDocument, match=f"not a {text[0]}"):
+                json.loads(json.dumps_plain({"$reactdb_type$": text[0], "value": text[1]}))
 
 
 UNKNOWN = UnknownValue(33, b"\0bytes")
@@ -169,6 +171,16 @@ class TestUnknown:
             collation.compare(UnknownValue(126, b""), 1)
         with pytest.raises(IncompatibleFormat, match=r"acme.unheard.* import reactdb.dialects.acme"):
             json.loads('{"$reactdb_type$":"acme.unheard","value":""}')
+
+    def test_the_librarys_own_type_is_known_without_a_file_and_its_next_one_needs_a_newer_version(
+        self,
+    ) -> None:
+        text = '{"$reactdb_type$":"reactdb.blob","value":"sha256:%s:3"}' % ("0" * 64)
+        printed = run_python("import sys, reactdb; print(reactdb.json.loads(sys.argv[1]))", text)
+        assert f"sha256:{'0' * 64}:3\n" == printed
+        with pytest.raises(IncompatibleFormat) as refused:
+            collation.key_bytes(UnknownValue(65, b""))
+        assert "this version of reactdb does not have extension type 65" == str(refused.value)
 
     def test_its_key_bytes_are_read(self) -> None:
         key = collation.key_bytes(Mark(b"a\0cd")).replace(b"\xc0", b"\x81", 1)
