@@ -25,7 +25,7 @@ from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.feeds.events import Event
 from reactdb.feeds.options import check_timeout
-from reactdb.feeds.position import read_position
+from reactdb.feeds.position import resolve_since
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import Session
 from reactdb.store.catalogue import check_name
@@ -275,7 +275,7 @@ def position_of(session: Session, snapshot: Snapshot, since: int | str | None) -
         return snapshot.seq
     if isinstance(since, bool) or not isinstance(since, (int, str)) or (isinstance(since, int) and since < 0):
         raise InvalidOption(f"since is a seq from 0 on, or a token, not {shown(since)}")
-    return read_position(since, session.engine, snapshot)
+    return resolve_since(since, session.engine, snapshot)
 
 
 def _check_same(leases: list[Lease], selection: str, partitions: int | None) -> None:

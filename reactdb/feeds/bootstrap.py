@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from reactdb.errors import FeedAborted, HistoryLost
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.log_reader import LogReader
-from reactdb.feeds.position import read_position
+from reactdb.feeds.position import resolve_since
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import View
 from reactdb.store.engine import Engine
@@ -106,7 +106,7 @@ class Bootstrap:
             TableNotFound, IndexNotFound: The query meant nothing then.
         """
         with self._snapshot() as snapshot:
-            position = read_position(since, self._engine, snapshot)
+            position = resolve_since(since, self._engine, snapshot)
             reader = LogReader(self._engine, plan_at(request, snapshot, position), position)
             reader.seed(snapshot)
         return reader

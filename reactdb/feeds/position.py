@@ -118,7 +118,7 @@ def not_this_order() -> HistoryDiverged:
     )
 
 
-def read_position(since: int | str, engine: Engine, snapshot: Snapshot) -> int:
+def resolve_since(since: int | str, engine: Engine, snapshot: Snapshot) -> int:
     """The seq that `since` names in this file; inside of initial values, the one that they are as of.
 
     Raises:

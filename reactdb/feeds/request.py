@@ -18,7 +18,7 @@ from reactdb.feeds.position import (
     Inside,
     no_token,
     not_this_order,
-    read_position,
+    resolve_since,
     taken_apart,
 )
 from reactdb.feeds.views.base import View
@@ -84,7 +84,7 @@ class Request:
                 self._plan = (snapshot.catalogue, plan)
                 self.is_stateful = plan.view.is_stateful
                 return
-            position = read_position(since, self.engine, snapshot)
+            position = resolve_since(since, self.engine, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))
             plan = self.compiled(past)
             check_order(plan.view, since)
@@ -97,7 +97,7 @@ class Request:
         with self.engine.fresh_snapshot() as snapshot:
             if since is None:
                 return Bookmark(snapshot.seq)
-            seq = read_position(since, self.engine, snapshot)
+            seq = resolve_since(since, self.engine, snapshot)
             return Bookmark(seq, taken_apart(since)[1])
 
     def render(self, is_ordered: bool) -> Render:

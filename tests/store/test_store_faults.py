@@ -17,7 +17,7 @@ import reactdb
 from reactdb import desc, row
 from reactdb.database import Database
 from reactdb.errors import DiskFull
-from reactdb.feeds.position import read_position
+from reactdb.feeds.position import resolve_since
 from reactdb.store import retention, schema
 from reactdb.store.file import sqlite
 from reactdb.store.write_queue import Waiter, WriteQueue
@@ -215,7 +215,7 @@ class TestTokens:
     @staticmethod
     def is_good(db: Database, token: str) -> bool:
         with db.session.engine.fresh_snapshot() as snapshot:
-            return read_position(token, db.session.engine, snapshot) == int(token.split(".")[2])
+            return resolve_since(token, db.session.engine, snapshot) == int(token.split(".")[2])
 
     def test_a_write_that_came_to_nothing_spoils_no_token(self, path):
         """The first write of a process begins an epoch, which goes with the write if that is taken back."""
