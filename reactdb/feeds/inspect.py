@@ -78,8 +78,7 @@ def routing_in_words(routes: Sequence[Route]) -> str:
 
 def figures(subscription: Subscription) -> dict[str, Any]:
     """One open subscription in a list of all: what it watches, and whether it keeps up."""
-    request, node, reader = subscription.request, subscription.node, subscription.reader
-    source = node or reader
+    request, source = subscription.request, subscription.origin
     table = request.query.table
     return {
         "table": None if table == ALL_TABLES else table,
@@ -97,7 +96,7 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
     members = () if consumer is None else consumer.members
     oldest = min((time for member in members if (time := member.oldest_time) is not None), default=None)
     # Looked at once each: they may be gone when one looks again.
-    sources = [source for member in members if (source := member.node or member.reader) is not None]
+    sources = [source for member in members if (source := member.origin) is not None]
     held = {id(source): source.view.documents_held for source in sources}
     return {
         "is_open": bool(members) and consumer is not None and not consumer.is_closed,

@@ -223,6 +223,13 @@ class Subscription:
         return self.state == "behind"
 
     @property
+    def origin(self) -> Origin | None:
+        """What its deltas come from now. For figures: any thread may ask."""
+        # Not `or`: a node that nobody has joined yet has no members, and is false.
+        node = self.node
+        return self.reader if node is None else node
+
+    @property
     def error(self) -> BaseException | None:
         """Why it ended; None where it completed or was closed."""
         return self.end if isinstance(self.end, BaseException) else None
