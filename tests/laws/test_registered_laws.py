@@ -45,6 +45,18 @@ def test_a_value_comes_back_equal_from_its_bytes_its_key_and_its_json(value: Any
 
 @settings(max_examples=examples(600))
 @given(values, values)
+@example(Mark(b"\0\0\0\0"), Release(1, 10))
+def test_keys_in_an_array_are_read_one_by_one(one: Any, other: Any) -> None:
+    """What follows a value in an array is not taken for a part of it."""
+    read = collation.key_value(collation.key_bytes([one, other, one]))
+
+    assert 3 == len(read)
+    for value, known in zip((one, other, one), read, strict=True):
+        assert collation.key_bytes(value) == collation.key_bytes(known)
+
+
+@settings(max_examples=examples(600))
+@given(values, values)
 def test_the_order_is_pythons_and_no_key_begins_another(one: Any, other: Any) -> None:
     before = (place(one) > place(other)) - (place(one) < place(other))
 
