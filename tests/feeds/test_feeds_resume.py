@@ -65,6 +65,18 @@ def test_replay_goes_live_without_a_gap(games):
     assert [event["new_val"]["id"] for event in heard] == [*range(1_500), "live"]
 
 
+def test_figures_of_a_feed_that_reads_the_log_are_of_its_reader(games):
+    games.insert([{"id": number, "score": number} for number in range(2_000)])
+    feed = games.order_by("score").limit(3).changes(since=0)
+
+    with feed.cursor() as cursor:
+        cursor.next(timeout=0)
+        figures = feed.stats()
+
+    assert figures["is_behind"]
+    assert 3 <= figures["documents_held"]
+
+
 def test_a_resumed_limit_tells_offsets_as_an_uninterrupted_one(games):
     games.insert([{"id": number, "score": number} for number in range(50)])
     selection = games.order_by("score").limit(3)
