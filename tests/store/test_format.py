@@ -317,6 +317,9 @@ def test_a_reader_of_an_older_format_goes_on_when_another_process_migrates_the_f
             assert before + 1 == db.table("people").count().run()
             assert [{"id": 1}] == db.table("new").run()
             assert other.token == db.token
+            # What only the new format has, and by the same connection again: its views of the old one are gone for good.
+            blob = other.blobs.put(b"after the migration")
+            assert [b"after the migration"] * 3 == [db.blobs.read(blob) for _ in range(3)]
     assert [] == problems(path)
 
 
