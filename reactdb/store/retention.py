@@ -5,8 +5,8 @@ below L', those that are superseded at or below L'. So these always stay: every 
 old value of every change past L' (its `prev`). A deletion at or below L' goes, and its tombstone with it.
 
 The work is proportional to the changes between L and L', not to the file. It is done in small transactions, so that a writer
-who waits does not notice. L is not raised past what an open feed of this process has still to read, up to MOST_HELD_CHANGES;
-nobody here knows of the feeds of other processes.
+who waits does not notice. L is not raised past what an open feed of this process or a durable consumer of any process has still
+to read, up to `held_changes`; nobody here knows of the feeds of other processes.
 
 Thread safety: `Compaction.compact` from any thread; everything else only by the thread at the head of the write queue.
 """
@@ -40,8 +40,8 @@ MAKE_ROOM = (
 )
 # Changes between two looks at what retention does not keep any more.
 RETAIN_EVERY = 500
-# Changes that removal leaves, beyond what was asked for, to the feeds of this process that have still to read them. A reader
-# that was forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
+# Changes that removal leaves, beyond what was asked for, to feeds and consumers that have still to read them. A reader that was
+# forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
 MOST_HELD_CHANGES = 1_000_000
 # The fact that names another number, for the file.
 HELD_CHANGES = "held_changes"
