@@ -234,9 +234,12 @@ class Scenario:
 
     def stop_one(self) -> None:
         """Until another worker has what it had."""
-        holders = self.holders()
-        if not holders:
-            return
+        # At first, and after a kill, nobody has one for a moment.
+        end = time.monotonic() + PATIENCE_S
+        while not (holders := self.holders()):
+            if self.errors() or time.monotonic() > end:
+                return
+            time.sleep(0.01)
         process = self.random.choice(holders)
         os.kill(process.pid, signal.SIGSTOP)
         try:
