@@ -39,7 +39,7 @@ from reactdb.reading import run
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
-from reactdb.store.hooks import check_known
+from reactdb.store.hooks import check_hook
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
@@ -279,7 +279,7 @@ class Session:
             TableNotFound; HookNotFound: This process does not know the hook.
         """
         if hook is not None:
-            check_known(hook, table)
+            check_hook(hook, table)
 
         def work(transaction: WriteTransaction) -> None:
             info = live_table(transaction, table)

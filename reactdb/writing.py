@@ -171,11 +171,13 @@ class Write:
             return
         else:
             counter = "replaced"
+        before = self.transaction.count
         try:
             is_new = self.transaction.write(self.table, key, kind, old, body, asked)
         except UsageError as error:
-            # A hook refuses before anything is written.
-            if not self.policy.counts_errors:
+            # A hook refuses before anything is written. But what it has derived for other tables is written after the document,
+            # and if that cannot be, the statement is taken back as a whole.
+            if not self.policy.counts_errors or self.transaction.count != before:
                 raise
             self.count("errors", old_body, old_body, self.policy.sentence(error))
             return

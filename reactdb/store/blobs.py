@@ -57,7 +57,7 @@ class StoredBlob(NamedTuple):
     Attributes:
         id: Its number in this file.
         digest: SHA-256 of the bytes; None where it is not whole.
-        size: How many bytes there are; 0 where it is not whole.
+        size: How many bytes there are; 0 where it never was whole.
         piece_bytes: How many bytes each piece has, but the last.
         time: When it was last put, or last got a piece, in milliseconds since 1970; 0 where it was given up.
         used: 1 where a log entry refers to it, else 0.
@@ -82,7 +82,7 @@ class StoredBlob(NamedTuple):
         return range(first, first - (-self.size // self.piece_bytes))
 
 
-def _whole(row: Sequence[Any]) -> StoredBlob:
+def _verified(row: Sequence[Any]) -> StoredBlob:
     *values, checksum = row
     if values_checksum(*values) != checksum:
         raise CorruptDatabase(
@@ -111,7 +111,7 @@ def find_blob(connection: Connection, digest: bytes) -> StoredBlob | None:
         CorruptDatabase: It is not what was written.
     """
     row = connection.execute(BY_DIGEST, (digest,)).fetchone()
-    return None if row is None else _whole(row)
+    return None if row is None else _verified(row)
 
 
 def known_blob(connection: Connection, blob: Blob) -> StoredBlob:
@@ -155,7 +155,7 @@ def read_blob(connection: Connection, number: int) -> StoredBlob:
     Raises:
         CorruptDatabase: It is not what was written.
     """
-    return _whole(connection.execute(BY_ID, (number,)).fetchone())
+    return _verified(connection.execute(BY_ID, (number,)).fetchone())
 
 
 def check_pieces(connection: Connection, stored: StoredBlob) -> None:
@@ -200,7 +200,7 @@ def whole_blobs(connection: Connection, after: bytes, most: int) -> list[Blob]:
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM blobs WHERE digest > ? ORDER BY digest LIMIT ?", (after, most)
     )
-    return [_whole(row).blob for row in rows.fetchall()]
+    return [_verified(row).blob for row in rows.fetchall()]
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def finish_blob(connection: Connection, blob: int, digest: bytes, size: int, tim
 
 def _unfinished(connection: Connection, blob: int) -> StoredBlob:
     row = connection.execute(BY_ID, (blob,)).fetchone()
-    unfinished = None if row is None else _whole(row)
+    unfinished = None if row is None else _verified(row)
     if unfinished is None or unfinished.digest is not None or not unfinished.time:
         raise BlobNotFound(
             f"number {blob}", "got no bytes for so long that compaction removed what was there: put it again"
@@ -299,7 +299,7 @@ def drop_references(connection: Connection, seqs: str, parameters: Sequence[Any]
         if connection.execute(IS_REFERRED, (blob,)).fetchone() is None:
             row = connection.execute(BY_ID, (blob,)).fetchone()
             if row is not None:
-                _keep(connection, _whole(row)._replace(used=0))
+                _keep(connection, _verified(row)._replace(used=0))
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def remove_unused(
     count = 0
     bounds = (now - unused_ms + 1, now - max(unused_ms, GRACE_MS) + 1)
     for row in connection.execute(f"{UNUSED} LIMIT ?3", (*bounds, len(held) + most)).fetchall():
-        stored = _whole(row)
+        stored = _verified(row)
         if stored.id in held:
             continue
         if most <= 0:
@@ -386,5 +386,5 @@ def give_up_blob(connection: Connection, blob: int) -> bool:
     row = connection.execute(BY_ID, (blob,)).fetchone()
     if row is None or row[1] is not None:
         return False
-    _keep(connection, _whole(row)._replace(time=0))
+    _keep(connection, _verified(row)._replace(time=0))
     return True

@@ -105,7 +105,7 @@ class TableInfo:
 
     Attributes:
         created, dropped: Seqs: the table has changes in created < seq <= dropped.
-        owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
+        owner: None. The format has the column for tables that are not a user's, of which there are none yet.
         hook: The name of its write hook (see `hooks`); None where it has none.
     """
 

@@ -331,7 +331,8 @@ class Engine:
         finally:
             del self.readers.reading[reader]
             if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                # Not ROLLBACK: it would bring back the views of an older format, which `show_as_today` may have dropped.
+                connection.execute("COMMIT")
             self._give_back(reader)
 
     @contextmanager
@@ -437,9 +438,9 @@ class Engine:
         connection = reader.connection
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
-            reader.version = version
             if reader.shown < schema.FORMAT_VERSION:
                 reader.shown = schema.show_as_today(connection, reader.shown)
+            reader.version = version
             known = self.catalogue
             if int(schema.fact(connection, "catalogue")) == known.version:
                 reader.catalogue = known

@@ -4,7 +4,7 @@ Of a version of a document a dialect needs more than the document: CouchDB its r
 is the entry's metadata, small bytes of the dialect's own. It cannot be worked out later, and one writer that leaves it out spoils
 it for all. So a hook is a function with a name:
 
-    register_hook(name, derive) every process that may write the table does so, where the module that has the hook is imported
+    register_hook(name, derive)  every process that may write the table does so, where the module that has the hook is imported
     TableInfo.hook              the name, in the file's list of tables, which makes it binding for every writer
     derive(draft) -> Derived    called by `WriteTransaction.write` for each document that is inserted, changed or deleted
 
@@ -172,7 +172,7 @@ def _identity(derive: Derive) -> str:
     return f"{getattr(derive, '__module__', '')}.{getattr(derive, '__qualname__', shown(derive))}"
 
 
-def check_known(hook: str, table: str) -> None:
+def check_hook(hook: str, table: str) -> None:
     """Raises: HookNotFound, where this process does not know the hook."""
     if hook not in _HOOKS:
         raise HookNotFound(hook, table)
@@ -186,7 +186,7 @@ def ask(draft: Draft) -> Derived:
         UsageError: It refuses the write, or gives what cannot be metadata.
     """
     name = str(draft.table.hook)
-    check_known(name, draft.table.name)
+    check_hook(name, draft.table.name)
     derived = _HOOKS[name](draft)
     if type(derived) is not Derived or not (derived.meta is None or type(derived.meta) is bytes):
         raise UsageError(

@@ -22,7 +22,7 @@ from typing import Any
 
 from reactdb.errors import LeaseLost
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.positions import NamedPosition, read_parts, read_position, read_positions, write_position
+from reactdb.store.positions import NamedPosition, find_position, read_parts, read_positions, write_position
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
 from reactdb.values.value import Value
@@ -195,7 +195,7 @@ def read_lease(connection: Connection, name: str, partition: int) -> Lease | Non
     Raises:
         CorruptDatabase: It is not what was written. All the reads below raise it, too.
     """
-    found = read_position(connection, CONSUMER, name, partition)
+    found = find_position(connection, CONSUMER, name, partition)
     return None if found is None else _lease(found)
 
 

@@ -56,24 +56,24 @@ class NamedPosition(NamedTuple):
     value: bytes | None = None
 
 
-def read_position(connection: Connection, kind: str, name: str, part: int = 0) -> NamedPosition | None:
+def find_position(connection: Connection, kind: str, name: str, part: int = 0) -> NamedPosition | None:
     """The position of this name, or None where there is none.
 
     Raises:
         CorruptDatabase: It is not what was written. All the reads below raise it, too.
     """
     row = connection.execute(GET, (kind, name, part)).fetchone()
-    return None if row is None else _whole(row)
+    return None if row is None else _verified(row)
 
 
 def read_parts(connection: Connection, kind: str, name: str) -> list[NamedPosition]:
     """All parts of the position of this name, in order."""
-    return [_whole(row) for row in connection.execute(PARTS, (kind, name)).fetchall()]
+    return [_verified(row) for row in connection.execute(PARTS, (kind, name)).fetchall()]
 
 
 def read_positions(connection: Connection, kind: str) -> list[NamedPosition]:
     """All positions of a kind, by name and part."""
-    return [_whole(row) for row in connection.execute(ALL, (kind,)).fetchall()]
+    return [_verified(row) for row in connection.execute(ALL, (kind,)).fetchall()]
 
 
 def write_position(transaction: WriteTransaction, position: NamedPosition) -> None:
@@ -93,7 +93,7 @@ def remove_position(transaction: WriteTransaction, kind: str, name: str) -> int:
 
 def last_receipt(connection: Connection, sender: str) -> int | None:
     """The number of the last delivery that was taken in from this sender; None where there was none."""
-    found = read_position(connection, RECEIPT, sender)
+    found = find_position(connection, RECEIPT, sender)
     return None if found is None else found.position
 
 
@@ -102,7 +102,7 @@ def give_receipt(transaction: WriteTransaction, sender: str, number: int) -> Non
     write_position(transaction, NamedPosition(RECEIPT, sender, position=number))
 
 
-def _whole(row: tuple[object, ...]) -> NamedPosition:
+def _verified(row: tuple[object, ...]) -> NamedPosition:
     *values, checksum = row
     if values_checksum(*values) != checksum:
         raise CorruptDatabase(

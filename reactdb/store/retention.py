@@ -5,8 +5,8 @@ below L', those that are superseded at or below L'. So these always stay: every 
 old value of every change past L' (its `prev`). A deletion at or below L' goes, and its tombstone with it.
 
 The work is proportional to the changes between L and L', not to the file. It is done in small transactions, so that a writer
-who waits does not notice. L is not raised past what an open feed of this process has still to read, up to MOST_HELD_CHANGES;
-nobody here knows of the feeds of other processes.
+who waits does not notice. L is not raised past what an open feed of this process or a durable consumer of any process has still
+to read, up to `held_changes`; nobody here knows of the feeds of other processes.
 
 Thread safety: `Compaction.compact` from any thread; everything else only by the thread at the head of the write queue.
 """
@@ -40,8 +40,8 @@ MAKE_ROOM = (
 )
 # Changes between two looks at what retention does not keep any more.
 RETAIN_EVERY = 500
-# Changes that removal leaves, beyond what was asked for, to the feeds of this process that have still to read them. A reader
-# that was forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
+# Changes that removal leaves, beyond what was asked for, to feeds and consumers that have still to read them. A reader that was
+# forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
 MOST_HELD_CHANGES = 1_000_000
 # The fact that names another number, for the file.
 HELD_CHANGES = "held_changes"
@@ -194,25 +194,33 @@ class Compaction:
     def _held_back(self, target: int) -> int:
         """The low-water mark that is asked for, or a lower one that leaves feeds and durable consumers what they have still to
         read. One that is further behind than the limit holds nothing back."""
-        from reactdb.store import leases
-
         writer = self._writer
         try:
-            oldest = target - held_changes(writer.connection)
-            needed = (writer.engine.lowest_needed(oldest), leases.lowest_needed(writer.connection, oldest))
+            left = self._left_to_consumers(target)
+            needed = writer.engine.lowest_needed(target - held_changes(writer.connection))
         except SQLiteError as error:
             raise writer.engine.translated(error, "compact") from error
-        return min([target, *(position for position in needed if position is not None)])
+        return left if needed is None else min(left, needed)
+
+    def _left_to_consumers(self, target: int) -> int:
+        """The same for durable consumers alone."""
+        from reactdb.store import leases
+
+        connection = self._writer.connection
+        needed = leases.lowest_needed(connection, target - held_changes(connection))
+        return target if needed is None else min(target, needed)
 
     def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
         """One transaction's worth of compaction. Whether more is left."""
         writer = self._writer
         connection = writer.connection
-        target = self._held_back(target)
-        writer.engine.before_removal(target)
+        goal = self._held_back(target)
+        writer.engine.before_removal(goal)
         try:
             writer.begin_upkeep("compact", waits_s)
-            more, step = compact_step(connection, target, most)
+            # Again: another process may have made a consumer, or moved one back, while this one waited for the write lock.
+            goal = min(goal, self._left_to_consumers(target))
+            more, step = compact_step(connection, goal, most)
             blobs = remove_unused(connection, time.time_ns() // 1_000_000, held=writer.engine.held_blobs())
             connection.execute("COMMIT")
             writer.note_commit()
@@ -285,7 +293,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.execute(
             "DELETE FROM log WHERE seq > ? AND seq <= ? AND body IS NULL", window
         ).rowcount
-        # Marks serve reads past the low-water mark only. But the newest of each table says where its newest change was.
+        # Marks serve reads past the low-water mark only. But format 3 keeps the newest of each table.
         connection.execute(
             "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables) AND block <"
             " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)",

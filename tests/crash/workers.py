@@ -4,9 +4,8 @@
 
 A scenario is one file with a table of orders, and eight processes that work for one consumer of it, with one partition or with
 several. What a worker handles it writes down in the transaction that acknowledges it. The parent writes orders, and meanwhile
-kills workers, half of the time the one that has a lease; the next one takes its place. Sometimes it stops a holder until another
-one has
-taken over, and then lets it go on: what it acknowledges must be refused.
+kills workers, more often than not one that has a lease; the next one takes its place. Sometimes it stops a holder until another
+one has taken over, and then lets it go on: what it acknowledges must be refused.
 
 In the end what was written down is compared with the log: each change once, those of one key in order, none set aside.
 
@@ -235,9 +234,12 @@ class Scenario:
 
     def stop_one(self) -> None:
         """Until another worker has what it had."""
-        holders = self.holders()
-        if not holders:
-            return
+        # At first, and after a kill, nobody has one for a moment.
+        end = time.monotonic() + PATIENCE_S
+        while not (holders := self.holders()):
+            if self.errors() or time.monotonic() > end:
+                return
+            time.sleep(0.01)
         process = self.random.choice(holders)
         os.kill(process.pid, signal.SIGSTOP)
         try:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
+from reactdb.feeds.position import read_position
 from reactdb.store import exports
 from reactdb.store.file import sqlite
 from tests.support.inspection import problems
@@ -309,3 +310,23 @@ def test_a_token_is_gone_on_from_or_lost(tmp_path_factory, script):
     finally:
         db.close()
     assert problems(path) == []
+
+
+def test_an_epoch_ends_where_another_one_begins_at_the_same_seq(tmp_path: Path):
+    """All that was written in it was lost: a position past its beginning is not that of what was written instead."""
+    path, lost = tmp_path / "a.db", "0" * 12
+    with reactdb.connect(path) as db:
+        db.table_create("games").insert({"id": 1})
+        seq = db.seq
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO epochs SELECT ?, ?, max(position) + 1 FROM epochs", (lost, seq))
+    connection.close()
+
+    with reactdb.connect(path) as db, db.session.read() as snapshot:
+        assert seq == read_position(
+            f"{db.session.engine.database_id}.{lost}.{seq}", db.session.engine, snapshot
+        )
+    with reactdb.connect(path) as db:
+        db.table("games").insert({"id": 2})
+        with db.session.read() as snapshot, pytest.raises(reactdb.HistoryDiverged):
+            read_position(f"{db.session.engine.database_id}.{lost}.{db.seq}", db.session.engine, snapshot)

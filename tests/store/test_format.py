@@ -317,7 +317,22 @@ def test_a_reader_of_an_older_format_goes_on_when_another_process_migrates_the_f
             assert before + 1 == db.table("people").count().run()
             assert [{"id": 1}] == db.table("new").run()
             assert other.token == db.token
+            # What only the new format has, and by the same connection again: its views of the old one are gone for good.
+            blob = other.blobs.put(b"after the migration")
+            assert [b"after the migration"] * 3 == [db.blobs.read(blob) for _ in range(3)]
     assert [] == problems(path)
+
+
+def test_compaction_keeps_the_newest_mark_of_each_table(tmp_path: Path):
+    path = tmp_path / "a.db"
+    with reactdb.connect(path) as db:
+        for name in ("first", "second"):
+            db.table_create(name).insert([{"id": number} for number in range(100)])
+        db.compact(keep=0)
+
+        with db.session.read() as snapshot:
+            newest = "SELECT table_id, block FROM marks ORDER BY table_id"
+            assert [(1, 100 >> 5), (2, 200 >> 5)] == snapshot.connection.execute(newest).fetchall()
 
 
 @pytest.mark.parametrize("fact", ["low_water", "catalogue", "database_id", "seal"])

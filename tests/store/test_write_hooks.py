@@ -18,6 +18,7 @@ from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.store.tools import doctor
 from reactdb.store.transaction import LARGE_BYTES, WriteTransaction
 from reactdb.values import codec, collation
+from reactdb.values.blob import Blob
 from reactdb.writing import Policy, Write
 from tests.support.hooks import JOURNAL, JOURNALLED, REVISIONS, Conflict, set_hook
 from tests.support.processes import another_process
@@ -407,6 +408,26 @@ class TestRefusing:
         assert (1, 0) == (found["errors"], found["replaced"])
         assert "the newest revision is b'1-1', not b'9-9'" == found["first_error"]
         assert [{"id": 1}] == counted.run()
+
+    def test_what_is_beside_cannot_be_written_and_the_document_is_not_kept_without_it(self, db):
+        """Whatever the policy: it is written after the document."""
+
+        def lose(draft: Draft) -> Derived:
+            lost = codec.encode({"id": draft.key, "content": Blob("0" * 64, 1)})
+            return Derived(b"1", [(draft.beside("leaves"), draft.key_bytes, lost)])
+
+        class Counting(Policy):
+            counts_errors = True
+
+        register_hook("tests.lose", lose)
+        table = db.table_create("games")
+        db.table_create("leaves")
+        set_hook(db, "games", "tests.lose")
+        for policy in (None, Counting()):
+            with pytest.raises(reactdb.BlobNotFound):
+                ask(db, 1, {"id": 1}, None, policy)
+
+        assert ([], 0) == (table.run(), db.seq)
 
     def test_an_error_that_is_none_of_ours_takes_the_write_back(self, db):
         def fail(draft: Draft) -> Derived:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sqlite3
 import threading
 import time
 import tracemalloc
@@ -146,6 +147,33 @@ def test_the_digest_alone_opens_a_blob(db: Any):
     with db.blobs.open(blob.digest) as file:
         assert blob == file.raw.blob
         assert str(blob) in repr(file.raw)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (
+            "UPDATE pieces SET bytes = zeroblob(length(bytes)) WHERE id & 0xffffff = 1",
+            "does not match its checksum",
+        ),
+        ("UPDATE pieces SET bytes = x'00' WHERE id & 0xffffff = 1", "does not match its checksum"),
+        ("DELETE FROM pieces WHERE id & 0xffffff = 1", "is missing"),
+    ],
+)
+def test_a_piece_that_changed_on_the_disk_is_not_given(path: Path, damage: str, words: str):
+    with reactdb.connect(path) as db:
+        blob = db.blobs.put(DATA)
+    connection = sqlite3.connect(path)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+
+    with reactdb.connect(path) as db, db.blobs.open(blob) as file:
+        assert DATA[:PIECE_BYTES] == file.read(PIECE_BYTES)
+        with pytest.raises(reactdb.CorruptDatabase, match=f"piece 1 {words}"):
+            file.read(1)
+        file.seek(2 * PIECE_BYTES)
+        assert DATA[2 * PIECE_BYTES :] == file.read()
 
 
 # -----------------------------------------------------------------------------------------------------------

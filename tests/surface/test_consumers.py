@@ -18,8 +18,10 @@ from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc,
 from reactdb.batches import SET_ASIDE, Batch, Batches, Clock, partition_of
 from reactdb.feeds.feed import Cursor
 from reactdb.session import Session
+from reactdb.store.writer import Writer
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
+from tests.support.processes import another_process
 from tests.support.threads import PATIENCE_S, started, wait_until
 
 
@@ -793,6 +795,25 @@ class TestHistory:
         with give(worker) as batch:
             assert 3 == len(batch)
         assert db.seq == db.compact(keep=0)["oldest"]
+
+    def test_history_stays_for_a_consumer_that_was_made_while_compaction_waited_for_its_turn(
+        self, path, monkeypatch
+    ):
+        begin_upkeep = Writer.begin_upkeep
+
+        def begin_late(writer: Writer, *given: Any) -> None:
+            with another_process(path) as other:
+                other.consumer("late", other.table("orders"), since=0)
+            begin_upkeep(writer, *given)
+
+        with reactdb.connect(path) as db:
+            orders = db.table_create("orders")
+            orders.insert({"id": 1})
+            orders.get(1).update({"n": 1})
+            monkeypatch.setattr(Writer, "begin_upkeep", begin_late)
+
+            assert 0 == db.compact(keep=0)["oldest"]
+            assert not db.consumers()[0]["is_lost"]
 
     def test_past_what_the_file_names_it_goes_and_the_consumer_is_told(self, db, orders, worker):
         db.hold_changes(2)

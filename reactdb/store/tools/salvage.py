@@ -211,7 +211,7 @@ class Salvage:
             )
         try:
             for row in connection.execute(
-                "SELECT id, name, primary_key, created, dropped, owner FROM tables"
+                "SELECT id, name, primary_key, created, dropped FROM tables"
             ).fetchall():
                 self._list_table(row)
         except sqlite.READ_ERRORS as error:
