@@ -53,6 +53,7 @@ SLOW_S: Final = 0.05
 
 TURN_S: Final = 0.002
 MOST_SLEEP_S: Final = 0.5
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4_096
 
 
 class Stopped(BaseException):
@@ -70,9 +71,6 @@ def process_bytes() -> int | None:
             return int(file.read(64).split()[1]) * PAGE_BYTES
     except OSError:
         return None
-
-
-PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4_096
 
 
 class Crowd:
@@ -191,8 +189,9 @@ class Budget:
 
     def _count_memory(self, crowd: Crowd, most_bytes: int) -> None:
         grown = crowd.growth_bytes()
-        # What has grown before the first look of a query is mostly not its own.
-        self._held_bytes = 0 if self._held_bytes is None else self._held_bytes + grown
+        # What has grown before the first look of a query is mostly not its own. Nothing below 0 is held: otherwise a query could
+        # fill what another one has let go of, beyond its limit.
+        self._held_bytes = 0 if self._held_bytes is None else max(0, self._held_bytes + grown)
         if self._held_bytes > most_bytes:
             raise MemoryFull
 

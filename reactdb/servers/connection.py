@@ -64,8 +64,8 @@ class Conversation:
         wait_s: Seconds until `poll` may have something without any `wake`; None if there is no such moment. Asked anew after
             each use.
 
-    Thread safety: one thread at a time, but for `cancel`. The methods may raise LastAnswer; any other exception is logged and
-    ends the connection.
+    Thread safety: one thread at a time, but for `receive` and `cancel`. `next_request`, `answer` and `poll` may raise LastAnswer;
+    any other exception is logged and ends the connection.
     """
 
     is_admitted = True
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
         self._is_ending = False
         self._is_lost = False
         self._unread_bytes = 0
-        # Each of the four has a time limit of its own.
+        # By name: handshake, message, write, wait, end.
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # -----------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._set_timer("handshake", self._limits.handshake_s, transport.abort)
+        self._set_timer("handshake", self._limits.handshake_s, self.abort)
         if self._tls is None:
             self._open()
         else:
@@ -187,7 +187,6 @@ class Connection(asyncio.Protocol):
             self.connection_lost(None)
             return
         self._transport = transport
-        self._set_timer("handshake", self._limits.handshake_s, transport.abort)
         self._open()
 
     def _open(self) -> None:
@@ -228,6 +227,12 @@ class Connection(asyncio.Protocol):
         self._cancel_timer("write")
         # Not here: asyncio, in the middle of writing, would notice a connection that is closed in this call twice.
         self._loop.call_soon(self.advance)
+
+    def eof_received(self) -> None:
+        """The client sends nothing more, so it counts as gone. asyncio closes, once what has been written is sent; a client that
+        does not read it does not hold the connection."""
+        self._is_ending = True
+        self._set_timer("end", CLOSING_S, self.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._is_lost:
@@ -343,6 +348,9 @@ class Connection(asyncio.Protocol):
         if self._is_lost:
             self._close_conversation()
             return
+        if self._is_ending:
+            # The client has gone, but not all that was written before has been sent.
+            return
         try:
             self._used(conversation, job.result())
         except LastAnswer as last:
@@ -380,7 +388,7 @@ class Connection(asyncio.Protocol):
         if self._needs_bytes and conversation.buffered_bytes and conversation.is_admitted:
             # A request has begun, so a time limit holds for the rest of its bytes, however they are spread.
             if "message" not in self._timers:
-                self._set_timer("message", self._limits.message_s, self._transport.abort)
+                self._set_timer("message", self._limits.message_s, self._see_whether_it_sends)
         elif "message" in self._timers:
             self._cancel_timer("message")
 
@@ -410,7 +418,7 @@ class Connection(asyncio.Protocol):
         self._is_ending = True
         if data:
             self._transport.write(data)
-        self._set_timer("end", CLOSING_S, self._transport.abort)
+        self._set_timer("end", CLOSING_S, self.abort)
         if self._is_stopping or not self._transport.can_write_eof():
             self._transport.close()
             return
@@ -425,6 +433,12 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     # -----------------------------------------------------------------------------------------------------------
+
+    def _see_whether_it_sends(self) -> None:
+        # Bytes that have come and were not looked at, because a feed was computed or the client did not read, may be the rest of
+        # the request. When they have been looked at, the time begins anew if they are not.
+        if self._needs_bytes:
+            self._transport.abort()
 
     def _see_whether_it_reads(self) -> None:
         left = self._transport.get_write_buffer_size()

@@ -5,8 +5,8 @@
     client-final   c=biws,r=...,p=proof
     server-final   v=signature
 
-Protocols wrap these texts differently: RethinkDB in its handshake, MongoDB in commands. An unknown user is led through the same
-exchange as a known one and is told the same at its end.
+How these texts are wrapped is the protocol's. An unknown user is led through the same exchange as a known one and is told the
+same at its end.
 
 Rule of this file: text in, text out.
 
@@ -58,8 +58,9 @@ class Scram:
         nonce = fields.get("r", "")
         if not nonce:
             raise ScramFailed("Invalid encoding: a nonce is missing.")
-        self.user = fields.get("n", "").replace("=2C", ",").replace("=3D", "=")
-        self._user = self._credentials.find(self.user)
+        self._user = self._credentials.find(fields.get("n", "").replace("=2C", ",").replace("=3D", "="))
+        # Not the name as it came: of two spellings that `find` takes for one user, the one whose password is proven counts.
+        self.user = self._user.name
         self._nonce = nonce + b64encode(secrets.token_bytes(18)).decode()
         salt = b64encode(self._user.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._user.iterations}"

@@ -1,8 +1,8 @@
 """Server: one port of one protocol. `connection` has what happens on it.
 
-Several servers run on one loop, which may be a thread's own (`in_thread`): so a process that speaks five protocols has one
-listening thread. A server that closes stops listening, answers what it has received, says goodbye and disconnects its clients.
-What is not done after `stop_s` seconds is cancelled.
+Several servers run on one loop, which may be a thread's own (`in_thread`): so all ports of a process have one listening thread. A
+server that closes stops listening, answers what it has received, says goodbye and disconnects its clients. What is not done after
+`stop_s` seconds is cancelled.
 
 Rule of this file: it listens, counts, starts and stops. Methods are called on the loop, but for `in_thread`.
 """

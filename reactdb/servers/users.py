@@ -95,7 +95,7 @@ class User:
         stored, server = (b64decode(part, validate=True) for part in keys.split(":"))
         is_known = mechanism == MECHANISM and 1 <= int(iterations) <= MAX_ITERATIONS
         if not (name and is_known and len(stored) == len(server) == HASH_BYTES):
-            raise ValueError(line)
+            raise ValueError("a line that is none of a user's")
         return cls(name, int(iterations), b64decode(salt, validate=True), stored, server)
 
 

@@ -762,6 +762,15 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "a request that came in time is late, because nobody has looked at it",
+        "servers/connection.py",
+        "        if self._needs_bytes:\n            self._transport.abort()",
+        "        self._transport.abort()",
+        (
+            "tests/servers/test_connection.py::test_a_request_that_has_come_while_its_client_read_nothing_came_in_time",
+        ),
+    ),
+    Mutant(
         "a query may fill any amount of memory",
         "budget.py",
         "        if self._held_bytes > most_bytes:",

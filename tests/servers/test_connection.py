@@ -118,6 +118,16 @@ def opened(request: Any, certificate: Certificate) -> Callable[..., Any]:
     return open_ground
 
 
+def fill_its_buffer(server: LinesServer) -> None:
+    """Tell the only client, who listens, two lines that are more than sockets hold. Over TLS asyncio does not count the first."""
+    (connection,) = server._connections
+    (conversation,) = server.room.conversations
+    for _ in range(2):
+        server.room.shout(b"x" * 10_000_000)
+        wait_until(lambda: not conversation.heard or connection._is_writing_paused)
+    wait_until(lambda: connection._is_writing_paused)
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Requests and answers
 
@@ -273,6 +283,23 @@ def test_a_request_that_waits_for_a_thread_is_not_begun_when_its_client_has_gone
         assert b"think in vain" not in ground.room.done
 
 
+def test_a_client_that_sends_nothing_more_and_reads_nothing_does_not_hold_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half closed, it could be written to; but as a client that has gone it has little time."""
+    monkeypatch.setattr("reactdb.servers.connection.CLOSING_S", 0.1)
+    server = LinesServer(Room())
+    with in_thread(server):
+        client = Client(server.port)
+        client.ask(b"hello")
+        client.ask(b"listen")
+        fill_its_buffer(server)
+        client.socket.shutdown(socket.SHUT_WR)
+
+        wait_until(lambda: server.connection_count == 0)
+        client.close()
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Limits
 
@@ -342,6 +369,25 @@ def test_half_a_request_does_not_hold_a_connection_but_silence_may(opened: Any) 
         wait_until(lambda: ground.server.connection_count == 1)
         ground.room.shout(b"still there?")
         assert b"still there?" == silent.line()
+
+
+def test_a_request_that_has_come_while_its_client_read_nothing_came_in_time(opened: Any) -> None:
+    """It is the server that has not looked at the rest of it."""
+    with opened() as ground:
+        client = ground.client()
+        client.ask(b"listen")
+        client.send(b"echo ha")
+        (connection,) = ground.server._connections
+        wait_until(lambda: "message" in connection._timers)
+        fill_its_buffer(ground.server)
+        client.send(b"lf\n")
+        wait_until(lambda: ground.conversation(0).buffered_bytes == len(b"echo half\n"))
+
+        connection._loop.call_soon_threadsafe(
+            connection._run_timer, "message", connection._see_whether_it_sends
+        )
+
+        assert b"half" in [client.line() for _ in range(3)]
 
 
 def test_a_client_that_reads_nothing_is_sent_away(opened: Any) -> None:

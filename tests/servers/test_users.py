@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reactdb.errors import InvalidOption
+from reactdb.servers.scram import Scram
 from reactdb.servers.users import ITERATIONS, Credentials, User, main, read_users
 
 
@@ -160,6 +161,14 @@ def test_only_the_right_password_of_the_right_user_is_right() -> None:
         assert credentials.is_right("ann", "sesame")
         for name, password in (("ann", "guess"), ("ann", ""), ("bob", "sesame"), ("", ""), ("ann", "\ud800")):
             assert not credentials.is_right(name, password)
+
+
+def test_a_name_that_is_taken_for_a_users_is_told_as_that_users() -> None:
+    """The name that came has a character that UTF-8 cannot carry: nobody could be shown it."""
+    exchange = Scram(Credentials("a?", "sesame"))
+    exchange.first("n,,n=a\ud800,r=nonce")
+
+    assert "a?" == exchange.user
 
 
 def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from rethinkdb.ast import ReQLDecoder, ReQLEncoder
 from rethinkdb.handshake import HandshakeV1_0
 
 from tests.support.feeds import hub
+from tests.support.threads import PATIENCE_S
 
 
 def subscriptions(db: Any) -> int:
@@ -21,7 +22,7 @@ def subscriptions(db: Any) -> int:
 class Raw:
     """A socket that can send anything."""
 
-    def __init__(self, address: tuple[str, int], *, timeout_s: float = 5.0) -> None:
+    def __init__(self, address: tuple[str, int], *, timeout_s: float = PATIENCE_S) -> None:
         self.socket = socket.create_connection(address, timeout=timeout_s)
 
     def __enter__(self) -> Raw:

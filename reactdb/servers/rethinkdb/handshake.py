@@ -62,8 +62,6 @@ class Handshake:
             if step is None:
                 break
             answer += step
-        if not self.is_done and len(self._buffer) > MAX_MESSAGE_BYTES:
-            raise HandshakeFailed("The handshake message is too long.", BAD_MESSAGE)
         return answer
 
     @property
@@ -78,6 +76,8 @@ class Handshake:
 
     def _message(self) -> dict[str, Any] | None:
         text, end, rest = self._buffer.partition(b"\0")
+        if len(text) > MAX_MESSAGE_BYTES:
+            raise HandshakeFailed("The handshake message is too long.", BAD_MESSAGE)
         if not end:
             return None
         self._buffer = rest

@@ -12,6 +12,7 @@ from rethinkdb.errors import ReqlAuthError, ReqlDriverError
 
 import reactdb
 from reactdb.servers.rethinkdb import Credentials, Limits, serve_in_thread
+from reactdb.servers.rethinkdb.handshake import MAX_MESSAGE_BYTES, VERSION, Handshake, HandshakeFailed
 from reactdb.servers.tls import tls_context
 from reactdb.servers.users import User, write_user
 from tests.support.certificates import make_certificate
@@ -100,3 +101,13 @@ def test_a_stop_with_open_feeds_answers_what_was_asked_and_ends_them(tmp_path: P
         assert (0, 1) == (subscriptions(db), db.table("games").count().run())
         for client in clients:
             client.socket.close()
+
+
+@pytest.mark.parametrize("end", [b"", b"\0"], ids=["half", "whole"])
+def test_a_message_of_the_handshake_is_at_most_8_kib_however_it_comes(end: bytes) -> None:
+    shaking = Handshake(Credentials())
+    shaking.receive(VERSION.to_bytes(4, "little"))
+    message = b'{"authentication":"%s"}' % (b"x" * MAX_MESSAGE_BYTES)
+
+    with pytest.raises(HandshakeFailed, match="The handshake message is too long"):
+        shaking.receive(message + end)

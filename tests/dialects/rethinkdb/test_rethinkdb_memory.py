@@ -160,6 +160,19 @@ def test_what_a_query_lets_go_of_is_not_counted_any_more() -> None:
         look(budget)
 
 
+def test_what_another_query_lets_go_of_gives_a_query_no_more_than_the_limit() -> None:
+    process = Process()
+    budget = Budget(crowd=Crowd(measure=process), most_bytes=100)
+    process.bytes = 10_000
+    look(budget)
+    process.bytes = 1_000
+    look(budget)
+    process.bytes = 1_101
+
+    with pytest.raises(MemoryFull):
+        look(budget)
+
+
 def test_what_one_query_fills_is_not_counted_for_another() -> None:
     process = Process()
     crowd = Crowd(measure=process)

@@ -21,7 +21,9 @@ from reactdb.budget import Budget, Crowd, Stopped
 from reactdb.dialects.rethinkdb import Session
 from reactdb.dialects.rethinkdb.wire import computed_json
 from reactdb.errors import InvalidOption
-from reactdb.servers.rethinkdb import Limits, RethinkDBServer, serve_in_thread
+from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer, serve_in_thread
+from reactdb.servers.rethinkdb.conversation import RethinkDBConversation
+from reactdb.servers.workers import Workers
 from tests.support.rethinkdb import Raw, subscriptions
 from tests.support.threads import wait_until
 
@@ -375,6 +377,23 @@ def test_what_computes_is_not_carried_out_where_everybody_waits(db: Any, games: 
         for client in busy:
             client.socket.close()
         wait_until(lambda: not server.workers.jobs, timeout_s=60)
+
+
+def test_only_what_concerns_one_document_is_carried_out_on_the_loop(memory: Any) -> None:
+    """A write that names a second table may read all of it."""
+    workers = Workers(1)
+    conversation = RethinkDBConversation(
+        memory, Credentials(), Limits(), workers, lambda: None, ("127.0.0.1", 1)
+    )
+    conversation.is_admitted = True
+    quick = [table.get(1), table.insert({"id": "new"}), table.get(1).update({"n": 1}), table.get(1).delete()]
+    slow = [table, table.insert(r.table("others")), table.get(1).replace(r.table("others").get(2)), r.expr(1)]
+
+    answers = [conversation.is_quick((1, wire(query))) for query in (*quick, *slow)]
+
+    assert [True] * len(quick) + [False] * len(slow) == answers
+    conversation.close()
+    workers.close()
 
 
 # ---------------------------------------------------------------------------------------------------------------
