@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
-from reactdb import workers
+from reactdb import holders
 from reactdb.change import Change
 from reactdb.errors import (
     DatabaseBusy,
@@ -398,7 +398,7 @@ class Batches:
         self._bell: Cursor | AsyncCursor | None = None
         self._plan: tuple[object, Plan] | None = None
         self.is_closed = False
-        self.name = workers.named(self)
+        self.name = holders.named(self)
         self._render = renderer(
             FeedOptions(include_types=True, include_seq=True),
             is_ordered=False,
@@ -616,7 +616,7 @@ class Batches:
         return (
             self._clock.wall_ms() >= lease.until_ms
             or 1_000 * (now_s - since_s) >= lease.lease_ms
-            or (lease.holder is not None and workers.is_gone(lease.holder))
+            or (lease.holder is not None and holders.is_gone(lease.holder))
         )
 
     # What became of the last batch

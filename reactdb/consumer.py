@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from reactdb import workers
+from reactdb import holders
 from reactdb.batches import Batches, Clock, Settings, row_wise, set_aside
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.expression import Expression, OrderKey, Predicate
@@ -163,7 +163,7 @@ def status(session: Session) -> list[dict[str, Any]]:
         for lease in all_leases(snapshot.connection):
             since = max(lease.seq, oldest)
             first = snapshot.changes(since, None, None, 1) if since < head else []
-            is_held = lease.holder is not None and not workers.is_gone(lease.holder)
+            is_held = lease.holder is not None and not holders.is_gone(lease.holder)
             found.append(
                 {
                     "name": lease.name,

@@ -938,7 +938,7 @@ MUTANTS = [
     ),
     Mutant(
         "every other process is gone",
-        "workers.py",
+        "holders.py",
         "return not _is_running(process)",
         "return True",
         (
@@ -947,7 +947,7 @@ MUTANTS = [
     ),
     Mutant(
         "no other process is ever gone",
-        "workers.py",
+        "holders.py",
         "return not _is_running(process)",
         "return False",
         (
