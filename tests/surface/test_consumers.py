@@ -982,6 +982,15 @@ class TestMinding:
         with pytest.raises(UsageError, match="made anew with another selection meanwhile"):
             old.poll()
 
+    def test_fencing_numbers_go_on_where_a_consumer_is_made_anew(self, db, orders, clock):
+        """Outside systems refuse lower ones than they have seen."""
+        orders.insert({"id": 1})
+        for seen in (1, 2, 3):
+            with batches_of(db, clock) as worker:
+                assert seen == give(worker).fence
+
+        assert give(batches_of(db, clock, partitions=2, reset=True)).fence > 3
+
     def test_a_python_function_counts_by_its_name(self, db, orders):
         def large(order: Any) -> bool:
             return bool(order["n"] > 1)
