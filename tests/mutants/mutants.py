@@ -937,6 +937,15 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "a worker that is closed meanwhile takes leases",
+        "batches.py",
+        "            return leases\n        changed = {",
+        "            pass\n        changed = {",
+        (
+            "tests/surface/test_consumers.py::TestLeases::test_a_worker_that_is_closed_while_it_takes_leases_keeps_none",
+        ),
+    ),
+    Mutant(
         "every other process is gone",
         "holders.py",
         "return not _is_running(process)",
