@@ -17,18 +17,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
-from reactdb import workers
+from reactdb import holders
 from reactdb.change import Change
 from reactdb.errors import (
     DatabaseBusy,
     FeedError,
     HistoryLost,
-    InvalidDocument,
     LeaseLost,
     ReactDBError,
     StorageError,
@@ -45,6 +43,7 @@ from reactdb.feeds.views.base import AnyDelta, StateReader, View
 from reactdb.feeds.views.select import AllTablesView, PairingView
 from reactdb.logs import logger
 from reactdb.query import ALL_TABLES, Query
+from reactdb.set_aside import SET_ASIDE, as_logged, set_aside
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.leases import (
     LOOKS,
@@ -57,14 +56,10 @@ from reactdb.store.leases import (
 )
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
-from reactdb.table import Table
 from reactdb.values.value import Value
 
 if TYPE_CHECKING:
     from reactdb.session import Session
-
-SET_ASIDE = "consumers.set_aside"
-"""The table of the changes that were set aside: an ordinary one, made with the first of them."""
 
 # Changes that do not concern a consumer and that it has passed before it notes that in the file, where nothing else makes it
 # write. History that it has passed can be removed then.
@@ -216,7 +211,7 @@ class Batch:
         self.attempt = lease.attempts + 1 if lease.failing == changes[0]["seq"] else 1
         self.until = until
         self.state = OPEN
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
 
     @property
     def fence(self) -> int:
@@ -231,7 +226,8 @@ class Batch:
         settings = self._settings
         for change in self.changes:
             if (
-                self._lease.is_half_gone(settings.clock.wall_ms())
+                self.state == OPEN
+                and self._lease.is_half_gone(settings.clock.wall_ms())
                 and settings.session.engine.current_transaction() is None
             ):
                 self.renew()
@@ -276,7 +272,11 @@ class Batch:
             write_lease(transaction, lease)
             return lease
 
-        self._lease = settings.session.transact(renew, durability="soft", operation="renew a lease")
+        try:
+            self._lease = settings.session.transact(renew, durability="soft", operation="renew a lease")
+        except LeaseLost:
+            self._become(LEFT)
+            raise
 
     def _check_open(self) -> None:
         if self.state != OPEN:
@@ -295,25 +295,34 @@ class Batch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Without an exception: acknowledge. With one: the batch has failed, and comes again. The exception ends here, so that
-        the loop around it goes on; but not inside a transaction, which has to be taken back by it."""
+        the loop around it goes on; but not inside a transaction, which has to be taken back by it. So does trouble with the file
+        while it is acknowledged here."""
+        is_outside = self._settings.session.engine.current_transaction() is None
         if error is None:
             if self.state == OPEN:
-                self.acknowledge()
+                try:
+                    self.acknowledge()
+                except StorageError as trouble:
+                    self._fail(trouble, is_outside)
+                    if not is_outside:
+                        raise
             return False
         if self.state in (FAILED, LEFT):
             return False
-        is_outside = self._settings.session.engine.current_transaction() is None
         if self.state == ACKNOWLEDGED and is_outside and self._is_done():
             return False
         if not isinstance(error, Exception) or isinstance(error, LeaseLost):
             if self.state == OPEN:
                 self._become(LEFT)
             return False
+        self._fail(error, is_outside)
+        return is_outside
+
+    def _fail(self, error: Exception, is_outside: bool) -> None:
         self._become(FAILED)
         self.error = error
         if is_outside:
             logger.warning("consumer %r: %r failed: %s", self._settings.name, self, _in_words(error))
-        return is_outside
 
     def _is_done(self) -> bool:
         """Whether the transaction that acknowledged it was committed."""
@@ -322,7 +331,7 @@ class Batch:
         return lease is not None and lease.seq >= self.until
 
 
-def _in_words(error: BaseException) -> str:
+def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")[:MOST_ERROR]
 
 
@@ -398,7 +407,7 @@ class Batches:
         self._bell: Cursor | AsyncCursor | None = None
         self._plan: tuple[object, Plan] | None = None
         self.is_closed = False
-        self.name = workers.named(self)
+        self.name = holders.named(self)
         self._render = renderer(
             FeedOptions(include_types=True, include_seq=True),
             is_ordered=False,
@@ -423,11 +432,12 @@ class Batches:
         self.is_closed = True
         if self._bell is not None:
             self._bell.close()
-        if self._held and not self._session.is_closed:
-            # Where it cannot be written now, the leases end by their time.
+        if not self._session.is_closed:
+            # Where it cannot be written now, the leases end by their time. Not only those that are known to be held: another
+            # thread may just be taking some.
             with suppress(ReactDBError):
                 self._session.transact(self._give_up, durability="soft", operation="give up a lease")
-        self._held.clear()
+        self._held = {}
 
     def _give_up(self, transaction: WriteTransaction) -> None:
         for lease in read_leases(transaction.connection, self._settings.name):
@@ -458,6 +468,10 @@ class Batches:
         while not self.is_closed:
             # Before the log is read: a commit after that rings.
             bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
+            if self.is_closed:
+                # By another thread, which may not have seen this bell.
+                bell.close()
+                break
             batch = self.poll()
             if batch is not None:
                 return batch
@@ -483,6 +497,9 @@ class Batches:
             bell = self._bell = (
                 self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
             )
+            if self.is_closed:
+                bell.close()
+                break
             batch = self.poll()
             if batch is not None:
                 return batch
@@ -535,10 +552,11 @@ class Batches:
         self._settle()
         self._mind()
         # One partition after the other, beginning with the one after that which had its turn last.
-        order = sorted(self._held)
+        held = self._held
+        order = sorted(held)
         order = [one for one in order if one > self._turn] + [one for one in order if one <= self._turn]
         for partition in order:
-            batch = self._next_of(self._held[partition])
+            batch = self._next_of(held[partition])
             if batch is not None:
                 self._turn = partition
                 self._out = batch
@@ -569,19 +587,23 @@ class Batches:
             raise UsageError(
                 f"consumer `{settings.name}` was {'made anew with another selection' if leases else 'removed'} meanwhile"
             )
-        held = {lease.partition: lease for lease in leases if lease.holder == self.name}
-        before, self._held = self._held, {}
-        for partition, lease in held.items():
-            progress = before.get(partition)
-            if progress is None or progress.lease.fence != lease.fence:
-                progress = Held(lease)
-            progress.see(lease)
-            self._held[partition] = progress
+        held = {}
+        for lease in leases:
+            if lease.holder == self.name:
+                progress = self._held.get(lease.partition)
+                if progress is None or progress.lease.fence != lease.fence:
+                    progress = Held(lease)
+                progress.see(lease)
+                held[lease.partition] = progress
+        self._held = held
         if len(held) < len(leases):
             self._due_in(settings.lease_ms / 1_000 / LOOKS)
 
     def _change_leases(self, transaction: WriteTransaction) -> list[Lease]:
         leases = read_leases(transaction.connection, self._settings.name)
+        if self.is_closed:
+            # By another thread. What is taken now would be held by nobody who works.
+            return leases
         changed = {lease.partition: lease for lease in self._next_leases(leases)}
         for lease in changed.values():
             write_lease(transaction, lease)
@@ -616,7 +638,7 @@ class Batches:
         return (
             self._clock.wall_ms() >= lease.until_ms
             or 1_000 * (now_s - since_s) >= lease.lease_ms
-            or (lease.holder is not None and workers.is_gone(lease.holder))
+            or (lease.holder is not None and holders.is_gone(lease.holder))
         )
 
     # What became of the last batch
@@ -625,7 +647,10 @@ class Batches:
         batch, self._out = self._out, None
         if batch is None or batch.state == LEFT:
             return
-        progress = self._held[batch.partition]
+        progress = self._held.get(batch.partition)
+        if progress is None:
+            # Another thread has just closed this worker.
+            return
         with self._session.read() as snapshot:
             lease = read_lease(snapshot.connection, self._settings.name, batch.partition)
         if lease is None or (lease.fence, lease.holder) != (batch.fence, self.name):
@@ -667,8 +692,8 @@ class Batches:
                     note, durability=None if is_last else "soft", operation="note a failure"
                 )
             )
-        except LeaseLost:
-            # Who has it now counts for itself.
+        except (DatabaseBusy, LeaseLost):
+            # Who has the lease now counts for itself. Where somebody writes for long, the change has one attempt more.
             return
         if is_last:
             progress.failures = 0
@@ -769,19 +794,10 @@ class Batches:
 
     def _pass_over(self, progress: Held, change: Change, error: Exception) -> bool:
         """The selection cannot be worked out for a change, and never will be: set it aside at once, with its documents as they
-        are.
-        False: another worker has the lease."""
+        are. False: another worker has the lease."""
         if isinstance(error, MemoryError):
             raise error
-        old, new = change.old_val, change.new_val
-        event = {
-            "table": change.table,
-            "old_val": old,
-            "new_val": new,
-            "type": "add" if old is None else "remove" if new is None else "change",
-            "seq": change.seq,
-            "key": change.key,
-        }
+        event = as_logged(change)
 
         def note(transaction: WriteTransaction) -> Lease:
             lease = still_held(transaction, progress.lease)
@@ -799,44 +815,6 @@ class Batches:
             error.since,
             error.oldest,
             f"consumer `{name}` was behind for too long: ",
-            f"; read what you need of the present, then call reset() to go on from now, or reset(since={error.oldest - 1}) to "
-            f"go on "
-            "with what is left",
+            f"; read what you need of the present, then call reset() to go on from now, or reset(since={error.oldest - 1}) "
+            "to go on with what is left",
         )
-
-
-def set_aside(
-    session: Session,
-    transaction: WriteTransaction,
-    lease: Lease,
-    change: Event,
-    until: int,
-    error: str,
-    attempts: int,
-) -> Lease:
-    """Put a change into the table SET_ASIDE, and move the lease past it, in this transaction. Returns: the lease."""
-    if SET_ASIDE not in transaction.catalogue.live:
-        transaction.create_table(SET_ASIDE, "id")
-    document = {
-        "id": [lease.name, change["seq"]],
-        "consumer": lease.name,
-        "partition": lease.partition,
-        "table": change["table"],
-        "key": change["key"],
-        "seq": change["seq"],
-        "type": change["type"],
-        "old_val": change["old_val"],
-        "new_val": change["new_val"],
-        "error": error,
-        "attempts": attempts,
-        "time": datetime.fromtimestamp(transaction.time / 1_000, UTC),
-    }
-    table = Table(session, Query(SET_ASIDE))
-    try:
-        table.insert(document, conflict="replace")
-    except InvalidDocument:
-        # Both documents together are too large for one, or a mapping made of them what no document can hold. They are in the log.
-        table.insert(document | {"old_val": None, "new_val": None}, conflict="replace")
-    after = lease.moved(until).changed(set_aside=lease.set_aside + 1)
-    write_lease(transaction, after)
-    return after

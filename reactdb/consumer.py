@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from reactdb import workers
-from reactdb.batches import Batches, Clock, Settings, row_wise, set_aside
+from reactdb import holders
+from reactdb.batches import Batches, Clock, Settings, row_wise
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.feeds.events import Event
@@ -28,6 +28,7 @@ from reactdb.feeds.options import check_timeout
 from reactdb.feeds.position import resolve_since
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import Session
+from reactdb.set_aside import as_logged, set_aside
 from reactdb.store.catalogue import check_name
 from reactdb.store.leases import CONSUMER, Lease, all_leases, read_leases, write_lease
 from reactdb.store.positions import remove_position
@@ -51,17 +52,18 @@ class DurableConsumer:
         self,
         session: Session,
         name: str,
-        selection: Selection | None = None,
+        selection: Selection | None,
         *,
-        since: int | str | None = None,
-        partitions: int | None = None,
-        lease_s: float = 30.0,
-        max_attempts: int | None = 10,
-        backoff_s: float = 0.5,
-        most_backoff_s: float = 60.0,
-        reset: bool = False,
-        scheduler: Any = None,
+        since: int | str | None,
+        partitions: int | None,
+        lease_s: float,
+        max_attempts: int | None,
+        backoff_s: float,
+        most_backoff_s: float,
+        reset: bool,
+        scheduler: Any,
     ) -> None:
+        """Made by `Database.consumer`, which has the arguments, with their defaults, and the errors."""
         check_name("Consumer", name)
         query = _query_of(session, selection)
         _check_number("lease_s", lease_s, LEAST_LEASE_S, MOST_LEASE_S)
@@ -163,7 +165,7 @@ def status(session: Session) -> list[dict[str, Any]]:
         for lease in all_leases(snapshot.connection):
             since = max(lease.seq, oldest)
             first = snapshot.changes(since, None, None, 1) if since < head else []
-            is_held = lease.holder is not None and not workers.is_gone(lease.holder)
+            is_held = lease.holder is not None and not holders.is_gone(lease.holder)
             found.append(
                 {
                     "name": lease.name,
@@ -250,15 +252,7 @@ def _as_logged(snapshot: Snapshot, seq: int) -> Event:
     change = snapshot.entry(seq)
     if change is None:
         return {"table": None, "key": None, "seq": seq, "type": None, "old_val": None, "new_val": None}
-    old, new = change.old_val, change.new_val
-    return {
-        "table": change.table,
-        "key": change.key,
-        "seq": seq,
-        "type": "add" if old is None else "remove" if new is None else "change",
-        "old_val": old,
-        "new_val": new,
-    }
+    return as_logged(change)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -282,15 +276,13 @@ def _check_same(leases: list[Lease], selection: str, partitions: int | None) -> 
     name = leases[0].name
     if leases[0].selection != selection:
         raise UsageError(
-            f"consumer `{name}` was made with another selection, which its position is of: give it that selection, or another "
-            f"name, "
-            "or reset=True to begin anew with this one"
+            f"consumer `{name}` was made with another selection, which its position is of: give it that selection, or "
+            "another name, or reset=True to begin anew with this one"
         )
     if partitions is not None and partitions != leases[0].partitions:
         raise UsageError(
-            f"consumer `{name}` has {leases[0].partitions} partitions, not {partitions}: another number needs reset=True, and "
-            f"since= "
-            "if it is not to begin with now"
+            f"consumer `{name}` has {leases[0].partitions} partitions, not {partitions}: another number needs reset=True, "
+            "and since= if it is not to begin with now"
         )
 
 
@@ -299,8 +291,8 @@ def _query_of(session: Session, selection: object) -> Query:
         return Query(ALL_TABLES)
     if not isinstance(selection, Selection):
         raise InvalidOption(
-            f"selection is a table or a part of one, such as db.table('orders').filter(...), or None for every table, not "
-            f"{shown(selection)}"
+            "selection is a table or a part of one, such as db.table('orders').filter(...), or None for every table, "
+            f"not {shown(selection)}"
         )
     if selection.session.engine is not session.engine:
         raise InvalidOption("selection is of another database than the consumer")
@@ -340,7 +332,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_plain(one) for one in value]
     if callable(value):
-        return (
-            f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-        )
+        name = getattr(value, "__qualname__", type(value).__qualname__)
+        return f"{getattr(value, '__module__', '')}.{name}"
     return value

@@ -50,14 +50,16 @@ def write_blob(blobs: Blobs, blob: Blob, folder: str) -> bool:
 
 
 def put_from(blobs: Blobs, documents: Iterable[object], folder: str | None) -> None:
-    """Put the blobs of documents that the database lacks, from their files. The write of a document misses what has no file.
+    """Put the blobs of documents that the database lacks, from their files; without a folder, nothing. A blob that has no file is
+    left to the write of its document, which is refused.
 
     Raises:
         ClickException: A file is not what its name says.
     """
-    found = [one for one in documents if isinstance(one, dict)] if folder is not None else []
-    for blob in {blob for document in found for blob in blobs_of(document)}:
-        path = os.path.join(folder or "", blob.digest)
+    if folder is None:
+        return
+    for blob in {blob for one in documents if isinstance(one, dict) for blob in blobs_of(one)}:
+        path = os.path.join(folder, blob.digest)
         if blob in blobs or not os.path.exists(path):
             continue
         with open(path, "rb") as source:

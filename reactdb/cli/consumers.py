@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from reactdb import consumer
 from reactdb.cli.files import SEQ, file_argument, json_option, open_database
-from reactdb.cli.terminal import columns, cut, one_line, plural, safe
+from reactdb.cli.terminal import columns, cut, one_line, plural, safe, write_line
 
 # Columns of a terminal that an error gets.
 ERROR_COLUMNS = 60
@@ -35,9 +36,6 @@ def consumers(
     For each partition: position, how far it is behind, who has it, and what fails. With one of the options, something is done
     first. Workers of a consumer that is reset or removed lose it.
     """
-    from reactdb import consumer
-    from reactdb.cli.terminal import write_line
-
     wanted = [one for one in (reset, skip, remove, hold) if one is not None]
     if len(wanted) > 1:
         raise click.UsageError("One thing at a time: --reset, --skip, --remove or --hold.")
@@ -68,7 +66,8 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
     header = ["consumer", "seq", "behind", "age", "attempts", "set aside", "holder"]
     cells = [
         [
-            one["name"] + (f" {one['partition'] + 1}/{one['partitions']}" if one["partitions"] > 1 else ""),
+            safe(one["name"])
+            + (f" {one['partition'] + 1}/{one['partitions']}" if one["partitions"] > 1 else ""),
             f"{one['seq']:,}",
             "lost" if one["is_lost"] else f"{one['lag']:,}",
             f"{one['lag_s']:.1f} s",
@@ -79,7 +78,7 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
         for one in found
     ]
     return columns(header, cells, [False, True, True, True, True, True, False]) + [
-        f"{one['name']}: seq {one['failing']} has failed {plural(one['attempts'], 'time')}: "
+        f"{safe(one['name'])}: seq {one['failing']} has failed {plural(one['attempts'], 'time')}: "
         f"{cut(one_line(one['error'] or ''), ERROR_COLUMNS)}"
         for one in found
         if one["failing"] is not None

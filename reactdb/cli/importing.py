@@ -231,7 +231,8 @@ def import_(
                     progress.update(done(counts), lines.position)
             except BadLine as error:
                 where = "standard input" if source == "-" else source
-                raise click.ClickException(f"{where}, line {error.line}: {error}{so_far(counts)}") from None
+                reason = str(error).removesuffix(".")
+                raise click.ClickException(f"{where}, line {error.line}: {reason}{so_far(counts)}") from None
             except KeyboardInterrupt:
                 raise Interrupted(f"interrupted{so_far(counts)}") from None
         seq = database.seq

@@ -30,7 +30,7 @@ from typing import Any
 
 import reactdb
 from reactdb import batches
-from reactdb.batches import SET_ASIDE
+from reactdb.set_aside import SET_ASIDE
 from reactdb.store.leases import Lease, read_lease
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values.collation import key_bytes

@@ -22,6 +22,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ import reactdb
 from reactdb import SparkUnavailable, cli, errors
 from reactdb.expression import OPERATIONS
 from reactdb.spark import check as spark_check
+from reactdb.store.tools.doctor import CHECKS
 from reactdb.table import PointSelection, Selection, Table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -336,3 +338,19 @@ def test_every_public_name_is_in_the_reference():
     named = {word for page in pages for word in words_in_code(page)}
 
     assert set() == set(reactdb.__all__) - named
+
+
+def test_every_check_of_the_doctor_is_on_the_page_of_commands():
+    assert set() == set(CHECKS) - words_in_code("command-line.md")
+
+
+def test_every_option_is_on_the_page_of_commands():
+    """But for those of the demo, which is no tool."""
+    page = (DOCS / "reference" / "command-line.md").read_text(encoding="utf-8")
+    commands = [
+        getattr(import_module(module), name) for module, name, _ in cli.COMMANDS.values() if name != "demo"
+    ]
+    commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]
+    given = {option for command in commands for one in command.params for option in one.opts}
+
+    assert set() == {option for option in given if option[:2] == "--"} - set(re.findall(r"--[a-z-]+", page))

@@ -946,8 +946,17 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "a worker that is closed meanwhile takes leases",
+        "batches.py",
+        "            return leases\n        changed = {",
+        "            pass\n        changed = {",
+        (
+            "tests/surface/test_consumers.py::TestLeases::test_a_worker_that_is_closed_while_it_takes_leases_keeps_none",
+        ),
+    ),
+    Mutant(
         "every other process is gone",
-        "workers.py",
+        "holders.py",
         "return not _is_running(process)",
         "return True",
         (
@@ -956,7 +965,7 @@ MUTANTS = [
     ),
     Mutant(
         "no other process is ever gone",
-        "workers.py",
+        "holders.py",
         "return not _is_running(process)",
         "return False",
         (

@@ -15,14 +15,16 @@ import pytest
 
 import reactdb
 from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc, row
-from reactdb.batches import SET_ASIDE, Batch, Batches, Clock, partition_of
+from reactdb.batches import Batch, Batches, Clock, partition_of
 from reactdb.feeds.feed import Cursor
 from reactdb.session import Session
+from reactdb.set_aside import SET_ASIDE
+from reactdb.store.leases import read_leases
 from reactdb.store.writer import Writer
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
 from tests.support.processes import another_process
-from tests.support.threads import PATIENCE_S, started, wait_until
+from tests.support.threads import PATIENCE_S, in_thread, started, wait_until
 
 
 @pytest.fixture
@@ -244,19 +246,20 @@ class TestAcknowledging:
         with pytest.raises(UsageError, match="this batch was acknowledged before"):
             batch.acknowledge()
 
-    def test_an_acknowledgement_is_part_of_the_transaction(self, db, orders, worker):
-        done = db.table_create("done")
-        orders.insert({"id": 1})
-        batch = give(worker)
-        before = db.consumers()[0]["seq"]
-        with db.transaction():
-            done.insert({"id": 1})
-            batch.acknowledge()
-            with db.session.engine.fresh_snapshot() as snapshot:
-                assert before < snapshot.seq
+    def test_an_acknowledgement_is_part_of_the_transaction(self, path, clock):
+        """Others see neither it nor the writes before the commit, and then both."""
+        with reactdb.connect(path) as db:
+            orders, done = db.table_create("orders"), db.table_create("done")
+            orders.insert({"id": 1})
+            worker = batches_of(db, clock)
+            batch = give(worker)
+            with db.transaction():
+                done.insert({"id": 1})
+                batch.acknowledge()
+                assert (0, 0) == in_thread(lambda: (done.count().run(), db.consumers()[0]["seq"]))
 
-        assert 1 == done.count().run()
-        assert worker.poll() is None or "done" not in db.table_list()
+            assert (1, batch.until) == (done.count().run(), db.consumers()[0]["seq"])
+            assert worker.poll() is None
 
     def test_a_transaction_that_is_taken_back_takes_the_acknowledgement_with_it(
         self, db, orders, worker, clock
@@ -307,6 +310,24 @@ class TestAcknowledging:
         )
         clock.advance_by(1.0)
         assert [1] == keys(worker.poll())
+
+    def test_trouble_with_the_file_at_the_end_of_a_block_makes_the_batch_come_again(
+        self, db, orders, worker, clock, monkeypatch
+    ):
+        """As trouble inside of the block does."""
+        orders.insert({"id": 1})
+
+        def refuse(batch: Batch) -> None:
+            raise reactdb.DatabaseBusy("somebody writes")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Batch, "acknowledge", refuse)
+            with give(worker):
+                pass
+        assert worker.poll() is None
+        clock.advance_by(1.0)
+
+        assert (1, 0) == (give(worker).attempt, db.consumers()[0]["attempts"])
 
     def test_the_next_batch_is_not_read_inside_a_transaction(self, db, worker):
         with (
@@ -445,6 +466,16 @@ class TestFailures:
         assert (2, {"id": 2, "n": "x"}, 1) == tuple(document[name] for name in ("key", "new_val", "attempts"))
         assert "Expected type" in document["error"]
 
+    def test_a_blob_that_a_mapping_made_up_keeps_no_change_from_being_set_aside(self, db, orders, clock):
+        worker = batches_of(
+            db, clock, max_attempts=1, selection=orders.map(lambda order: reactdb.Blob("0" * 64, order["id"]))
+        )
+        orders.insert({"id": 1})
+        fail(worker)
+        assert worker.poll() is None
+
+        assert [(1, None)] == [(one["key"], one["new_val"]) for one in db.table(SET_ASIDE)]
+
     def test_documents_that_do_not_fit_into_one_are_left_in_the_log(self, db, orders, clock):
         worker = batches_of(db, clock, max_attempts=1)
         orders.insert({"id": 1, "text": "x" * 9_000_000})
@@ -552,6 +583,59 @@ class TestLeases:
         assert [1] == keys(other.poll())
         assert worker.poll() is None
 
+    def test_a_worker_that_is_closed_while_it_takes_leases_keeps_none(self, db, orders, worker, monkeypatch):
+        """`close` may be called by any thread. Another process could not tell that this holder does not work any more."""
+        real = Session.transact
+
+        def transact(session: Session, work: Any, **options: Any) -> Any:
+            if options["operation"] == "take a lease":
+                worker.close()
+            return real(session, work, **options)
+
+        monkeypatch.setattr(Session, "transact", transact)
+        orders.insert({"id": 1})
+
+        assert worker.poll() is None
+        with db.session.read() as snapshot:
+            assert [None] == [lease.holder for lease in read_leases(snapshot.connection, "uploader")]
+
+    def test_a_worker_that_is_closed_before_it_waits_hears_of_nothing(self, db, orders, worker, monkeypatch):
+        real = Session.watch
+
+        def watch(*arguments: Any) -> Any:
+            worker.close()
+            return real(*arguments)
+
+        monkeypatch.setattr(Session, "watch", watch)
+
+        with pytest.raises(StopIteration):
+            next(worker)
+        assert [] == db.subscriptions()
+
+    def test_a_batch_that_was_acknowledged_can_still_be_iterated(self, db, orders, worker, clock):
+        """Also where that takes longer than the lease, which it does not renew then."""
+        orders.insert([{"id": number} for number in range(5)])
+        batch = give(worker)
+        batch.acknowledge()
+        found = []
+        for change in batch:
+            clock.advance_by(20.0)
+            found.append(change["key"])
+
+        assert [0, 1, 2, 3, 4] == found
+
+    def test_a_lease_that_was_lost_ends_the_batch(self, db, orders, worker, clock):
+        """So the next can be read, where the batch is in no `with` block."""
+        orders.insert({"id": 1})
+        other = batches_of(db, clock)
+        batch = give(worker)
+        clock.advance_by(30.0)
+        give(other)
+        with pytest.raises(LeaseLost):
+            batch.renew()
+
+        assert worker.poll() is None
+
     def test_a_worker_that_goes_on_iterating_renews_its_lease(self, db, orders, worker, clock):
         orders.insert([{"id": number} for number in range(5)])
         other = batches_of(db, clock)
@@ -612,16 +696,15 @@ class TestLeases:
         assert [2, 2, 2] == [len(one.partitions) for one in workers]
 
         orders.insert([{"id": number} for number in range(60)])
+        given = []
         for one in workers:
             while (batch := one.poll()) is not None:
                 with batch:
                     for change in batch:
                         assert batch.partition == partition_of(key_bytes(change["key"]), 6)
                         assert batch.partition in one.partitions
-        assert {db.seq} == {one["seq"] + one["lag"] for one in db.consumers()}
-        assert [10, 10, 10, 10, 10, 10] != [0] * 6
-        for one in workers:
-            assert one.poll() is None
+                        given.append(change["key"])
+        assert list(range(60)) == sorted(given)
 
     def test_the_partition_of_a_key_is_the_same_for_ever(self):
         """Positions in files rest on it."""
@@ -919,6 +1002,15 @@ class TestMinding:
 
         with pytest.raises(UsageError, match="made anew with another selection meanwhile"):
             old.poll()
+
+    def test_fencing_numbers_go_on_where_a_consumer_is_made_anew(self, db, orders, clock):
+        """Outside systems refuse lower ones than they have seen."""
+        orders.insert({"id": 1})
+        for seen in (1, 2, 3):
+            with batches_of(db, clock) as worker:
+                assert seen == give(worker).fence
+
+        assert give(batches_of(db, clock, partitions=2, reset=True)).fence > 3
 
     def test_a_python_function_counts_by_its_name(self, db, orders):
         def large(order: Any) -> bool:

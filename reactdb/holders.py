@@ -1,8 +1,8 @@
-"""Workers: the names of those who hold something in a file for as long as they live, and whether one of them is gone.
+"""Holders: the names of those who hold something in a file for as long as they live, and whether one of them is gone.
 
-    host-1f2e3d4c/4711/5        the fifth worker of process 4711 on this machine, since it was started
+    host-1f2e3d4c/4711/5        the fifth holder of process 4711 on this machine, since it was started
 
-A worker of this process is gone when it was closed or forgotten. One of another process is gone when there is no such process on
+A holder of this process is gone when it was closed or forgotten. One of another process is gone when there is no such process on
 this machine any more; of other machines, and where that cannot be asked, nothing is known here.
 
 Rule of this file: "gone" is said only of who is surely gone. A number that another process has by now counts as living.
@@ -20,8 +20,8 @@ from typing import Protocol
 from zlib import crc32
 
 
-class Worker(Protocol):
-    """Who has a name here."""
+class Holder(Protocol):
+    """Who has a name here: the worker of a durable consumer, for one."""
 
     @property
     def is_alive(self) -> bool: ...
@@ -29,25 +29,25 @@ class Worker(Protocol):
 
 _numbers = count(1)
 # Weakly: who is forgotten is gone.
-_known: weakref.WeakValueDictionary[str, Worker] = weakref.WeakValueDictionary()
+_known: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
 
 
-def named(worker: Worker) -> str:
-    """A name for a worker of this process, which nobody had before."""
+def named(holder: Holder) -> str:
+    """A name for a holder of this process, which nobody had before."""
     name = f"{_machine()}/{os.getpid()}/{next(_numbers)}"
-    _known[name] = worker
+    _known[name] = holder
     return name
 
 
 def is_gone(name: str) -> bool:
-    """Whether the worker of this name is surely gone."""
+    """Whether the holder of this name is surely gone."""
     machine, _, rest = name.rpartition("/")[0].rpartition("/")
     if machine != _machine() or not rest.isdecimal():
         return False
     process = int(rest)
     if process == os.getpid():
-        worker = _known.get(name)
-        return worker is None or not worker.is_alive
+        holder = _known.get(name)
+        return holder is None or not holder.is_alive
     return not _is_running(process)
 
 

@@ -1,0 +1,74 @@
+"""What is set aside: the changes that a durable consumer could not be done with, in a table of the file.
+
+A change comes here after its last attempt, at once where the selection cannot be worked out for it, or because somebody skips it.
+The consumer's position moves past it in the same transaction, so that it is in the table or still to come, and never neither.
+
+Rule of this file: nothing that a document holds may keep the consumer from going on. What fits into no document stays in the log.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from reactdb.change import Change
+from reactdb.errors import BlobNotFound, InvalidDocument
+from reactdb.feeds.events import Event
+from reactdb.query import Query
+from reactdb.session import Session
+from reactdb.store.leases import Lease, write_lease
+from reactdb.store.transaction import WriteTransaction
+from reactdb.table import Table
+
+SET_ASIDE = "consumers.set_aside"
+"""The table of the changes that were set aside: an ordinary one, made with the first of them."""
+
+
+def as_logged(change: Change) -> Event:
+    """A change as an event with its documents as they are, whatever a selection makes of them."""
+    old, new = change.old_val, change.new_val
+    return {
+        "table": change.table,
+        "old_val": old,
+        "new_val": new,
+        "type": "add" if old is None else "remove" if new is None else "change",
+        "seq": change.seq,
+        "key": change.key,
+    }
+
+
+def set_aside(
+    session: Session,
+    transaction: WriteTransaction,
+    lease: Lease,
+    change: Event,
+    until: int,
+    error: str,
+    attempts: int,
+) -> Lease:
+    """Put a change into the table SET_ASIDE, and move the lease past it, to `until`, in this transaction. Returns: the lease."""
+    if SET_ASIDE not in transaction.catalogue.live:
+        transaction.create_table(SET_ASIDE, "id")
+    document = {
+        "id": [lease.name, change["seq"]],
+        "consumer": lease.name,
+        "partition": lease.partition,
+        "table": change["table"],
+        "key": change["key"],
+        "seq": change["seq"],
+        "type": change["type"],
+        "old_val": change["old_val"],
+        "new_val": change["new_val"],
+        "error": error,
+        "attempts": attempts,
+        "time": datetime.fromtimestamp(transaction.time / 1_000, UTC),
+    }
+    table = Table(session, Query(SET_ASIDE))
+    try:
+        table.insert(document, conflict="replace")
+    except (BlobNotFound, InvalidDocument):
+        # Both documents together are too large for one, or a mapping made of them what no document can hold, such as a blob that
+        # is not in the file. They are in the log.
+        table.insert(document | {"old_val": None, "new_val": None}, conflict="replace")
+    after = lease.moved(until).changed(set_aside=lease.set_aside + 1)
+    write_lease(transaction, after)
+    return after
