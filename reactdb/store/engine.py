@@ -331,8 +331,7 @@ class Engine:
         finally:
             del self.readers.reading[reader]
             if connection.in_transaction:
-                # Not ROLLBACK: it would bring back the views of an older format, which `show_as_today` may have dropped.
-                connection.execute("COMMIT")
+                connection.execute("ROLLBACK")
             self._give_back(reader)
 
     @contextmanager
@@ -439,7 +438,13 @@ class Engine:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
             if reader.shown < schema.FORMAT_VERSION:
-                reader.shown = schema.show_as_today(connection, reader.shown)
+                shown = schema.show_as_today(connection, reader.shown)
+                if shown != reader.shown:
+                    # Another process has migrated the file. The views of the older format are dropped for good: the ROLLBACK
+                    # with which a read ends would bring them back.
+                    connection.execute("COMMIT")
+                    connection.execute("BEGIN")
+                    reader.shown = shown
             reader.version = version
             known = self.catalogue
             if int(schema.fact(connection, "catalogue")) == known.version:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
-from reactdb.feeds.position import read_position
+from reactdb.feeds.position import resolve_since
 from reactdb.store import exports
 from reactdb.store.file import sqlite
 from tests.support.inspection import problems
@@ -323,10 +323,10 @@ def test_an_epoch_ends_where_another_one_begins_at_the_same_seq(tmp_path: Path):
     connection.close()
 
     with reactdb.connect(path) as db, db.session.read() as snapshot:
-        assert seq == read_position(
+        assert seq == resolve_since(
             f"{db.session.engine.database_id}.{lost}.{seq}", db.session.engine, snapshot
         )
     with reactdb.connect(path) as db:
         db.table("games").insert({"id": 2})
         with db.session.read() as snapshot, pytest.raises(reactdb.HistoryDiverged):
-            read_position(f"{db.session.engine.database_id}.{lost}.{db.seq}", db.session.engine, snapshot)
+            resolve_since(f"{db.session.engine.database_id}.{lost}.{db.seq}", db.session.engine, snapshot)
