@@ -1,13 +1,13 @@
 """Keyed: the result of a selection as documents by key, so that a table can hold it, and what changes do to them.
 
-    Rows       one document for each of the source, by its primary key: tables, ranges, filters, maps
-    Values     one for each value: of a group, of distinct, or of an aggregate without groups
-    Listed     the first of an order, and the least and the greatest: a short list, compared as a whole
+    KeyedRows      one document for each of the source, by its primary key: tables, ranges, filters, maps
+    KeyedValues    one for each value: of a group, of distinct, or of an aggregate without groups
+    KeyedList      the first of an order, and the least and the greatest: a short list, compared as a whole
 
-A document of Rows or Listed is what the selection makes of it, with the primary key where that was left out. A value that is no
-document is put into the field `value`. A group is {"id": group, "sum": 30}, by the name of the aggregate; without groups the `id`
-is "all". A group that cannot be a primary key (null, an object; bytes, too) is in the field `group`, and a digest of it is the
-`id`.
+A document of a row or of a list is what the selection makes of it, with the primary key where that was left out. A value that is
+no document is put into the field `value`. A group is {"id": group, "sum": 30}, by the name of the aggregate; without groups the
+`id` is "all". A group that cannot be a primary key (null, an object; bytes, too) is in the field `group`, and a digest of it is
+the `id`.
 
 Rule of this file: it is as pure as the views that it stands on. What it gives is encoded.
 """
@@ -78,13 +78,13 @@ def shape_of(query: Query, plan: Plan) -> Shape:
     view = plan.view
     last = query.steps[-1] if query.steps else None
     if isinstance(view, PairingView):
-        return Rows(view)
+        return KeyedRows(view)
     if isinstance(view, WindowView):
-        return Listed(view, last.kind if isinstance(last, Aggregate) else None)
+        return KeyedList(view, last.kind if isinstance(last, Aggregate) else None)
     if isinstance(view, GroupView) and isinstance(last, Group):
         raise UnsupportedFeed(NO_AGGREGATE)
     if isinstance(view, (AggregateView, GroupView, DistinctView)):
-        return Values(view, last.kind if isinstance(last, Aggregate) else None)
+        return KeyedValues(view, last.kind if isinstance(last, Aggregate) else None)
     raise UnsupportedFeed(UNION)
 
 
@@ -123,7 +123,7 @@ def value_of(value: Any, field: str, fields: dict[str, Any]) -> tuple[bytes, dic
 # The shapes
 
 
-class Rows:
+class KeyedRows:
     """One document for each of the source. A document that the selection has several times is one all the same."""
 
     def __init__(self, view: PairingView) -> None:
@@ -180,7 +180,7 @@ class Rows:
                 yield key, None if value is None else row_of(self.primary_key, key, value)
 
 
-class Values:
+class KeyedValues:
     """One document for each group, or each distinct value; or one in all."""
 
     primary_key = "id"
@@ -218,7 +218,7 @@ class Values:
         return key, None if value is None else codec.encode(document)
 
 
-class Listed:
+class KeyedList:
     """A short list, which the view holds: compared with what it was."""
 
     def __init__(self, view: WindowView, kind: str | None) -> None:
