@@ -1086,4 +1086,55 @@ MUTANTS = [
         "before anything is written.\n",
         ("tests/store/test_write_hooks.py::TestRefusing",),
     ),
+    # ----- materialized views
+    Mutant(
+        "anybody may write a kept table",
+        "store/kept.py",
+        "if draft.asked is not _KEEPER:",
+        "if False:",
+        ("tests/surface/test_materialize.py::TestWhatIsRefused::test_other_writes",),
+    ),
+    Mutant(
+        "what was read is written, whoever has taken over",
+        "materialize.py",
+        "            lease = still_held(transaction, read)\n",
+        "            lease = read\n",
+        (
+            "tests/surface/test_materialize.py::TestOneWorker::test_a_worker_that_was_taken_over_while_it_read_writes_nothing",
+        ),
+    ),
+    Mutant(
+        "a view that has stayed behind goes on from where it was",
+        "materialize.py",
+        "if reading.reader.position < lease.seq or lease.holder != self._worker:",
+        "if False:",
+        (
+            "tests/surface/test_materialize.py::TestOneWorker::test_a_worker_that_comes_back_does_not_trust_what_it_remembers",
+        ),
+    ),
+    Mutant(
+        "a consumer that was moved by hand moves the table",
+        "materialize.py",
+        "if (contents.seq, contents.table, contents.sources) != (lease.seq, table.id, reading.sources):",
+        "if (contents.table, contents.sources) != (table.id, reading.sources):",
+        (
+            "tests/surface/test_materialize.py::TestGoingOn::test_a_consumer_that_was_moved_by_hand_passes_nothing_over",
+        ),
+    ),
+    Mutant(
+        "half a commit is taken in",
+        "materialize.py",
+        "if following and following[0].commit > reader.position:",
+        "if following:",
+        (
+            "tests/surface/test_materialize.py::TestFollowing::test_a_transaction_that_is_longer_than_a_page_is_taken_in_whole",
+        ),
+    ),
+    Mutant(
+        "a kept table that is dropped leaves its position behind",
+        "database.py",
+        "                forget(transaction, name)\n",
+        "                pass\n",
+        ("tests/surface/test_materialize.py::TestGoingOn::test_a_table_that_was_dropped_is_made_again",),
+    ),
 ]

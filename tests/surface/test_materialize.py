@@ -388,6 +388,7 @@ class TestOneWorker:
 
         def late(self, *arguments):
             monkeypatch.setattr(type(first), "_write", write)
+            db.table("orders").insert({"id": 11, "city": "Oslo", "euros": 1})
             second.catch_up()
             return write(self, *arguments)
 
@@ -395,5 +396,17 @@ class TestOneWorker:
         before = db.seq
         first.catch_up()
 
-        assert {"id": "Oslo", "sum": 10} == db.table("totals").get("Oslo").run()
-        assert 1 == db.seq - before
+        assert {"id": "Oslo", "sum": 11} == db.table("totals").get("Oslo").run()
+        assert 2 == db.seq - before
+
+    def test_a_worker_that_comes_back_does_not_trust_what_it_remembers(self, db):
+        best = db.table("orders").order_by(reactdb.desc("euros")).limit(1)
+        first, second = (db.materialize(best, into="best", follow=False) for _ in range(2))
+        db.table("orders").insert({"id": 10, "euros": 100})
+        first.catch_up()
+        db.table("orders").insert({"id": 11, "euros": 200})
+        second.catch_up()
+        db.table("orders").get(11).delete()
+        first.catch_up()
+
+        assert [{"id": 10, "euros": 100}] == db.table("best").run()
