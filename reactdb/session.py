@@ -153,7 +153,7 @@ class Session:
     def tables(self) -> list[str]:
         """The names of the tables, sorted."""
         with self.read() as snapshot:
-            return sorted(snapshot.catalogue.live)
+            return list(snapshot.catalogue.ordinary())
 
     def known(self, table: str) -> TableInfo | None:
         """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
@@ -333,7 +333,11 @@ class PastSession(Session):
             with self._undo_lock:
                 for change in all_changes(now, self._undo.until):
                     self._undo.add(change)
-            yield PastSnapshot(now, self.seq, self._undo)
+            past = PastSnapshot(now, self.seq, self._undo)
+            names = self._undo.names(self.seq)
+            if names:
+                past.catalogue = past.catalogue.renamed(names)
+            yield past
 
     def get(self, table: str, key: bytes) -> bytes | None:
         with self.read() as snapshot:
@@ -348,7 +352,7 @@ class PastSession(Session):
 
     def tables(self) -> list[str]:
         with self.read() as snapshot:
-            names = {info.name for info in snapshot.catalogue.by_id.values()}
+            names = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
             return sorted(name for name in names if snapshot.table(name) is not None)
 
     def transact(self, work: object, **options: object) -> Any:

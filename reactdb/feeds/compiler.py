@@ -77,7 +77,12 @@ class Plan:
 
 
 def compile_query(
-    query: Query, snapshot: Snapshot, failures: Failures, *, include_offsets: bool = False
+    query: Query,
+    snapshot: Snapshot,
+    failures: Failures,
+    *,
+    include_offsets: bool = False,
+    include_catalogue: bool = False,
 ) -> Plan:
     """The view of a query. Not seeded yet.
 
@@ -92,7 +97,10 @@ def compile_query(
     if query.table == ALL_TABLES:
         if include_offsets:
             raise UnsupportedFeed("Cannot include offsets for range subs.")
-        return Plan(AllTablesView(), ALL_TABLES, False, failures)
+        every = AllTablesView(has_catalogue=include_catalogue)
+        return Plan(every, (ALL_TABLES, include_catalogue), False, failures)
+    if include_catalogue:
+        raise UnsupportedFeed("Cannot include the catalogue but in a feed of all tables.")
     queries = _members(query)
     members = [
         _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries

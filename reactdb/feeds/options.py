@@ -24,7 +24,14 @@ MAX_TIMEOUT_S = 31_536_000
 DEFAULT_QUEUE_SIZE = 100_000
 OVERFLOWS = ("drop", "error", "spill")
 PREDICATE_ERRORS = ("skip", "raise")
-BOOLEANS = ("include_states", "include_types", "include_initial", "include_offsets", "include_seq")
+BOOLEANS = (
+    "include_states",
+    "include_types",
+    "include_initial",
+    "include_offsets",
+    "include_seq",
+    "include_catalogue",
+)
 
 
 class FeedOptions(Value):
@@ -40,6 +47,7 @@ class FeedOptions(Value):
     """
 
     __slots__ = (
+        "include_catalogue",
         "include_initial",
         "include_offsets",
         "include_seq",
@@ -61,6 +69,7 @@ class FeedOptions(Value):
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_catalogue: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
         on_predicate_error: str = "skip",
@@ -72,6 +81,7 @@ class FeedOptions(Value):
         self.include_offsets = include_offsets
         self.include_types = include_types
         self.include_seq = include_seq
+        self.include_catalogue = include_catalogue
         self.since = since
         self.on_overflow = on_overflow
         self.on_predicate_error = on_predicate_error

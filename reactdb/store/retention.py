@@ -255,7 +255,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             window,
         )
         removed.entries += connection.execute(
-            "DELETE FROM log WHERE seq > ? AND seq <= ? AND body IS NULL", window
+            "DELETE FROM log WHERE seq > ? AND seq <= ? AND (body IS NULL OR table_id = 0)", window
         ).rowcount
         # Marks serve reads past the low-water mark only. But the newest of each table says where its newest change was.
         connection.execute(

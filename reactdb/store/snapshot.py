@@ -15,7 +15,7 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from reactdb.change import Change
+from reactdb.change import Change, HiddenTable
 from reactdb.errors import CorruptDatabase, TableNotFound
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import are_whole, is_whole
@@ -29,6 +29,7 @@ HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name =
 # The newest entry, where neither a head nor a tombstone of its key leads to it: reactdb never leaves it so.
 UNFILED_NEWEST = (
     "FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
+    " AND l.table_id != 0"
     " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
     " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
 )
@@ -156,7 +157,7 @@ class Snapshot:
         newest, low, is_unfiled = self.connection.execute(END).fetchone()
         return _head(newest, low), low, not is_unfiled
 
-    def table(self, name: str) -> TableInfo | None:
+    def table(self, name: str | HiddenTable) -> TableInfo | None:
         return self.catalogue.live.get(name)
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
@@ -329,7 +330,7 @@ class PastSnapshot(Snapshot):
     def end(self) -> tuple[int, int, bool]:
         return self._seq, *self._now.end()[1:]
 
-    def table(self, name: str) -> TableInfo | None:
+    def table(self, name: str | HiddenTable) -> TableInfo | None:
         return self.catalogue.at(name, self._seq)
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
