@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from reactdb.change import HiddenTable
 from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
@@ -37,7 +38,7 @@ from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.retention import Compacted, Retention
-from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
+from reactdb.store.snapshot import Snapshot, ViewOfPast, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 from reactdb.store.writer import Durability
@@ -180,6 +181,19 @@ class Session:
         if found is None:
             raise TableNotFound(table)
         return found
+
+    def newest_seq(self, table: str | HiddenTable) -> int:
+        """The seq of the newest change of a table, by one look-up, also after compaction; of a table that has had none, the seq
+        at which it was made. So two equal answers say that nothing has changed.
+
+        Raises:
+            TableNotFound.
+        """
+        with self.read() as snapshot:
+            found = snapshot.table(table)
+            if found is None:
+                raise TableNotFound(table)
+            return snapshot.newest_seq(found)
 
     # -----------------------------------------------------------------------------------------------------------
     # Writing
@@ -333,11 +347,7 @@ class PastSession(Session):
             with self._undo_lock:
                 for change in all_changes(now, self._undo.until):
                     self._undo.add(change)
-            past = PastSnapshot(now, self.seq, self._undo)
-            names = self._undo.names(self.seq)
-            if names:
-                past.catalogue = past.catalogue.renamed(names)
-            yield past
+            yield ViewOfPast(now, self.seq, self._undo)
 
     def get(self, table: str, key: bytes) -> bytes | None:
         with self.read() as snapshot:

@@ -22,6 +22,7 @@ from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
+from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -78,6 +79,16 @@ PICK = (
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
+# The newest of a table's marks, and in its block the newest entry of the table.
+NEWEST = (
+    "SELECT newest, (SELECT seq FROM log WHERE seq >= (m.block << {0}) AND seq < ((m.block + 1) << {0}) AND table_id = ?1"
+    " ORDER BY seq DESC LIMIT 1) FROM marks m WHERE table_id = ?1 ORDER BY block DESC LIMIT 1"
+).format(BLOCK_BITS)
+NEWEST_UNTIL = (
+    "SELECT l.seq FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {0}) AND l.seq < ((m.block + 1) << {0})"
+    " WHERE m.table_id = ?1 AND m.block <= (?2 >> {0}) AND l.table_id = ?1 AND +l.seq <= ?2"
+    " ORDER BY m.block DESC, l.seq DESC LIMIT 1"
+).format(BLOCK_BITS)
 
 
 def head_seq(connection: Connection) -> int:
@@ -127,6 +138,15 @@ def read_document(
     if not is_whole(table.id, key, body, checksum):
         raise damaged_document(connection, table, key, body)
     return seq, body
+
+
+def newest_seq(connection: Connection, table: TableInfo) -> int:
+    """The seq of the newest change of a table, by one look-up; the seq at which the table was made, where it has none.
+
+    In a file that was migrated it can be the low-water mark of that time: no change is newer.
+    """
+    row = connection.execute(NEWEST, (table.id,)).fetchone()
+    return table.created if row is None else max(table.created, row[0] or 0, row[1] or 0)
 
 
 class Snapshot:
@@ -250,6 +270,10 @@ class Snapshot:
         (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
         return int(found)
 
+    def newest_seq(self, table: TableInfo) -> int:
+        """See `newest_seq`."""
+        return newest_seq(self.connection, table)
+
     def changes(
         self,
         since: int,
@@ -331,7 +355,8 @@ class PastSnapshot(Snapshot):
         return self._seq, *self._now.end()[1:]
 
     def table(self, name: str | HiddenTable) -> TableInfo | None:
-        return self.catalogue.at(name, self._seq)
+        # A table that was made later had no documents, and a feed may begin before it.
+        return self.catalogue.at(name, self._seq) or self._now.table(name)
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
         changed, body = self._undo.one(table.id, key, self._seq)
@@ -409,6 +434,14 @@ class PastSnapshot(Snapshot):
         now = sum(self._now.get(table, key) is not None for key in old)
         return self._now.count(table) - now + then
 
+    def newest_seq(self, table: TableInfo) -> int:
+        """As of the seq. Where compaction has removed what says it: the low-water mark, since no change is newer."""
+        now = self._now.newest_seq(table)
+        if now <= self._seq:
+            return now
+        row = self.connection.execute(NEWEST_UNTIL, (table.id, self._seq)).fetchone()
+        return max(table.created, low_water(self.connection) if row is None else row[0])
+
     def changes(
         self,
         since: int,
@@ -432,6 +465,19 @@ class PastSnapshot(Snapshot):
         if old is None:
             old = self._old[table_id] = self._undo.old(table_id, self._seq)
         return old
+
+
+class ViewOfPast(PastSnapshot):
+    """The same, as `db.at(seq)` shows it: with the tables of then, under their names of then."""
+
+    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+        super().__init__(now, seq, undo)
+        names = undo.names(seq)
+        if names:
+            self.catalogue = self.catalogue.renamed(names)
+
+    def table(self, name: str | HiddenTable) -> TableInfo | None:
+        return self.catalogue.at(name, self._seq)
 
 
 _row_key = itemgetter(0)

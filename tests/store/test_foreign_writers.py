@@ -48,7 +48,7 @@ DEEDS: list[tuple[str, str, str]] = [
     (
         "an entry appended without a head",
         "INSERT INTO log (seq, table_id, kind, step, time, key, body)"
-        " SELECT 16, table_id, 0, 0, time, x'f07700', body FROM log WHERE seq = 33 - 3",
+        " SELECT 16, table_id, 0, 0, time, x'f07700', body FROM log WHERE seq = 15 - 3",
         "no document points to it",
     ),
     ("an entry taken out of the middle", "DELETE FROM log WHERE seq = 7", "log entries 7 to 7 are missing"),
