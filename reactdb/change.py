@@ -169,7 +169,7 @@ class Change:
     def __reduce__(self) -> tuple[Any, ...]:
         where = (self.seq, self.table, self.table_id, self.key_bytes)
         documents = (self.kind_code, self.prev, self.old_bytes, self.new_bytes)
-        return type(self), (*where, *documents, self.commit, self.time, self.origin, self.meta)
+        return Change, (*where, *documents, self.commit, self.time, self.origin, self.meta)
 
     def __repr__(self) -> str:
         return f"Change(seq={self.seq}, table={self.table!r}, key={self.key!r}, kind={self.kind!r})"
@@ -194,9 +194,9 @@ class CatalogueChange(Change):
     def __init__(self, seq: int, table: object, table_id: int, key_bytes: bytes, *columns: Any) -> None:
         """As for `Change`; the name of the table is taken from what the entry says."""
         super().__init__(seq, "", table_id, key_bytes, *columns)
-        self._old_bytes = None
         assert self.new_bytes is not None
         self._said = codec.decode_frozen(self.new_bytes)
+        self._old_bytes = self.new_bytes = self.old = self.new = None
         owner, name = self._said.get("owner"), self._said["table"]
         self.table = name if owner is None else HiddenTable(owner, name)  # type: ignore[assignment]
 
@@ -208,13 +208,9 @@ class CatalogueChange(Change):
     def kind(self) -> str:
         return CATALOGUE_KINDS[self.kind_code]
 
-    @property
-    def old_val(self) -> None:
-        return None
-
-    @property
-    def new_val(self) -> None:
-        return None
+    def __reduce__(self) -> tuple[Any, ...]:
+        where = (self.seq, None, self.table_id, self.key_bytes, self.kind_code, None, None)
+        return type(self), (*where, codec.encode({**self._said}), self.commit, self.time, self.origin, self.meta)
 
 
 class Commit:

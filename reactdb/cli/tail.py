@@ -149,7 +149,9 @@ def between(database: Database, since: int, until: int, table: str | None) -> It
     try:
         yield from database.log(since, until, table)
     except TableNotFound:
-        yield from (change for change in database.log(since, until) if change.table == table)
+        for change in database.log(since, until):
+            if change.table == table and change.catalogue is None:
+                yield change
         raise
 
 

@@ -182,6 +182,11 @@ class Catalogue:
         ]
         return max(found, key=lambda info: info.id) if found else None
 
+    def after(self, name: str | HiddenTable, seq: int) -> TableInfo | None:
+        """The first table of this name that was made after `seq`, also where it was dropped since."""
+        found = [info for info in self.by_id.values() if info.reference == name and info.created > seq]
+        return min(found, key=lambda info: info.id) if found else None
+
 
 def load(connection: Connection, *, is_checked: bool = True) -> Catalogue:
     """Read the catalogue.

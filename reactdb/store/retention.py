@@ -285,7 +285,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
 def _note_newest(connection: Connection, low: int, goal: int) -> None:
     """Of tables whose newest change is a deletion that is about to be removed: note in the newest mark where that was."""
     deletions = connection.execute(
-        "SELECT table_id, max(seq) FROM log WHERE seq > ? AND seq <= ? AND body IS NULL GROUP BY table_id", (low, goal)
+        "SELECT table_id, max(seq) FROM log WHERE seq > ? AND seq <= ? AND body IS NULL GROUP BY table_id",
+        (low, goal),
     ).fetchall()
     for table_id, seq in deletions:
         connection.execute(

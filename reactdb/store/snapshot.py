@@ -355,8 +355,12 @@ class PastSnapshot(Snapshot):
         return self._seq, *self._now.end()[1:]
 
     def table(self, name: str | HiddenTable) -> TableInfo | None:
-        # A table that was made later had no documents, and a feed may begin before it.
-        return self.catalogue.at(name, self._seq) or self._now.table(name)
+        # A feed may begin before its table was made.
+        return (
+            self.catalogue.at(name, self._seq)
+            or self._now.table(name)
+            or self.catalogue.after(name, self._seq)
+        )
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
         changed, body = self._undo.one(table.id, key, self._seq)

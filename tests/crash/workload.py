@@ -19,7 +19,8 @@ Change = tuple[str, Any, Document | None]
 
 @dataclass(slots=True)
 class Model:
-    """What a database holds, and its log: one change (table, key, new document) for each seq."""
+    """What a database holds, and its log: one change (table, key, new document) for each seq. A change of a table or an index has
+    their names as its key, and no document."""
 
     tables: dict[str, dict[Any, Document]] = field(default_factory=dict)
     indexes: dict[str, set[str]] = field(default_factory=dict)
@@ -124,8 +125,9 @@ def delete(table: str, key: Any) -> Action:
 
 def create(table: str) -> Action:
     def effect(model: Model) -> None:
-        model.tables.setdefault(table, {})
-        model.indexes.setdefault(table, set())
+        if table not in model.tables:
+            model.tables[table], model.indexes[table] = {}, set()
+            model.log.append((table, table, None))
 
     def perform(database: Any, durability: str | None) -> None:
         with database.transaction(durability=durability):
@@ -141,8 +143,9 @@ def drop(table: str) -> Action:
                 database.table_drop(table)
 
     def effect(model: Model) -> None:
-        model.tables.pop(table, None)
-        model.indexes.pop(table, None)
+        if model.tables.pop(table, None) is not None:
+            del model.indexes[table]
+            model.log.append((table, table, None))
 
     return Action(perform, effect)
 
@@ -153,7 +156,12 @@ def index(table: str, name: str, multi: bool = False) -> Action:
             if name not in database.table(table).index_list():
                 database.table(table).index_create(name, multi=multi)
 
-    return Action(perform, lambda model: model.indexes.get(table, set()).add(name))
+    def effect(model: Model) -> None:
+        if name not in model.indexes.get(table, {name}):
+            model.indexes[table].add(name)
+            model.log.append((table, [table, name], None))
+
+    return Action(perform, effect)
 
 
 def unindex(table: str, name: str) -> Action:
@@ -162,7 +170,12 @@ def unindex(table: str, name: str) -> Action:
             if name in database.table(table).index_list():
                 database.table(table).index_drop(name)
 
-    return Action(perform, lambda model: model.indexes.get(table, set()).discard(name))
+    def effect(model: Model) -> None:
+        if name in model.indexes.get(table, ()):
+            model.indexes[table].discard(name)
+            model.log.append((table, [table, name], None))
+
+    return Action(perform, effect)
 
 
 # ---------------------------------------------------------------------------------------------------------------

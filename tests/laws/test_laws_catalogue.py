@@ -131,9 +131,7 @@ class CatalogueLaws(RuleBasedStateMachine):
             else:
                 table.index_create(index, row["id"] + key, multi=bool(key % 2))
         elif what == "index rename" and indexes and index not in indexes:
-            self.db.session.transact(
-                lambda transaction: transaction.rename_index(info, indexes[0], index)
-            )
+            self.db.session.transact(lambda transaction: transaction.rename_index(info, indexes[0], index))
         elif what == "put":
             table.insert({"id": key, "x": other}, conflict="replace")
         elif what == "delete":
@@ -141,7 +139,19 @@ class CatalogueLaws(RuleBasedStateMachine):
 
     STEP = st.tuples(
         st.sampled_from(
-            ["create", "create", "drop", "rename", "hook", "index", "index rename", "put", "put", "put", "delete"]
+            [
+                "create",
+                "create",
+                "drop",
+                "rename",
+                "hook",
+                "index",
+                "index rename",
+                "put",
+                "put",
+                "put",
+                "delete",
+            ]
         ),
         NAMES,
         NAMES,
@@ -187,9 +197,9 @@ class CatalogueLaws(RuleBasedStateMachine):
         replayed = Replayed(changes)
         catalogue = self.db.session.engine.catalogue
         assert replayed.documents == documents_of(self.db)
-        assert {number: (one["name"], one["primary_key"], one["hook"]) for number, one in replayed.tables.items()} == {
-            info.id: (info.name, info.primary_key, info.hook) for info in catalogue.live.values()
-        }
+        assert {
+            number: (one["name"], one["primary_key"], one["hook"]) for number, one in replayed.tables.items()
+        } == {info.id: (info.name, info.primary_key, info.hook) for info in catalogue.live.values()}
         assert {number: one["indexes"] for number, one in replayed.tables.items()} == {
             info.id: {
                 index.name: (str(from_data(to_data(index.expression))), index.multi)

@@ -64,7 +64,11 @@ DEEDS: list[tuple[str, str, str]] = [
     ("a document moved to another key", "UPDATE log SET key = x'f0' WHERE seq = 10", "filed under"),
     ("a document replaced by nonsense", "UPDATE log SET body = x'c1' WHERE seq = 10", "cannot be read"),
     ("a document taken out of its entry", "UPDATE log SET body = NULL WHERE seq = 10", "without a document"),
-    ("the kind of a past change", "UPDATE log SET kind = 1 WHERE seq = 10", "that it superseded is not there"),
+    (
+        "the kind of a past change",
+        "UPDATE log SET kind = 1 WHERE seq = 10",
+        "that it superseded is not there",
+    ),
     ("what a past change superseded", "UPDATE log SET prev = 6 WHERE seq = 13", "supersedes"),
     ("a time set back", "UPDATE log SET time = 5 WHERE seq = 10", "before its predecessor"),
     (
