@@ -210,7 +210,14 @@ class CatalogueChange(Change):
 
     def __reduce__(self) -> tuple[Any, ...]:
         where = (self.seq, None, self.table_id, self.key_bytes, self.kind_code, None, None)
-        return type(self), (*where, codec.encode({**self._said}), self.commit, self.time, self.origin, self.meta)
+        return type(self), (
+            *where,
+            codec.encode({**self._said}),
+            self.commit,
+            self.time,
+            self.origin,
+            self.meta,
+        )
 
 
 class Commit:

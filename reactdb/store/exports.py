@@ -213,7 +213,7 @@ def changes(
     chosen = [table_id not in left_out for table_id in entries.table_ids]
     if not any(chosen):
         return None, position
-    return Entries._make(list(compress(column, chosen)) for column in entries), position
+    return Entries(*(list(compress(column, chosen)) for column in entries)), position
 
 
 # ---------------------------------------------------------------------------------------------------------------
