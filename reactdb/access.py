@@ -436,4 +436,5 @@ def find_index(name: str, table: TableInfo) -> IndexInfo:
     index = table.indexes.get(name)
     if index is None:
         raise IndexNotFound(name, table.name)
+    index.check()
     return index

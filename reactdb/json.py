@@ -15,6 +15,9 @@ integers of any size. A value that JSON lacks becomes an object with a type, ReQ
                               bits of a NaN are not the usual ones
     datetime, otherwise       {"$reactdb_type$": "datetime", "value": "9999-12-31T23:59:59.999999+00:00"}: where a float
                               of seconds is not exact (past the year 2255), or the offset is not in whole minutes
+    of a registered type      {"$reactdb_type$": "mongodb.objectid", "value": <its text>}
+    UnknownValue              {"$reactdb_type$": "extension", "code": 32, "data": "<base64>"}: read back as its type has it, if it
+                              is registered then
     dict that has one of the  {"$reactdb_type$": "object", "value": {...}}: the keys inside mean nothing special
     two keys with a dollar
     a deleted document        {"$reactdb_type$": "deleted", "value": <its key>}: a whole line, in exports of what changed
@@ -33,22 +36,22 @@ import re
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from reactdb.errors import InvalidDocument, type_in_words
-from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList
+from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList, UnknownValue
+from reactdb.values.extension_types import REGISTERED, is_extension, not_registered
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
-from reactdb.values.scalars import decimal_text, microseconds_of
+from reactdb.values.scalars import EPOCH, decimal_text, microseconds_of
+from reactdb.values.value_types import BY_KIND, NAMED, TEXTS
 
 __all__ = ["dumps", "loads"]
 
 OURS: Final = "$reactdb_type$"
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _USUAL_NAN: Final = struct.pack(">d", math.nan)
 _JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
 _TEXT: Final = frozenset({str})
@@ -149,7 +152,15 @@ def to_json(value: Any) -> Any:
         return {OURS: "object", "value": inner} if REQL in value or OURS in value else inner
     if kind is list or kind is FrozenList or kind is tuple:
         return [to_json(part) for part in value]
-    return _WRITERS[kind](value)
+    write = _WRITERS.get(kind)
+    if write is not None:
+        return write(value)
+    known = BY_KIND[kind]
+    return {OURS: known.name, "value": known.text(value)}
+
+
+def _write_unknown(value: UnknownValue) -> Any:
+    return {OURS: "extension", "code": value.code, "data": b64encode(value.data).decode("ascii")}
 
 
 def _write_float(value: float) -> Any:
@@ -161,7 +172,7 @@ def _write_float(value: float) -> Any:
 
 
 def _write_datetime(value: datetime) -> Any:
-    microseconds = (value - _EPOCH) // _MICROSECOND
+    microseconds = microseconds_of(value - EPOCH)
     seconds: int | float = (
         microseconds // 1_000_000 if microseconds % 1_000_000 == 0 else microseconds / 1_000_000
     )
@@ -171,14 +182,8 @@ def _write_datetime(value: datetime) -> Any:
 
 
 def _write_duration(value: timedelta) -> Any:
-    seconds, microseconds = divmod(value // _MICROSECOND, 1_000_000)
-    if seconds < 0 and microseconds:
-        # divmod splits -1.5 s into -2 s and half a second, but its text is "-1.5".
-        seconds, microseconds = seconds + 1, 1_000_000 - microseconds
-        text = f"-{-seconds}.{microseconds:06}"
-    else:
-        text = f"{seconds}.{microseconds:06}"
-    return {OURS: "duration", "value": text.rstrip("0").removesuffix(".")}
+    seconds = Decimal(microseconds_of(value)).scaleb(-6).normalize()
+    return {OURS: "duration", "value": f"{seconds:f}"}
 
 
 def _own(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
@@ -194,6 +199,7 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
     date: _own("date", date.isoformat),
     time: _own("time", time.isoformat),
     timedelta: _write_duration,
+    UnknownValue: _write_unknown,
 }
 
 
@@ -205,7 +211,7 @@ Words = dict[type, Callable[[Any], str]]
 
 def readable(value: Any) -> str:
     """The value on one line for people: JSON, in which values of types that JSON lacks are just their text."""
-    write = _FOR_PEOPLE.get(type(value))
+    write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
     return encode(_with_texts(value)) if write is None else write(value)
 
 
@@ -216,7 +222,7 @@ def _with_texts(value: Any) -> Any:
         return [_with_texts(part) for part in value]
     if type(value) is float and math.isfinite(value):
         return value
-    write = _FOR_PEOPLE.get(type(value))
+    write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
     return value if write is None else write(value)
 
 
@@ -240,9 +246,10 @@ def dumps_plain(value: Any) -> str:
 
 def plain_text(value: Any) -> str:
     """The text of a value in a column of strings: as in `dumps_plain`, but without quotes around strings, dates and similar."""
-    if type(value) is str:
-        return value
-    write = _FOR_ANALYTICS.get(type(value))
+    kind = type(value)
+    if kind is str:
+        return cast(str, value)
+    write = _FOR_ANALYTICS.get(kind) or TEXTS.get(kind)
     return dumps_plain(value) if write is None else write(value)
 
 
@@ -252,11 +259,11 @@ def _plain(value: Any) -> str:
         return "{" + ",".join([f"{encode(name)}:{_plain(inner)}" for name, inner in value.items()]) + "}"
     if kind is list:
         return "[" + ",".join(map(_plain, value)) + "]"
-    write = _FOR_ANALYTICS.get(kind)
+    write = _FOR_ANALYTICS.get(kind) or TEXTS.get(kind)
     if write is None:
         return encode(value)
     is_number = kind is Decimal or kind is timedelta or (kind is float and math.isfinite(value))
-    return write(value) if is_number else f'"{write(value)}"'
+    return write(value) if is_number else encode(write(value))
 
 
 def _plain_float(value: float) -> str:
@@ -389,7 +396,7 @@ def _read_fields(value: dict[str, Any], path: list[str | int]) -> dict[str, Any]
 def _read_typed(value: dict[str, Any], path: list[str | int]) -> Any:
     family = REQL if REQL in value else OURS
     name = value[family]
-    known = _READERS.get((family, name)) if isinstance(name, str) else None
+    known = _reader(family, name) if isinstance(name, str) else None
     if known is None:
         raise InvalidDocument(f"unknown {family} {encode(name)}", tuple(path))
     fields, read = known
@@ -404,6 +411,15 @@ def _read_typed(value: dict[str, Any], path: list[str | int]) -> Any:
     except (ValueError, TypeError, ArithmeticError) as error:
         shown = encode({field: value[field] for field in fields})
         raise InvalidDocument(f"not a {name}: {shown[:200]} ({error})", tuple(path)) from None
+
+
+def _reader(family: str, name: str) -> tuple[tuple[str, ...], Callable[..., Any]] | None:
+    """The fields of a typed object, and what reads them."""
+    if family == OURS and "." in name:
+        if name not in NAMED:
+            raise not_registered(f"{OURS} {encode(name)}", name.partition(".")[0])
+        return ("value",), lambda text: NAMED[name].parse(_text(text))
+    return _READERS.get((family, name))
 
 
 def _microseconds(seconds: int | float) -> int:
@@ -422,11 +438,12 @@ def _read_time(seconds: Any, zone: Any) -> datetime:
         raise ValueError('timezone is "Z" or like "+00:00"')
     sign, hours, minutes = match.groups()
     offset = timedelta(hours=int(hours), minutes=int(minutes))
-    moment = _EPOCH + timedelta(microseconds=_microseconds(seconds))
+    moment = EPOCH + timedelta(microseconds=_microseconds(seconds))
     return moment.astimezone(timezone(-offset if sign == "-" else offset))
 
 
-def _read_datetime(text: Any) -> datetime:
+def read_datetime(text: Any) -> datetime:
+    """The datetime of an ISO 8601 text. Raises: ValueError, TypeError."""
     value = datetime.fromisoformat(text)
     if value.tzinfo is None:
         raise ValueError("it has no time zone")
@@ -457,6 +474,13 @@ def _read_duration(text: Any) -> timedelta:
     return timedelta(microseconds=int(Decimal(text).scaleb(6)))
 
 
+def _read_unknown(code: Any, text: Any) -> Any:
+    if type(code) is not int or code not in REGISTERED:
+        raise ValueError(f"code is an integer from {REGISTERED[0]} to {REGISTERED[-1]}")
+    value = UnknownValue(code, _read_binary(text))
+    return value.known() if is_extension(code) else value
+
+
 def _read_binary(text: Any) -> bytes:
     return b64decode(_text(text).encode("ascii"), validate=True)
 
@@ -464,13 +488,14 @@ def _read_binary(text: Any) -> bytes:
 _READERS: Final[dict[tuple[str, str], tuple[tuple[str, ...], Callable[..., Any]]]] = {
     (REQL, "TIME"): (("epoch_time", "timezone"), _read_time),
     (REQL, "BINARY"): (("data",), _read_binary),
-    (OURS, "datetime"): (("value",), _read_datetime),
+    (OURS, "datetime"): (("value",), read_datetime),
     (OURS, "decimal"): (("value",), lambda text: Decimal(_text(text))),
     (OURS, "uuid"): (("value",), lambda text: UUID(_text(text))),
     (OURS, "date"): (("value",), lambda text: date.fromisoformat(_text(text))),
     (OURS, "time"): (("value",), lambda text: time.fromisoformat(_text(text))),
     (OURS, "duration"): (("value",), _read_duration),
     (OURS, "float"): (("value",), _read_float),
+    (OURS, "extension"): (("code", "data"), _read_unknown),
     (OURS, "object"): (("value",), dict),
 }
 

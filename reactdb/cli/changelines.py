@@ -25,8 +25,8 @@ _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def as_json(change: Change) -> dict[str, Any]:
-    """A change as JSON values, documents as `reactdb.json` writes them. `time` is ISO 8601 in UTC, to the millisecond. A change of
-    tables or indexes has `catalogue` besides, which says what it was."""
+    """A change as JSON values, documents as `reactdb.json` writes them. `time` is ISO 8601 in UTC, to the millisecond. A change
+    of tables or indexes has `catalogue` besides, which says what it was."""
     found = {
         "seq": change.seq,
         "table": change.table,

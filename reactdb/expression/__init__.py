@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 # At once: `evaluate` is also the name of a module here, which an import of that module would put under this name.
 from reactdb.expression.api import compile_predicate, compile_value, evaluate
+from reactdb.expression.registry import OPERATIONS
 
 if TYPE_CHECKING:
     from reactdb.expression.analyse import (
@@ -52,14 +53,13 @@ if TYPE_CHECKING:
     from reactdb.expression.markers import Grouped, Literal
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
-    from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate, place_of
-    from reactdb.expression.registry import OPERATIONS, Operation
-    from reactdb.expression.stored import from_data, to_data
+    from reactdb.expression.predicate import Predicate, as_predicate, place_of
+    from reactdb.expression.registry import Operation, operation
+    from reactdb.expression.stored import check_known, from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
     from reactdb.expression.update import (
         as_function,
         as_patch,
-        as_update,
         checked_patch,
         is_user_code,
         merge_document,
@@ -116,14 +116,14 @@ _HOMES = {
     "reactdb.expression.predicate": (
         "Predicate",
         "as_predicate",
-        "has_fields_predicate",
         "place_of",
     ),
     "reactdb.expression.registry": (
-        "OPERATIONS",
         "Operation",
+        "operation",
     ),
     "reactdb.expression.stored": (
+        "check_known",
         "from_data",
         "to_data",
     ),
@@ -139,7 +139,6 @@ _HOMES = {
     "reactdb.expression.update": (
         "as_function",
         "as_patch",
-        "as_update",
         "checked_patch",
         "is_user_code",
         "merge_document",
@@ -171,11 +170,11 @@ __all__ = [
     "as_order_key",
     "as_patch",
     "as_predicate",
-    "as_update",
     "asc",
     "branch",
     "call",
     "call_node",
+    "check_known",
     "checked_patch",
     "compared_fields",
     "compile_predicate",
@@ -188,7 +187,6 @@ __all__ = [
     "field_path",
     "from_data",
     "function_node",
-    "has_fields_predicate",
     "implied_ranges",
     "index_ranges",
     "is_deterministic",
@@ -198,6 +196,7 @@ __all__ = [
     "may_fail",
     "merge_document",
     "minval",
+    "operation",
     "pattern_function",
     "place_of",
     "r",
@@ -207,6 +206,14 @@ __all__ = [
     "sort_documents",
     "to_data",
 ]
+
+
+OPERATIONS.import_later(
+    *(
+        f"reactdb.expression.operations_{family}"
+        for family in ("array", "logic", "number", "object", "sequence", "string", "time", "type")
+    )
+)
 
 
 def __getattr__(name: str) -> Any:

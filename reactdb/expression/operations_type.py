@@ -32,6 +32,7 @@ from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_object import collected
 from reactdb.expression.registry import operation
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
+from reactdb.values.value_types import text_of
 
 _UUID_SPACE: Final = UUID("91461c99-f89d-49d2-af96-d8e2e14e9b58")
 _DECIMAL_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -161,7 +162,10 @@ def _to_json(value: Any) -> str:
         return _to_json(time_object(value, value.timestamp()))
     if isinstance(value, (timedelta, UUID)) or hasattr(value, "isoformat"):
         return _json(value.isoformat() if hasattr(value, "isoformat") else str(value))
-    raise QueryError(f"Cannot convert `r.{value}` to JSON.")
+    text = text_of(value)
+    if text is None:
+        raise QueryError(f"Cannot convert `r.{value}` to JSON.")
+    return _json(text)
 
 
 @operation("json", 1)

@@ -8,21 +8,26 @@ meaning: `evaluate` calls it, and so does generated code wherever it has no shor
     strict    the values of its arguments; a Function arrives as a Python callable
     lazy      a callable without arguments for each argument, to call or not: `and`, `branch`, `default`
 
-Rule of this file: it knows no operation. Each family registers its own, when the first name is looked up that is not there
-yet; a dialect finds them by name.
+The core's operations have ReQL's names. Those of a dialect or of a program have a word of its own before a dot: `mongodb.type`.
+They are registered in the same way, when the module that has them is imported. Indexes keep their expressions by these names, so
+a name never gets another meaning; a process that has not registered one can neither use nor write what it indexes, and says so.
+
+Rule of this file: it knows no operation. Modules say that they have some (`import_later`), and are imported when the first name
+is looked up that is not there yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from reactdb.errors import QueryError
+from reactdb.errors import IncompatibleFormat, QueryError, UsageError
+from reactdb.values.extension_types import not_registered
 
 Evaluate = Callable[..., Any]
 
-FAMILIES: Final = ("array", "logic", "number", "object", "sequence", "string", "time", "type")
+CORE: Final = "reactdb.expression."
 
 
 class Operation:
@@ -97,54 +102,47 @@ class Operation:
 
 
 class Operations(dict[str, Operation]):
-    """Operations by name. The families register theirs when a name is looked up that is not there yet, or when all names are."""
+    """Operations by name. More modules are imported when a name is looked up that is not there yet, or when all names are."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_whole = False
+        self._modules: tuple[str, ...] = ()
+        self._imported: tuple[str, ...] = ()
+
+    def import_later(self, *modules: str) -> None:
+        """Say that importing these modules registers operations."""
+        self._modules = (*self._modules, *modules)
 
     def load(self) -> None:
-        if not self._is_whole:
-            for family in FAMILIES:
-                import_module(f"reactdb.expression.operations_{family}")
+        while self._imported is not self._modules:
+            modules = self._modules
+            for module in modules:
+                import_module(module)
             # Last: another thread that gets here meanwhile waits for the imports.
-            self._is_whole = True
+            self._imported = modules
 
     def __missing__(self, name: str) -> Operation:
         self.load()
         if super().__contains__(name):
             return super().__getitem__(name)
-        raise KeyError(name)
+        namespace, dot, _ = name.partition(".")
+        what = f"the operation `{name}`"
+        raise (
+            not_registered(what, namespace)
+            if dot
+            else IncompatibleFormat(f"this version does not have {what}")
+        )
 
     def get(self, name: str, default: Any = None) -> Any:
         try:
             return self[name]
-        except KeyError:
+        except IncompatibleFormat:
             return default
 
-    def __contains__(self, name: object) -> bool:
+    def names(self) -> list[str]:
+        """All that there are. The dict itself may lack some that nobody has looked up yet."""
         self.load()
-        return super().__contains__(name)
-
-    def __iter__(self) -> Iterator[str]:
-        self.load()
-        return super().__iter__()
-
-    def __len__(self) -> int:
-        self.load()
-        return super().__len__()
-
-    def keys(self) -> Any:
-        self.load()
-        return super().keys()
-
-    def values(self) -> Any:
-        self.load()
-        return super().values()
-
-    def items(self) -> Any:
-        self.load()
-        return super().items()
+        return sorted(self)
 
 
 OPERATIONS: Final = Operations()
@@ -162,12 +160,27 @@ def operation(
     prepare: Callable[..., Callable[[Any], Any]] | None = None,
     acts_on_groups: bool = False,
 ) -> Callable[[Evaluate], Evaluate]:
-    """Register the function below as the operation `name`. `at_most` is `at_least` unless given; None is any number."""
+    """Register the function below as the operation `name`: its meaning, which has to be the same in every process and for ever.
+
+    Args:
+        name: A word of the dialect or program, a dot, and the operation: `mongodb.type`. Only the core's have no dot.
+        at_most: `at_least`, unless given; None is any number.
+        options, is_lazy, is_deterministic, never_fails, prepare, acts_on_groups: See `Operation`.
+
+    Raises:
+        UsageError: The name is another function's, or has no dot.
+    """
 
     def register(function: Evaluate) -> Evaluate:
+        module = function.__module__
+        if ("." in name) == module.startswith(CORE):
+            raise UsageError(
+                f"operation `{name}` of {module} needs a word of its own and a dot before its name"
+            )
         known = dict.get(OPERATIONS, name)
-        # Known already from the same module if its import was interrupted by Ctrl-C and has begun again.
-        assert known is None or known.function.__module__ == function.__module__, name
+        # Known already from the same place if its import was interrupted by Ctrl-C and has begun again.
+        if known is not None and _place(known.function) != _place(function):
+            raise UsageError(f"operation `{name}` is both {_place(known.function)} and {_place(function)}")
         OPERATIONS[name] = Operation(
             name,
             function,
@@ -185,6 +198,10 @@ def operation(
     return register
 
 
+def _place(function: Evaluate) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
 def find(name: str) -> Operation:
     """The operation of that name.
 
@@ -193,5 +210,5 @@ def find(name: str) -> Operation:
     """
     try:
         return OPERATIONS[name]
-    except KeyError:
-        raise QueryError(f"there is no operation `{name}`") from None
+    except IncompatibleFormat as error:
+        raise QueryError(f"there is no operation `{name}`" if "." not in name else str(error)) from None

@@ -85,6 +85,9 @@ def _shown_call(node: Call) -> str:
     if name == "make_array":
         return f"[{', '.join(arguments)}]"
     options = [f"{option}={shown_node(child)}" for option, child in node.options]
+    if "." in name:
+        # A dialect's, which has no spelling here.
+        return f"{name}({', '.join([*arguments, *options])})"
     if name in _FREE or not arguments:
         return f"r.{name}({', '.join([*arguments, *options])})"
     return f"{operands[0]}.{name}({', '.join([*arguments[1:], *options])})"

@@ -10,17 +10,17 @@
     Call              ["call", name, [argument, ...], {option: node}]
 
 Rule of this file: it only ever grows. A file that was written once is read for ever. Data is never evaluated: a call names
-an operation of the registry, and a name that is not there is refused.
+an operation of the registry, and a name that is not there can be read and shown, but not computed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from reactdb.errors import IncompatibleFormat, QueryError
+from reactdb.errors import IncompatibleFormat
 from reactdb.expression.build import Expression
-from reactdb.expression.registry import find
-from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, constant
+from reactdb.expression.registry import OPERATIONS
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, constant, walk
 from reactdb.values.collation import maxval, minval
 
 
@@ -54,12 +54,19 @@ def _written(node: Node, names: dict[int, int]) -> list[Any]:
 
 
 def from_data(data: list[Any]) -> Expression:
-    """The expression again.
+    """The expression again. It may have operations that this process does not know: see `check_known`.
 
     Raises:
-        IncompatibleFormat: An operation or a node that this version does not have.
+        IncompatibleFormat: A node that this version does not have.
     """
     return Expression(_read(data))
+
+
+def check_known(expression: Expression) -> None:
+    """Raises: IncompatibleFormat: An operation is not registered in this process."""
+    for node in walk(expression.node):
+        if isinstance(node, Call):
+            OPERATIONS[node.operation]
 
 
 def _read(data: list[Any]) -> Node:
@@ -77,12 +84,6 @@ def _read(data: list[Any]) -> Node:
         case ["function", parameters, body]:
             return Function(tuple(parameters), _read(body))
         case ["call", name, arguments, options]:
-            try:
-                find(name)
-            except (KeyError, QueryError) as error:
-                raise IncompatibleFormat(
-                    f"an index uses the operation `{name}`, which this version does not have"
-                ) from error
             return Call(
                 name,
                 tuple(_read(argument) for argument in arguments),

@@ -300,13 +300,15 @@ class Broadcast:
         # In this order: what is published from now on puts it in line again.
         self._is_in_line = False
         for _ in range(EVENTS_IN_A_TURN):
-            if self._rest is None:
-                if self.number >= self.tail.number or self.at is None:
+            rest = self._rest
+            if rest is None:
+                at = self.at
+                if at is None or self.number >= self.tail.number:
                     self._called = None
                     return
-                self._take()
-            event, rest = self._event, self._rest
-            if event is not None and rest is not None:
+                rest = self._take(at)
+            event = self._event
+            if event is not None:
                 copy = event.copy
                 try:
                     try:
@@ -325,48 +327,47 @@ class Broadcast:
             self._rest = None
         self.wake()
 
-    def _take(self) -> None:
+    def _take(self, at: BroadcastEntry) -> Iterator[OnEvent]:
         """Choose what is delivered next, and make its event. After an interrupt in here, it goes on with the same."""
-        entry = self.current
-        if entry is None:
-            at, number, recipients = self.at, self.number, self._recipients
-            assert at is not None
-            if len(recipients) > 1 and recipients[1].first <= number:
-                del recipients[0]
-            self._called = recipients[0]
-            floor = self.tail.number - self.kind[0]
+        limit, render = self.kind
+        entry, recipients = self.current, self._called
+        if entry is None or recipients is None:
+            number, following = self.number, self._recipients
+            if len(following) > 1 and following[1].first <= number:
+                del following[0]
+            recipients = self._called = following[0]
+            floor = self.tail.number - limit
             if number < floor or number < at.number:
-                self._skip(max(floor, at.number))
-                return
+                return self._skip(recipients, max(floor, at.number))
             # In this order: a thread that reads `at` first finds what is delivered in `at` or in `current`.
             entry = self.current = at if at.number == number else entry_from(at, number)
-        assert self._called is not None
         delta = entry.delta
         self.taken = delta.seq
         self.number = entry.number + 1
         self.at = entry.next
         try:
-            self._event = self.kind[1](delta)
+            self._event = render(delta)
         except Exception as error:
             # A document that cannot be decoded. Nothing more can be delivered to any of them.
             self._event = None
-            for member in self._called.members:
+            for member in recipients.members:
                 member.break_off(error)
-        self._rest = iter(self._called.calls)
+        rest = self._rest = iter(recipients.calls)
+        return rest
 
-    def _skip(self, until: int) -> None:
+    def _skip(self, recipients: Recipients, until: int) -> Iterator[OnEvent]:
         """The entries below this number were dropped. Their count is delivered instead."""
-        recipients = self._recipients
-        assert self._called is not None
-        if len(recipients) > 1:
+        following = self._recipients
+        if len(following) > 1:
             # Those that came later have not missed all of these.
-            until = min(until, recipients[1].first)
+            until = min(until, following[1].first)
         count = until - self.number
-        for member in self._called.members:
+        for member in recipients.members:
             member.missed(count)
         self.number = until
         self._event = overflow(count)
-        self._rest = iter(self._called.calls)
+        rest = self._rest = iter(recipients.calls)
+        return rest
 
     @property
     def _reached(self) -> int:

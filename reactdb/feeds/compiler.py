@@ -65,12 +65,16 @@ class Plan:
         key: Equal for queries that surely have equal results in one database.
         is_ordered: Its deltas have offsets.
         failures: The documents that the view could not compute.
+        includes_meta: The view is also given the changes that change nothing but metadata.
     """
 
-    __slots__ = ("failures", "is_ordered", "key", "view")
+    __slots__ = ("failures", "includes_meta", "is_ordered", "key", "view")
 
-    def __init__(self, view: View, key: Hashable, is_ordered: bool, failures: Failures) -> None:
+    def __init__(
+        self, view: View, key: Hashable, is_ordered: bool, failures: Failures, includes_meta: bool = False
+    ) -> None:
         self.view = view
+        self.includes_meta = includes_meta
         self.key = key
         self.is_ordered = is_ordered
         self.failures = failures
@@ -83,6 +87,7 @@ def compile_query(
     *,
     include_offsets: bool = False,
     include_catalogue: bool = False,
+    include_meta: bool = False,
 ) -> Plan:
     """The view of a query. Not seeded yet.
 
@@ -98,7 +103,7 @@ def compile_query(
         if include_offsets:
             raise UnsupportedFeed("Cannot include offsets for range subs.")
         every = AllTablesView(has_catalogue=include_catalogue)
-        return Plan(every, (ALL_TABLES, include_catalogue), False, failures)
+        return Plan(every, (ALL_TABLES, include_catalogue, include_meta), False, failures, include_meta)
     if include_catalogue:
         raise UnsupportedFeed("Cannot include the catalogue but in a feed of all tables.")
     queries = _members(query)
@@ -124,7 +129,9 @@ def compile_query(
         key = (key, "ordered")
     if failures.raises:
         key = (key, "raises")
-    return Plan(view, key, is_ordered, failures)
+    if include_meta:
+        key = (key, "meta")
+    return Plan(view, key, is_ordered, failures, include_meta)
 
 
 def _members(query: Query) -> list[Query]:

@@ -11,6 +11,11 @@ turn.
 
 A subscriber that raises ends its own feed.
 
+There are two loops that deliver: `_poll` here, and `Broadcast.run`, which calls those that are called and have nothing left of
+how they began. They stay two because they answer opposite questions. A poll asks one subscription for whatever comes next: how
+it begins, a batch, a page of the log, its end. A broadcast has one event for many, and makes it once; asked one by one, 300
+callbacks would cost four times as much. What both need is shared: the queue, the event, and `_pass_on` where there are terms.
+
 Rule of this file: a wake-up may come in vain. A consumer that is woken polls, and one that goes to sleep has polled after saying
 so. No lock but the consumer's own turn is held while an observer is called.
 """
@@ -286,7 +291,7 @@ def take_together(line: Sequence[Subscription]) -> None:
             continue
         interval_s = member.request.options.squash_s
         # With the lock, because a commit is offered to one after the other.
-        with member.request.engine.publish_lock:
+        with member.request.engine.publisher.lock:
             member.take_batch()
             for other in line:
                 if other.request.options.squash_s == interval_s and not other.is_behind:

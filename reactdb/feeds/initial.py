@@ -1,4 +1,4 @@
-"""Beginning: the initial values of a feed, read while they are delivered, or before; and how far they were delivered.
+"""What a feed begins with: states, and the initial values, read while they are delivered, or before; and how far that came.
 
     a table, a filter, a range    page by page, from a snapshot that stands still until the last is delivered (`store.walk`).
                                   A feed that resumes with a token goes on behind the last that was delivered, as of the
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from itertools import chain
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
-from reactdb.feeds.events import Event, render_initial
+from reactdb.feeds.events import Event, render_initial, state
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.position import ANEW, Bookmark, Inside
 from reactdb.feeds.views.base import Initial, View
@@ -152,6 +153,53 @@ class InitialValues:
         if error is not None:
             raise error
         self._is_told = True
+
+
+class Opening:
+    """What a subscription delivers before anything that is queued.
+
+    Attributes:
+        events: What is left of it.
+        initial: The initial values among them.
+    """
+
+    __slots__ = ("events", "initial")
+
+    def __init__(self, events: Iterator[Event], initial: InitialValues | None = None) -> None:
+        self.events = events
+        self.initial = initial
+
+    @classmethod
+    def with_state(
+        cls, options: FeedOptions, then: str, initial: InitialValues | None = None
+    ) -> Opening | None:
+        """The initial values, then the state of that name, where they were asked for. None: nothing."""
+        after = iter((state(then, options),)) if options.include_states else None
+        if initial is None:
+            return None if after is None else cls(after)
+        if after is None:
+            return cls(iter(initial), initial)
+        return cls(chain((state("initializing", options),), initial, after), initial)
+
+    def fail(self, error: Exception) -> None:
+        """Whoever asks for the next event gets the error."""
+        self.events = raised(error)
+
+    def close(self) -> None:
+        """Nothing more of it is delivered: let go of what initial values are read from."""
+        walk = None if self.initial is None else self.initial.walk
+        if walk is not None:
+            walk.close()
+
+
+AWAITED: Final = Opening(iter(()))
+"""How a subscription begins is not known yet, and nothing is delivered before that."""
+
+
+def raised(error: Exception) -> Iterator[Event]:
+    """An iterator that raises."""
+    yield from ()
+    raise error
 
 
 def read_result(view: View, snapshot: Snapshot, held: Later, options: FeedOptions) -> InitialValues:

@@ -31,6 +31,7 @@ BOOLEANS = (
     "include_offsets",
     "include_seq",
     "include_catalogue",
+    "include_meta",
 )
 
 
@@ -38,6 +39,8 @@ class FeedOptions(Value):
     """See `Selection.changes`.
 
     Attributes:
+        include_meta: Events have `meta`, what the table's write hook derived (bytes or None), and there is one also for a change
+            of nothing else. Only for dialects, through the session.
         squash_s: None tells every change; 0 the net difference whenever the subscriber is free; more: at most every so
             many seconds.
         queue_size: Events kept for a subscriber that lags.
@@ -49,6 +52,7 @@ class FeedOptions(Value):
     __slots__ = (
         "include_catalogue",
         "include_initial",
+        "include_meta",
         "include_offsets",
         "include_seq",
         "include_states",
@@ -73,6 +77,7 @@ class FeedOptions(Value):
         since: int | str | None = None,
         on_overflow: str = "drop",
         on_predicate_error: str = "skip",
+        include_meta: bool = False,
     ) -> None:
         self.squash_s = squash_s
         self.queue_size = queue_size
@@ -82,6 +87,7 @@ class FeedOptions(Value):
         self.include_types = include_types
         self.include_seq = include_seq
         self.include_catalogue = include_catalogue
+        self.include_meta = include_meta
         self.since = since
         self.on_overflow = on_overflow
         self.on_predicate_error = on_predicate_error

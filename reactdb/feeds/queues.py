@@ -4,6 +4,7 @@
     SquashQueue     for each position in the result, the net difference
     OrderedQueue    the same for results that are lists
     UnionQueue      the same for unions: one of these for each member
+    Pace            when net differences are taken from one of the last three
 
 Bounded, because a reader that stops reading must not fill the writer's memory. What is dropped is the earliest, it is counted,
 and the count is delivered next. (Subscribers that get the same events share a queue: see `broadcast`.)
@@ -26,6 +27,9 @@ from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Order, identity_of
 from reactdb.values.canonical import spelling
 from reactdb.values.codec import same_bytes
+
+# A timer that fires this much early still fires: clocks round.
+EARLY_S = 0.0005
 
 
 class Queue(Protocol):
@@ -62,6 +66,59 @@ class BatchQueue(OwnQueue, Protocol):
 
     def take_batch(self) -> deque[AnyDelta] | None:
         """All that waits as net differences; None where these are nothing."""
+
+
+class Pace:
+    """When net differences are taken out of a queue, and the batch of them that is being delivered, whole or not at all.
+
+    Times are in seconds, on the clock of whoever calls.
+
+    Attributes:
+        batch: What is left of it; empty while it is being taken, None where none is.
+        before: Everything up to this seq was delivered before the batch.
+        due_at: When the next batch is due.
+    """
+
+    __slots__ = ("_interval_s", "_limit", "batch", "before", "due_at")
+
+    def __init__(self, interval_s: float, limit: int, now: float) -> None:
+        """`interval_s`: 0 takes them whenever they are asked for. The first batch is what is delivered on subscribing."""
+        self._interval_s = interval_s
+        self._limit = limit
+        self.batch: deque[AnyDelta] | None = None
+        self.before = 0
+        self.due_at = now + interval_s
+
+    def is_due(self, now: float) -> bool:
+        """Whether the time of the next batch has come."""
+        return not self._interval_s or now + EARLY_S >= self.due_at
+
+    def is_full(self, queue: Queue) -> bool:
+        """Whether the queue gets full, so that its time is not waited for."""
+        return 2 * len(queue) > self._limit
+
+    def wait(self, now: float) -> None:
+        """The next batch is due an interval from now."""
+        self.due_at = now + self._interval_s
+
+    def take(self, queue: BatchQueue, position: int, now: float) -> deque[AnyDelta] | None:
+        """The next batch; None where the net difference is nothing, after which no interval is waited for. `position`: up to
+        there everything is delivered."""
+        self.before = position
+        # There before it leaves the queue: the figures must not say meanwhile that all is delivered.
+        self.batch = deque()
+        batch = self.batch = queue.take_batch()
+        if batch:
+            self.wait(now)
+        return batch
+
+    def next(self) -> AnyDelta:
+        """The next delta of the batch."""
+        assert self.batch is not None
+        delta = self.batch.popleft()
+        if not self.batch:
+            self.batch = None
+        return delta
 
 
 class FeedQueue:

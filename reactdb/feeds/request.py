@@ -69,6 +69,7 @@ class Request:
             failures,
             include_offsets=options.include_offsets,
             include_catalogue=options.include_catalogue,
+            include_meta=options.include_meta,
         )
 
     def fresh_plan(self) -> Plan:

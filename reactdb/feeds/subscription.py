@@ -22,27 +22,22 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final, Literal, Protocol, cast
 
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.broadcast import Called, CallPosition, ReadPosition, Runnable, without_moves
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.events import Event, Render, overflow
-from reactdb.feeds.events import state as state_event
-from reactdb.feeds.initial import InitialValues
+from reactdb.feeds.initial import AWAITED, InitialValues, Opening
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import ANEW, Bookmark
-from reactdb.feeds.queues import BatchQueue, FeedQueue, OwnQueue, Queue, squash_queue
+from reactdb.feeds.queues import BatchQueue, FeedQueue, OwnQueue, Pace, Queue, squash_queue
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import AnyDelta, Order, View, present_order
 from reactdb.logs import logger
 from reactdb.steps import Run
 from reactdb.store.file import fork
-
-# A timer that fires this much early still fires: clocks round.
-EARLY_S = 0.0005
-
 
 State = Literal["opening", "live", "behind", "ended", "closed"]
 MOVES: Final[dict[State, frozenset[State]]] = {
@@ -125,16 +120,7 @@ class Hub(Protocol):
         """Subscriptions were closed: see whether any is left."""
 
 
-NO_PACE = (0, 0.0)
 NO_FAILURES: tuple[Origin | None, int, int] = (None, 0, 0)
-# How it begins is not known yet, and nothing is delivered before that.
-AWAITED: Final[Iterator[Event]] = iter(())
-
-
-def raised(error: Exception) -> Iterator[Event]:
-    """An iterator that raises."""
-    yield from ()
-    raise error
 
 
 class Subscription:
@@ -156,12 +142,10 @@ class Subscription:
 
     __slots__ = (
         "_base",
-        "_batch",
         "_delivered",
         "_dropped_delivered",
         "_failed",
         "_final",
-        "_initial",
         "_opening",
         "_pace",
         "_render",
@@ -194,18 +178,14 @@ class Subscription:
         self.since = 0
         # A consumer that looks before it waits need not be woken before that.
         self.is_woken = consumer.way == "looking"
-        # What is delivered before anything that is queued, and the initial values that are a part of it.
-        self._opening: Iterator[Event] | None = AWAITED
-        self._initial: InitialValues | None = None
-        # What was taken from the queue to be delivered as one batch; empty while it is being taken.
-        self._batch: deque[AnyDelta] | None = None
+        # What is delivered before anything that is queued.
+        self._opening: Opening | None = AWAITED
+        # For net differences.
+        self._pace: Pace | None = None
         self._delivered = 0
         self._dropped_delivered = 0
         # Everything up to here is delivered or in the queue; None while that is everything that was published.
         self._base: int | None = None
-        # For net differences: everything up to here was delivered before the batch, which is delivered whole or not at all; and
-        # when the next one is due, on the consumer's clock. One field, because most have no need of it.
-        self._pace = NO_PACE
         # The newest change that was taken from the queue: it may be delivered while it is still being published.
         self._taken = 0
         self._final: int | None = None
@@ -256,14 +236,14 @@ class Subscription:
         self.since = seq
         self._prepare(plan, ordered)
         if is_prepared:
-            self._open(self._opening_events(None))
+            self._open(self._opening_then())
 
     def provide(self, initial: InitialValues | None) -> None:
         """The initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
-        self._initial = initial
-        self._open(self._opening_events(initial))
-        if self.state == "closed":
-            self._close_walk()
+        opening = self._opening_then(initial)
+        self._open(opening)
+        if self.state == "closed" and opening is not None:
+            opening.close()
 
     def begin_behind(self, reader: LogReader, *, is_prepared: bool) -> None:
         """At the reader's position; what came since is read from the log. Without `is_prepared`, as `begin`."""
@@ -273,7 +253,7 @@ class Subscription:
         self._prepare(reader.plan, present_order(reader.plan.view))
         self._move("behind")
         if is_prepared:
-            self._open(self._state_events("catching_up"))
+            self._open(self._opening_then())
 
     def _prepare(self, plan: Plan, ordered: Order) -> None:
         options = self.request.options
@@ -281,21 +261,14 @@ class Subscription:
         if options.squash_s is None:
             self.queue = FeedQueue(options.queue_size)
         else:
-            # The first batch is what is delivered on subscribing; the interval runs from there.
-            self._pace = (0, self.consumer.now() + options.squash_s if options.squash_s else 0.0)
+            self._pace = Pace(options.squash_s, options.queue_size, self.consumer.now())
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _opening_events(self, initial: InitialValues | None) -> Iterator[Event] | None:
-        after = self._state_events("catching_up" if self.state == "behind" else "ready")
-        if initial is None or after is None:
-            return after if initial is None else iter(initial)
-        return chain((state_event("initializing", self.request.options),), initial, after)
+    def _opening_then(self, initial: InitialValues | None = None) -> Opening | None:
+        name = "catching_up" if self.state == "behind" else "ready"
+        return Opening.with_state(self.request.options, name, initial)
 
-    def _state_events(self, name: str) -> Iterator[Event] | None:
-        options = self.request.options
-        return iter((state_event(name, options),)) if options.include_states else None
-
-    def _open(self, opening: Iterator[Event] | None) -> None:
+    def _open(self, opening: Opening | None) -> None:
         """Deliver this first."""
         self._opening = opening
         if opening is None:
@@ -303,14 +276,9 @@ class Subscription:
 
     def _opened(self) -> None:
         """How it begins was delivered."""
-        self._opening = self._initial = None
+        self._opening = None
         if self.state == "opening":
             self._move("live")
-
-    def _close_walk(self) -> None:
-        walk = None if self._initial is None else self._initial.walk
-        if walk is not None:
-            walk.close()
 
     # -----------------------------------------------------------------------------------------------------------
     # In a node: called under the publish lock
@@ -320,7 +288,7 @@ class Subscription:
         queue, options = cast(OwnQueue, self.queue), self.request.options
         if seq <= self.since or self.state == "closed":
             return True
-        if options.squash_s is None and not options.include_offsets:
+        if self._pace is None and not options.include_offsets:
             # What will not be delivered must neither fill the queue nor be counted.
             deltas = without_moves(deltas)
             if not deltas:
@@ -427,10 +395,11 @@ class Subscription:
         """
         try:
             while self.state != "closed":
-                if self._opening is not None:
-                    if self._opening is AWAITED:
+                opening = self._opening
+                if opening is not None:
+                    if opening is AWAITED:
                         return NOTHING
-                    event = next(self._opening, None)
+                    event = next(opening.events, None)
                     if event is not None:
                         self._delivered += 1
                         return event
@@ -445,7 +414,7 @@ class Subscription:
                     # The broadcast delivers everything to it but its end.
                     return NOTHING if self.end is None or len(queue) else ENDED
                 skipped = queue.dropped - self._dropped_delivered
-                if skipped and self._batch is None:
+                if skipped and not self._is_in_batch:
                     self._dropped_delivered += skipped
                     self._delivered += 1
                     return overflow(skipped)
@@ -481,7 +450,8 @@ class Subscription:
     def _look(self) -> int | None:
         while self._opening is not AWAITED and self.state != "closed":
             queue = self.queue
-            first = self._batch[0].seq if self._batch else None
+            pace = self._pace
+            first = pace.batch[0].seq if pace is not None and pace.batch else None
             if first is None:
                 if self._opening is not None:
                     return 0
@@ -490,11 +460,11 @@ class Subscription:
                     return None
                 if queue.dropped != self._dropped_delivered:
                     return 0
-                delta = queue.first if self.request.options.squash_s is None else None
+                delta = queue.first if pace is None else None
                 first = None if delta is None else delta.seq
             if first is not None:
                 engine = self.request.engine
-                if first > engine.published and (self.state == "behind" or first <= self.since):
+                if first > engine.publisher.published and (self.state == "behind" or first <= self.since):
                     # It has read in the file what is not published to the others yet.
                     engine.catch_up()
                 return first
@@ -511,38 +481,40 @@ class Subscription:
     @property
     def _is_idle(self) -> bool:
         """Nothing is being delivered, neither how it begins nor a batch."""
-        return self._opening is None and self._batch is None
+        return self._opening is None and not self._is_in_batch
+
+    @property
+    def _is_in_batch(self) -> bool:
+        pace = self._pace
+        return pace is not None and pace.batch is not None
 
     @property
     def is_batch_due(self) -> bool:
         """Whether net differences may be taken now."""
-        queue = self.queue
-        return (
-            self.request.options.squash_s is not None
-            and self._is_idle
-            and queue is not None
-            and self._is_due(queue)
-        )
+        pace, queue = self._pace, self.queue
+        return pace is not None and self._is_idle and queue is not None and self._is_due(pace, queue)
 
     def take_batch(self) -> None:
         """Take the net differences, for `poll` to give, and wait for the next ones from now on."""
-        squash_s = self.request.options.squash_s
-        if squash_s is not None and self._is_idle and self.queue is not None and self.state != "closed":
-            self._take_batch(cast(BatchQueue, self.queue))
-            if squash_s:
-                self._pace = (self._pace[0], self.consumer.now() + squash_s)
+        pace, queue = self._pace, self.queue
+        if pace is not None and self._is_idle and queue is not None and self.state != "closed":
+            self._take_batch(pace, cast(BatchQueue, queue))
+            pace.wait(self.consumer.now())
 
     @property
     def is_opening(self) -> bool:
         """How it begins is what is delivered next, and none of it is a change."""
         opening = self._opening
-        return opening is not None and opening is not AWAITED and not self._batch and self.state != "closed"
+        if opening is None or opening is AWAITED or self.state == "closed":
+            return False
+        return self._pace is None or not self._pace.batch
 
     def deliver_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> bool:
         """As `poll` and `pass_on` for up to `most` events of how it begins. Whether `pass_on` wants more."""
-        before = self._delivered
+        before, opening = self._delivered, self._opening
+        assert opening is not None
         try:
-            for event in islice(self._opening or (), most):
+            for event in islice(opening.events, most):
                 self._delivered += 1
                 if not pass_on(self, event):
                     return False
@@ -550,7 +522,7 @@ class Subscription:
                     return True
         except Exception as error:
             # A filter or a map failed for an initial value: `poll` says so.
-            self._opening = raised(error)
+            opening.fail(error)
             return True
         if self._delivered - before < most:
             self._opened()
@@ -566,59 +538,44 @@ class Subscription:
         return True
 
     def _next_delta(self, queue: OwnQueue | ReadPosition) -> AnyDelta | None:
-        if self.request.options.squash_s is None:
+        pace = self._pace
+        if pace is None:
             delta = cast("FeedQueue | ReadPosition", queue).take()
             if delta is not None:
                 self._taken = delta.seq
             return delta
-        batch = self._batch
-        if batch is None:
-            if not self._is_due(queue):
-                return None
-            batch = self._take_batch(cast(BatchQueue, queue))
-            if batch is None:
-                return None
-        delta = batch.popleft()
-        if not batch:
-            self._batch = None
-        return delta
+        if pace.batch is None and not (
+            self._is_due(pace, queue) and self._take_batch(pace, cast(BatchQueue, queue))
+        ):
+            return None
+        return pace.next()
 
-    def _take_batch(self, queue: BatchQueue) -> deque[AnyDelta] | None:
-        self._pace = (self.position, self._pace[1])
-        # There before it leaves the queue: the figures must not say meanwhile that all is delivered.
-        self._batch = deque()
-        batch = self._batch = queue.take_batch()
+    def _take_batch(self, pace: Pace, queue: BatchQueue) -> deque[AnyDelta] | None:
+        batch = pace.take(queue, self.position, self.consumer.now())
         if batch:
             self._taken = max(delta.seq for delta in batch)
-            if self.request.options.squash_s:
-                # A net difference of nothing is not delivered, and no interval is waited for after it.
-                self._pace = (self._pace[0], self.consumer.now() + self.request.options.squash_s)
         return batch
 
-    def _is_due(self, queue: Queue) -> bool:
+    def _is_due(self, pace: Pace, queue: Queue) -> bool:
         """Whether the next batch may be taken: its time has come, or the queue gets full, or nothing is to be waited for."""
         if not len(queue):
             return False
-        if 2 * len(queue) > self.request.options.queue_size or self.end is not None:
+        if self.end is not None or pace.is_full(queue):
             return True
-        if self.state == "behind":
-            # The net difference is of all that was missed.
-            return False
-        return not self.request.options.squash_s or self.consumer.now() + EARLY_S >= self._pace[1]
+        # Of what was missed, the net difference is of all.
+        return self.state != "behind" and pace.is_due(self.consumer.now())
 
     @property
     def wait_s(self) -> float | None:
         """Seconds until there is something to deliver; None where nothing is known to come."""
         if not self.has_work:
             return None
-        queue = self.queue
-        if self.request.options.squash_s is None or not self._is_idle or queue is None or not len(queue):
+        pace, queue = self._pace, self.queue
+        if pace is None or not self._is_idle or queue is None or not len(queue):
             return 0.0
-        return (
-            0.0
-            if self.state == "behind" or self._is_due(queue)
-            else max(0.0, self._pace[1] - self.consumer.now())
-        )
+        if self.state == "behind" or self._is_due(pace, queue):
+            return 0.0
+        return max(0.0, pace.due_at - self.consumer.now())
 
     @property
     def has_work(self) -> bool:
@@ -651,12 +608,12 @@ class Subscription:
                 assert self._base is not None
                 self.reader = self.hub.reader_at(self, self._base)
                 self.count_failures_of(self.reader)
-                self._opening = self._state_events("catching_up")
+                self._opening = self._opening_then()
                 return
             deltas, is_last = reader.read_page()
             self.read_on(deltas, reader.position)
             # What was missed is delivered before the feed is live again; squashed, it is one batch.
-            if is_last and (self.request.options.squash_s is not None or not deltas):
+            if is_last and (self._pace is not None or not deltas):
                 self.hub.rejoin(self, reader)
         except ReactDBError as error:
             # The log was compacted, the database closed, or the file is in trouble.
@@ -673,23 +630,24 @@ class Subscription:
         self.since = seq
         self._base = None
         self.reader = None
-        batch = (
-            None if self.request.options.squash_s is None else self._take_batch(cast(BatchQueue, self.queue))
-        )
-        ready = self._state_events("ready")
+        pace = self._pace
+        batch = None if pace is None else self._take_batch(pace, cast(BatchQueue, self.queue))
+        ready = Opening.with_state(self.request.options, "ready")
         if batch is None and ready is None:
             self._move("live")
         else:
-            self._opening = self._arrive(batch, ready)
+            self._opening = Opening(self._arrive(pace, ready))
             self._move("opening")
 
-    def _arrive(self, batch: deque[AnyDelta] | None, ready: Iterator[Event] | None) -> Iterator[Event]:
-        while batch:
-            event = self._render(batch.popleft())
-            if event is not None:
-                yield event
-        self._batch = None
-        yield from ready or ()
+    def _arrive(self, pace: Pace | None, ready: Opening | None) -> Iterator[Event]:
+        if pace is not None:
+            while pace.batch:
+                event = self._render(pace.batch.popleft())
+                if event is not None:
+                    yield event
+            pace.batch = None
+        if ready is not None:
+            yield from ready.events
 
     def break_off(self, error: Exception) -> None:
         """What it has to deliver cannot be delivered, so it ends at once."""
@@ -706,7 +664,7 @@ class Subscription:
     # Figures: by any thread, while another one delivers
 
     def _published(self) -> int:
-        return self.request.engine.published
+        return self.request.engine.publisher.published
 
     @property
     def position(self) -> int:
@@ -721,37 +679,39 @@ class Subscription:
         if base is None:
             base = max(self._published(), self.since)
         first = None if queue is None else queue.first
-        if self._batch is not None:
-            return min(base, self._pace[0])
+        pace = self._pace
+        if pace is not None and pace.batch is not None:
+            return min(base, pace.before)
         base = max(base, taken)
         return base if first is None else min(base, first.seq - 1)
 
     @property
     def bookmark(self) -> Bookmark:
         """What was delivered: `position`, and before that how much of the initial values."""
-        if self._opening is AWAITED and self.request.options.include_initial:
+        opening = self._opening
+        if opening is AWAITED and self.request.options.include_initial:
             return ANEW
         # In this order: initial values that are delivered to their end stay so.
-        initial = self._initial
+        initial = None if opening is None else opening.initial
         inside = None if initial is None else initial.bookmark
         return Bookmark(self.position) if inside is None else inside
 
     @property
     def floor(self) -> Bookmark:
         """Not ahead of what was delivered before the newest event, which may be on its way."""
-        initial, queue = self._initial, self.queue
-        if initial is not None:
-            return initial.floor
-        if self.request.options.squash_s is not None:
-            return Bookmark(self._pace[0])
+        opening, queue = self._opening, self.queue
+        if opening is not None and opening.initial is not None:
+            return opening.initial.floor
+        if self._pace is not None:
+            return Bookmark(self._pace.before)
         taken = queue.broadcast.taken if type(queue) is CallPosition else self._taken
         return Bookmark(max(self.since, taken - 1))
 
     @property
     def queued(self) -> int:
         """Deltas that wait to be delivered."""
-        queue = self.queue
-        return (0 if queue is None else len(queue)) + len(self._batch or ())
+        queue, pace = self.queue, self._pace
+        return (0 if queue is None else len(queue)) + (0 if pace is None else len(pace.batch or ()))
 
     @property
     def dropped(self) -> int:
@@ -771,8 +731,8 @@ class Subscription:
         first = None if self.queue is None else self.queue.first
         try:
             # Of what is being delivered; the batch may end at any moment.
-            return self._batch[0].time  # type: ignore[index]
-        except (IndexError, TypeError):
+            return self._pace.batch[0].time  # type: ignore[index, union-attr]
+        except (AttributeError, IndexError, TypeError):
             return None if first is None else first.time
 
     @property
@@ -802,7 +762,8 @@ class Subscription:
             if type(queue) is CallPosition:
                 queue.broadcast.strike(self)
                 self.queue, self._delivered, self._dropped_delivered = None, delivered, dropped
-            self._close_walk()
+            if self._opening is not None:
+                self._opening.close()
             self.hub.forget(self)
 
     def release(self) -> None:

@@ -8,7 +8,7 @@ The types of each field are collected first and decided on at the end, so the or
     int                               BIGINT; beyond 64 bits DECIMAL(38, 0)
     float, or float and int           DOUBLE, where it holds all of the ints
     Decimal, or Decimal and int       DECIMAL(38, 18), or with as many places behind the point as were seen
-    str, UUID, time                   STRING
+    str, UUID, time, registered types STRING
     bytes, date, datetime             BINARY, DATE, TIMESTAMP
     timedelta                         INTERVAL DAY TO SECOND
     dict, list                        STRUCT, ARRAY
@@ -30,6 +30,7 @@ from uuid import UUID
 from pyspark.sql import types as spark
 
 from reactdb.spark.columns import ANYTHING
+from reactdb.values.value_types import is_registered
 
 # A dict with more fields is used as a map, and its struct would be as wide as the table is long.
 MOST_FIELDS = 1_000
@@ -74,7 +75,8 @@ class Seen:
         kind = type(value)
         if value is None:
             return
-        self.kinds.add(kind)
+        # A value of a registered type is its text.
+        self.kinds.add(str if is_registered(kind) else kind)
         if kind is dict:
             fields = self.fields
             for name, inner in value.items():

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactdb.change import HiddenTable
-from reactdb.errors import CorruptDatabase, InvalidKey, InvalidName, QueryError
-from reactdb.expression import Expression, compile_value, from_data
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey, InvalidName, QueryError
+from reactdb.expression import Expression, check_known, compile_value, from_data
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import check_catalogue, fact
 from reactdb.values import codec, collation
@@ -40,28 +40,39 @@ def check_text(kind: str, name: object) -> None:
 class IndexInfo:
     """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.
 
+    Where this process does not know an operation of the expression, `value_of` and `check` raise IncompatibleFormat, because no
+    entry can be made or removed without it. The index can still be listed, renamed and dropped.
+
     A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a hidden entry.
     Operations that name the index never see it: get_all, between, order_by, min and max. A filter finds it, because comparisons
     hold between all types, and objects are above all numbers.
     """
 
-    __slots__ = ("expression", "id", "multi", "name", "table_id", "value_of")
+    __slots__ = ("_is_known", "expression", "id", "multi", "name", "table_id", "value_of")
 
-    def __init__(
-        self,
-        id: int,
-        table_id: int,
-        name: str,
-        expression: Expression,
-        multi: bool,
-        value_of: Callable[[dict[str, Any]], Any],
-    ) -> None:
+    def __init__(self, id: int, table_id: int, name: str, expression: Expression, multi: bool) -> None:
         self.id = id
         self.table_id = table_id
         self.name = name
         self.expression = expression
         self.multi = multi
-        self.value_of = value_of
+        self.value_of: Callable[[dict[str, Any]], Any] = self._first_value_of
+        self._is_known = False
+
+    def check(self) -> None:
+        """Raises: IncompatibleFormat: The expression has an operation that this process does not know."""
+        if not self._is_known:
+            try:
+                check_known(self.expression)
+            except IncompatibleFormat as error:
+                raise IncompatibleFormat(f"index `{self.name}`: {error}") from None
+            self._is_known = True
+
+    def _first_value_of(self, document: dict[str, Any]) -> Any:
+        # Not when the list of indexes is read: a process need not know all of them.
+        self.check()
+        self.value_of = compile_value(self.expression)
+        return self.value_of(document)
 
     def entries(self, document: dict[str, Any]) -> list[tuple[bytes, int]]:
         """The document's places in this index as (value bytes, tag), without the hidden ones.
@@ -69,20 +80,7 @@ class IndexInfo:
         One for a simple index, one for each element of an array in a multi index, told apart by their tags; none where the
         value is missing or fails.
         """
-        try:
-            value = self.value_of(document)
-            if self.multi and isinstance(value, list):
-                found = []
-                for tag, element in enumerate(value):
-                    key = collation.index_key_bytes(element)
-                    if key is not None:
-                        found.append((key, tag))
-                return found
-            key = collation.index_key_bytes(value)
-        except (QueryError, InvalidKey):
-            # InvalidKey: an array around a value that is nested as deep as can be, for example.
-            return []
-        return [] if key is None else [(key, 0)]
+        return [(key, tag) for index_id, key, tag in self.stored_entries(document) if index_id > 0]
 
     def stored_entries(self, document: dict[str, Any]) -> list[tuple[int, bytes, int]]:
         """The document's rows in the table `entries`, as (index_id, value bytes, tag), with the hidden ones.
@@ -109,7 +107,7 @@ class TableInfo:
     Attributes:
         created, dropped: Seqs: the table has changes in created < seq <= dropped.
         owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
-        hook: The name of its write hook; None where it has none.
+        hook: The name of its write hook (see `hooks`); None where it has none.
         reference: What it is looked up by: its name, of a hidden table together with its owner.
     """
 
@@ -223,5 +221,4 @@ def _load(connection: Connection, is_checked: bool) -> Catalogue:
 
 
 def make_index(index_id: int, table_id: int, name: str, data: bytes, multi: bool) -> IndexInfo:
-    expression = from_data(codec.decode_value(data))
-    return IndexInfo(index_id, table_id, name, expression, multi, compile_value(expression))
+    return IndexInfo(index_id, table_id, name, from_data(codec.decode_value(data)), multi)

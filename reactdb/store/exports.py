@@ -213,7 +213,8 @@ def changes(
     chosen = [table_id not in left_out for table_id in entries.table_ids]
     if not any(chosen):
         return None, position
-    return Entries(*(list(compress(column, chosen)) for column in entries)), position
+    columns: list[Any] = [list(compress(column, chosen)) for column in entries]
+    return Entries(*columns), position
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -80,15 +80,16 @@ PICK = (
 )
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
 # The newest of a table's marks, and in its block the newest entry of the table.
+OF_BLOCK = f"seq >= (m.block << {BLOCK_BITS}) AND {{0}}seq < ((m.block + 1) << {BLOCK_BITS})"
 NEWEST = (
-    "SELECT newest, (SELECT seq FROM log WHERE seq >= (m.block << {0}) AND seq < ((m.block + 1) << {0}) AND table_id = ?1"
-    " ORDER BY seq DESC LIMIT 1) FROM marks m WHERE table_id = ?1 ORDER BY block DESC LIMIT 1"
-).format(BLOCK_BITS)
+    f"SELECT newest, (SELECT seq FROM log WHERE {OF_BLOCK.format('')} AND table_id = ?1 ORDER BY seq DESC LIMIT 1)"
+    " FROM marks m WHERE table_id = ?1 ORDER BY block DESC LIMIT 1"
+)
 NEWEST_UNTIL = (
-    "SELECT l.seq FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {0}) AND l.seq < ((m.block + 1) << {0})"
-    " WHERE m.table_id = ?1 AND m.block <= (?2 >> {0}) AND l.table_id = ?1 AND +l.seq <= ?2"
+    f"SELECT l.seq FROM marks m CROSS JOIN log l ON l.{OF_BLOCK.format('l.')}"
+    f" WHERE m.table_id = ?1 AND m.block <= (?2 >> {BLOCK_BITS}) AND l.table_id = ?1 AND +l.seq <= ?2"
     " ORDER BY m.block DESC, l.seq DESC LIMIT 1"
-).format(BLOCK_BITS)
+)
 
 
 def head_seq(connection: Connection) -> int:
@@ -298,6 +299,10 @@ class Snapshot:
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
         return read_one(self.connection, self.catalogue, seq)
+
+    def newest(self, table: TableInfo, key: bytes) -> Change | None:
+        """The newest log entry of a key, with its metadata; it may be a deletion. None where there is none, or none is left."""
+        return next(iter(self.history(table, key)), None)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its tombstone."""

@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone, tzinfo
 from functools import partial
+from operator import eq
 from typing import Any, Final
 from zlib import adler32
 
@@ -29,7 +30,7 @@ import msgpack
 
 from reactdb.errors import CorruptDatabase, InvalidDocument, shown, type_in_words
 from reactdb.values.decoding import decode, decode_frozen, decode_many, decode_many_frozen, decode_value
-from reactdb.values.extension_types import EXTENSION_WRITERS
+from reactdb.values.extension_types import EXTENSION_WRITERS, UnknownValue, inherited
 from reactdb.values.frozen import FrozenDict, FrozenList, freeze, thaw
 from reactdb.values.printing import pretty
 from reactdb.values.scalars import MAX_DECIMAL_DIGITS, MAX_DECIMAL_EXPONENT, MAX_INT_BITS, Refused
@@ -43,6 +44,7 @@ __all__ = [
     "MAX_INT_BITS",
     "FrozenDict",
     "FrozenList",
+    "UnknownValue",
     "check_extent",
     "decode",
     "decode_frozen",
@@ -59,7 +61,9 @@ __all__ = [
     "pretty",
     "same",
     "same_bytes",
+    "same_in_order",
     "thaw",
+    "with_sorted_keys",
 ]
 
 MAX_DEPTH: Final = 100
@@ -394,15 +398,15 @@ def _normalise(value: Any, path: _Path) -> Any:
             elements.append(_normalise(inner, path))
             path.pop()
         return elements
-    for base, convert in _CONVERSIONS:
-        if isinstance(value, base):
-            try:
-                return convert(value)
-            except Refused:
-                raise
-            except Exception as error:  # a method of the caller's class
-                raise Refused(f"a value {type_in_words(value)} failed: {type(error).__name__}") from None
-    raise Refused(_why_not(value))
+    convert = inherited(EXTENSION_WRITERS, kind) or inherited(_CONVERSIONS, kind)
+    if convert is None:
+        raise Refused(_why_not(value))
+    try:
+        return convert(value)
+    except Refused:
+        raise
+    except Exception as error:  # a method of the caller's class
+        raise Refused(f"a value {type_in_words(value)} failed: {type(error).__name__}") from None
 
 
 def plain_name(name: Any) -> Any:
@@ -419,14 +423,14 @@ def _text(value: str) -> str:
     return plain
 
 
-_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
-    # In this order: a datetime is also a date. (bool cannot be subclassed and is done before.)
-    (str, _text),
-    (float, float.__float__),
-    *EXTENSION_WRITERS.items(),
-    ((bytes, bytearray), lambda value: bytes(memoryview(value))),
-    (memoryview, memoryview.tobytes),
-)
+# Of types that need no extension type. (bool cannot be subclassed and is done before.)
+_CONVERSIONS: dict[type, Callable[[Any], Any]] = {
+    str: _text,
+    float: float.__float__,
+    bytes: lambda value: bytes(memoryview(value)),
+    bytearray: lambda value: bytes(memoryview(value)),
+    memoryview: memoryview.tobytes,
+}
 
 
 def _why_not(value: object) -> str:
@@ -443,17 +447,25 @@ def _why_not(value: object) -> str:
 # Equality
 
 
-def same(left: Any, right: Any) -> bool:
-    """Whether two values are stored alike: 0, 0.0 and False differ; the order of a dict's keys does not matter.
+def same(left: Any, right: Any, *, sees_order: bool = False) -> bool:
+    """Whether two values are stored alike: 0, 0.0 and False differ.
+
+    Args:
+        sees_order: Also the order of a dict's keys matters, which it does not otherwise.
 
     Raises:
         InvalidDocument: One of them could not be stored.
     """
-    return left is right or same_bytes(encode_value(left), encode_value(right))
+    is_same = same_in_order if sees_order else same_bytes
+    return left is right or is_same(encode_value(left), encode_value(right))
+
+
+same_in_order: Callable[[bytes, bytes], bool] = eq
+"""Whether two encoded values are the same, the keys of dicts in the same order: whether their bytes are equal."""
 
 
 def same_bytes(left: bytes, right: bytes) -> bool:
-    """Whether two encoded values are the same value; equal bytes are the quick case."""
+    """Whether two encoded values are the same, whatever the order of keys; equal bytes are the quick case."""
     if left == right:
         return True
     # Another order of keys has the same bytes in other places: as many of them, and the same sum. Most changes differ

@@ -4,7 +4,7 @@
 views, in comparisons of an expression. ReQL orders values of different types by the name of the type:
 
     MINVAL < ARRAY < BOOL < NULL < NUMBER < OBJECT < PTYPE<BINARY> < PTYPE<DATE> < PTYPE<DURATION>
-           < PTYPE<LOCALTIME> < PTYPE<TIME> < PTYPE<UUID> < STRING < MAXVAL
+           < PTYPE<LOCALTIME> < PTYPE<TIME> < PTYPE<UUID> < registered types by number < STRING < MAXVAL
 
 `key_format` makes the bytes; this file states what they promise. They agree with `compare`, and no key's
 bytes begin another's, so keys written one after the other sort as arrays do.
@@ -14,6 +14,7 @@ Rule of this file: one order. All code that compares values of documents compare
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
@@ -22,14 +23,17 @@ from uuid import UUID
 
 from reactdb.errors import InvalidKey
 from reactdb.values.bounds import Bound, maxval, minval
+from reactdb.values.extension_types import UnknownValue, inherited
 from reactdb.values.frozen import FrozenDict, FrozenList
-from reactdb.values.key_format import key_bytes, key_value, many_key_bytes
+from reactdb.values.key_format import REGISTERED_TAGS, key_bytes, key_value, many_key_bytes
 from reactdb.values.printing import pretty
 from reactdb.values.scalars import EPOCH
 
 # Names of the modules below are exported from here too, so that the library imports everything about order from one module.
 __all__ = [
+    "EQUALS",
     "MAX_KEY_BYTES",
+    "TYPE_NAMES",
     "Bound",
     "compare",
     "index_key_bytes",
@@ -82,15 +86,13 @@ def type_name(value: Any) -> str:
     Raises:
         InvalidKey: It is not a value.
     """
-    name = _TYPE_NAMES.get(type(value))
+    name = TYPE_NAMES.get(type(value)) or inherited(TYPE_NAMES, type(value))
     if name is None:
-        name = next((name for base, name in _TYPE_NAMES.items() if isinstance(value, base)), None)
-        if name is None:
-            raise InvalidKey(f"a value of type {type(value).__qualname__} has no place in the order")
+        raise InvalidKey(f"a value of type {type(value).__qualname__} has no place in the order")
     return name if name != "BOUND" else ("MINVAL" if value is minval else "MAXVAL")
 
 
-_TYPE_NAMES: dict[type, str] = {
+TYPE_NAMES: dict[type, str] = {
     bool: "BOOL",
     type(None): "NULL",
     int: "NUMBER",
@@ -111,7 +113,16 @@ _TYPE_NAMES: dict[type, str] = {
     time: "PTYPE<LOCALTIME>",
     timedelta: "PTYPE<DURATION>",
     Bound: "BOUND",
+    UnknownValue: "PTYPE<UNKNOWN>",
 }
+
+EQUALS: dict[type, Callable[[Any], Any]] = {}
+"""For registered types that have no place of their own: the value of the core that one of theirs equals."""
+
+
+def _equal_value(value: Any) -> Any:
+    equal = inherited(EQUALS, type(value))
+    return value if equal is None else equal(value)
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -150,14 +161,16 @@ def primary_keys_bytes(values: list[Any]) -> list[bytes]:
 _ALWAYS_KEYS_TYPES: Final = frozenset({str, int, bool, bytes})
 
 
-# Tags of the types of which every value can be a key, by an example of each.
-_ALWAYS_KEYS: Final = frozenset(
+# Tags of the types of which every value can be a key, by an example of each of the core's.
+_ALWAYS_KEYS: Final = frozenset(REGISTERED_TAGS).union(
     key_bytes(example)[0]
     for example in (False, True, b"", date.min, timedelta(0), time.min, EPOCH, UUID(int=0), "")
 )
 
 
 def _check_primary_key(value: Any, *, within_array: bool) -> None:
+    if EQUALS:
+        value = _equal_value(value)
     if isinstance(value, (list, tuple)):
         for inner in value:
             _check_primary_key(inner, within_array=True)
@@ -192,6 +205,8 @@ def index_key_bytes(value: Any) -> bytes | None:
 
 
 def _may_be_indexed(value: Any) -> bool:
+    if EQUALS:
+        value = _equal_value(value)
     if isinstance(value, (list, tuple)):
         return all(map(_may_be_indexed, value))
     if isinstance(value, float):

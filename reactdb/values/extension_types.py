@@ -1,6 +1,6 @@
 """Values for which MessagePack has no type, as extension types of this format.
 
-Their numbers and layouts are part of the file format and never change (all big-endian):
+The numbers and layouts of the core's are part of the file format and never change (all big-endian):
 
     ext  value                 layout
     ---  --------------------  ----------------------------------------------------------------------------
@@ -13,9 +13,16 @@ Their numbers and layouts are part of the file format and never change (all big-
     7    datetime              i64, microseconds since 1970-01-01 UTC; then, unless it is zero, the offset
                                from UTC as i32 seconds. Comes back with a fixed offset
 
-Each value has one spelling: a reader refuses bytes that its writer would not have written.
+    8 to 31                    kept for the core
+    32 to 63                   those of the dialect `mongodb`
+    64 to 95                   kept for dialects to come
+    96 to 127                  a program's own
 
-Rule of this file: a new type takes the next number. One that has been in a file is neither reused nor
+Each value has one spelling: a reader refuses bytes that its writer would not have written. Types from 32 on are registered by
+`value_types`, when the module that has them is imported. A process that has not imported it reads such a value as an
+`UnknownValue`, which keeps the bytes.
+
+Rule of this file: a new type of the core takes the next number. One that has been in a file is neither reused nor
 rewritten.
 """
 
@@ -25,11 +32,12 @@ import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from msgpack import ExtType
 
+from reactdb.errors import IncompatibleFormat
 from reactdb.values.scalars import (
     EPOCH,
     MAX_INSTANT,
@@ -44,10 +52,73 @@ from reactdb.values.scalars import (
     microseconds_since_midnight,
     time_of_day,
 )
+from reactdb.values.value import Value
 
-__all__ = ["EXTENSION_WRITERS", "read_extension"]
+__all__ = [
+    "ALLOTTED",
+    "EXTENSION_WRITERS",
+    "PROGRAMS_OWN",
+    "REGISTERED",
+    "UnknownValue",
+    "add_extension",
+    "inherited",
+    "is_extension",
+    "not_registered",
+    "read_extension",
+]
 
 _INT, _DECIMAL, _UUID, _DATE, _TIME, _TIMEDELTA, _DATETIME = range(1, 8)
+
+REGISTERED: Final = range(32, 128)
+"""The numbers of types that are registered by `value_types`."""
+ALLOTTED: Final = {"mongodb": range(32, 64)}
+"""The numbers that only one dialect's types have, by its name."""
+PROGRAMS_OWN: Final = range(96, 128)
+"""The numbers that the types of all others have."""
+
+
+class UnknownValue(Value):
+    """A value whose extension type this process does not know. It is stored again with the same bytes.
+
+    It has no place in the order before its type is registered: to compare it, or to write a document whose key or index needs it,
+    raises `IncompatibleFormat`.
+
+    Attributes:
+        code: The number of the type.
+        data: The bytes that the type's writer has made.
+    """
+
+    __slots__ = ("code", "data")
+
+    def __init__(self, code: int, data: bytes) -> None:
+        self.code = code
+        self.data = data
+
+    def known(self) -> Any:
+        """The value itself, if its type has been registered meanwhile.
+
+        Raises:
+            IncompatibleFormat: It has not.
+            ValueError: These bytes are none of its.
+        """
+        if not is_extension(self.code):
+            homes = [name for name, codes in ALLOTTED.items() if self.code in codes]
+            raise not_registered(f"extension type {self.code}", *homes)
+        return read_extension(self.code, self.data)
+
+
+def not_registered(what: str, namespace: str = "") -> IncompatibleFormat:
+    """The error about a name or number that a dialect or a program would have registered."""
+    home = f"import reactdb.dialects.{namespace}, or what else" if namespace else "import the module that"
+    return IncompatibleFormat(f"{what} is not registered in this process: {home} registers it, first")
+
+
+def inherited(table: dict[type, Any], kind: type) -> Any:
+    """What the table has for the nearest base class of a type, itself included; else None."""
+    for base in kind.__mro__:
+        if base in table:
+            return table[base]
+    return None
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -96,19 +167,24 @@ _PACK_TIME = struct.Struct(">Q").pack
 _PACK_DATE = struct.Struct(">I").pack
 _PACK_TIMEDELTA = struct.Struct(">iII").pack
 
-# A datetime is also a date, so code that tests with `isinstance` goes through these in this order.
-EXTENSION_WRITERS: dict[type, Callable[[Any], Any]] = {
-    int: _int,
-    datetime: _datetime,
-    Decimal: _decimal,
-    UUID: lambda value: ExtType(_UUID, value.int.to_bytes(16, "big")),
-    date: lambda value: ExtType(_DATE, _PACK_DATE(value.toordinal())),
-    time: _time,
-    timedelta: _timedelta,
-}
-"""What a value of the type, or of a subclass, is to the packer: an extension type, or a plain int if it is small.
 
-They raise `scalars.Refused` for what could not come back equal."""
+def _uuid(value: UUID) -> Any:
+    return ExtType(_UUID, value.int.to_bytes(16, "big"))
+
+
+def _date(value: date) -> Any:
+    return ExtType(_DATE, _PACK_DATE(value.toordinal()))
+
+
+def _unknown(value: UnknownValue) -> Any:
+    if value.code not in REGISTERED:
+        raise Refused(f"extension type {value.code} is none that a dialect or a program registers")
+    if is_extension(value.code):
+        try:
+            value.known()
+        except ValueError as error:
+            raise Refused(str(error)) from None
+    return ExtType(value.code, value.data)
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -120,6 +196,8 @@ def read_extension(code: int, data: bytes) -> Any:
     try:
         read = _READERS[code]
     except KeyError:
+        if code in REGISTERED:
+            return UnknownValue(code, bytes(data))
         raise ValueError(f"unknown extension type {code}") from None
     try:
         return read(data)
@@ -177,12 +255,31 @@ def _read_datetime(data: bytes) -> datetime:
     return wall.replace(tzinfo=timezone(offset))
 
 
-_READERS: dict[int, Callable[[bytes], Any]] = {
-    _INT: _read_int,
-    _DECIMAL: _read_decimal,
-    _UUID: _read_uuid,
-    _DATE: _read_date,
-    _TIME: _read_time,
-    _TIMEDELTA: _read_timedelta,
-    _DATETIME: _read_datetime,
-}
+# -----------------------------------------------------------------------------------------------------------
+# Which there are
+
+EXTENSION_WRITERS: dict[type, Callable[[Any], Any]] = {UnknownValue: _unknown}
+"""What a value of the type, or of a subclass, is to the packer: an extension type, or a plain int if it is small.
+
+They raise `scalars.Refused` for what could not come back equal."""
+
+_READERS: dict[int, Callable[[bytes], Any]] = {}
+
+
+def add_extension(code: int, kind: type, write: Callable[[Any], Any], read: Callable[[bytes], Any]) -> None:
+    EXTENSION_WRITERS[kind] = write
+    _READERS[code] = read
+
+
+def is_extension(code: int) -> bool:
+    """Whether this process knows the extension type."""
+    return code in _READERS
+
+
+add_extension(_INT, int, _int, _read_int)
+add_extension(_DECIMAL, Decimal, _decimal, _read_decimal)
+add_extension(_UUID, UUID, _uuid, _read_uuid)
+add_extension(_DATE, date, _date, _read_date)
+add_extension(_TIME, time, _time, _read_time)
+add_extension(_TIMEDELTA, timedelta, _timedelta, _read_timedelta)
+add_extension(_DATETIME, datetime, _datetime, _read_datetime)

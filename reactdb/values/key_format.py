@@ -16,6 +16,8 @@ The bytes are one tag and what follows it:
     68    LOCALTIME       u64, microseconds since midnight
     70    TIME            u64, microseconds since 1970-01-01 UTC, + 2**63: the moment, whatever the offset
     78    UUID            16 bytes
+    80    a registered    as STRING, its bytes in a document; where those do not sort as the values do, before them bytes that do,
+          type            each 00 in them as 00 FF, 00 02. 80 is extension type 32; the last, DF, is 127
     F0    STRING          the UTF-8, each 00 in it as 00 FF; 00 01
     FE    MAXVAL
 
@@ -42,9 +44,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from reactdb.budget import current
-from reactdb.errors import CorruptDatabase, InvalidKey
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey
 from reactdb.values.bounds import Bound, maxval, minval
 from reactdb.values.codec import MAX_DEPTH
+from reactdb.values.extension_types import REGISTERED, UnknownValue, inherited, read_extension
 from reactdb.values.frozen import FrozenDict, FrozenList
 from reactdb.values.scalars import (
     EPOCH,
@@ -57,7 +60,7 @@ from reactdb.values.scalars import (
     time_of_day,
 )
 
-__all__ = ["key_bytes", "key_value", "many_key_bytes"]
+__all__ = ["ENCODERS", "REGISTERED_TAGS", "key_bytes", "key_value", "many_key_bytes", "registered_key"]
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -81,6 +84,10 @@ _MAXVAL: Final = b"\xfe"
 
 _CONTAINER_END: Final = b"\x00"
 _TEXT_END: Final = b"\x00\x01"
+_ORDER_END: Final = b"\x00\x02"
+
+REGISTERED_TAGS: Final = range(0x80, 0x80 + len(REGISTERED))
+_FROM_CODE_TO_TAG: Final = REGISTERED_TAGS[0] - REGISTERED[0]
 
 # A double's bits already sort, once the sign bit is turned for the positive and every bit for the negative.
 # The negative of a positive double is just that, so `pack` alone makes the bytes: 0.25 µs instead of 0.45.
@@ -125,7 +132,7 @@ def key_bytes(value: Any) -> bytes:
         return _encode(value, MAX_DEPTH)
     except Refused as refused:
         raise InvalidKey(str(refused)) from None
-    except (InvalidKey, RecursionError):
+    except (InvalidKey, IncompatibleFormat, RecursionError):
         raise
     except Exception as error:  # a method of the caller's class, or another thread's change
         raise InvalidKey(f"a value of type {kind.__qualname__} failed: {type(error).__name__}") from error
@@ -149,9 +156,9 @@ def _encode(value: Any, depth: int) -> bytes:
     kind = type(value)
     if kind is str or kind is float:
         return key_bytes(value)
-    encode = _ENCODERS.get(kind)
+    encode = ENCODERS.get(kind)
     if encode is None:
-        encode = next((encoder for base, encoder in _ENCODERS.items() if isinstance(value, base)), None)
+        encode = inherited(ENCODERS, kind)
         if encode is None:
             raise InvalidKey(
                 f"a value of type {kind.__module__}.{kind.__qualname__} has no place in the order"
@@ -259,8 +266,20 @@ def _encode_bound(value: Bound, depth: int) -> bytes:
     return _MINVAL if value is minval else _MAXVAL
 
 
-# By exact type, and in this order for subclasses: a bool is also an int, a datetime also a date.
-_ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
+def _encode_unknown(value: UnknownValue, depth: int) -> bytes:
+    return _encode(value.known(), depth)
+
+
+def registered_key(code: int, data: bytes, order: bytes | None) -> bytes:
+    """The bytes of a value of a registered type: `data` is what a document has, `order` what sorts if that does not."""
+    tag = bytes((code + _FROM_CODE_TO_TAG,))
+    if order is not None:
+        tag += order.replace(b"\x00", b"\x00\xff") + _ORDER_END
+    return tag + data.replace(b"\x00", b"\x00\xff") + _TEXT_END
+
+
+# By type; a subclass is encoded as the nearest of its base classes.
+ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
     bool: lambda value, depth: _TRUE if value else _FALSE,
     type(None): lambda value, depth: _NULL,
     int: _encode_int,
@@ -281,6 +300,7 @@ _ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
     time: _encode_local_time,
     timedelta: _encode_duration,
     Bound: _encode_bound,
+    UnknownValue: _encode_unknown,
 }
 
 
@@ -404,6 +424,14 @@ def _read_uuid(data: bytes, at: int) -> tuple[UUID, int]:
     return UUID(bytes=data[at : at + 16]), at + 16
 
 
+def _read_registered(data: bytes, at: int) -> tuple[Any, int]:
+    code, order_end = data[at - 1] - _FROM_CODE_TO_TAG, data.find(_ORDER_END, at)
+    if 0 <= order_end < data.index(_TEXT_END, at):
+        at = order_end + 2
+    text, end = _read_text(data, at)
+    return read_extension(code, text), end
+
+
 _READERS: dict[bytes, Callable[[bytes, int], tuple[Any, int]]] = {
     _MINVAL: lambda data, at: (minval, at),
     _ARRAY: _read_array,
@@ -420,4 +448,5 @@ _READERS: dict[bytes, Callable[[bytes, int], tuple[Any, int]]] = {
     _UUID: _read_uuid,
     _STRING: _read_string,
     _MAXVAL: lambda data, at: (maxval, at),
+    **{bytes((tag,)): _read_registered for tag in REGISTERED_TAGS},
 }

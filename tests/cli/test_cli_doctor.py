@@ -255,15 +255,17 @@ DAMAGE = {
         "'x'",
     ),
     "there is no epoch": (["DELETE FROM epochs"], "facts", "no epoch"),
-    "an epoch is missing": (["UPDATE epochs SET position = position * 2"], "facts", "is number 4"),
-    "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
-    "a position is another": (
-        [
-            "INSERT INTO positions (kind, name, part, fence, attempts, seal) VALUES ('receipt', 'x', 0, 0, 0, 1)"
-        ],
-        "positions",
-        "receipt x does not match",
+    "an epoch is missing": (
+        ["INSERT INTO epochs (epoch, since, position) SELECT 'e', max(since), max(position) + 2 FROM epochs"],
+        "facts",
+        "others from number 1 on",
     ),
+    "a position was changed": (
+        ["INSERT INTO positions VALUES ('receipt', 'job', 0, 1, NULL, 0, NULL, NULL, 0, NULL, 1)"],
+        "positions",
+        "checksum",
+    ),
+    "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
     "an entry of the catalogue is about another table": (
         ["UPDATE tables SET created = 2 WHERE id = 1"],
         "documents",

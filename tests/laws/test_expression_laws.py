@@ -76,7 +76,7 @@ documents = st.dictionaries(st.sampled_from(FIELDS), values, max_size=3)
 
 # `literal` needs a patch around it, `args` is no operation, and these give something new every time.
 _UNSTEADY = {"now", "random", "uuid", "sample", "literal", "args"}
-_NAMES = sorted(set(OPERATIONS) - _UNSTEADY)
+_NAMES = [name for name in OPERATIONS.names() if name not in _UNSTEADY and "." not in name]
 _PATTERNS = ["a", "^A", "(b)|c", "[a-c]+$", "(?i)ABC", "(", "(a+)+", "\\d"]
 _TYPES = ["string", "number", "bool", "array", "object", "binary", "null", "nonsense"]
 _ZONES = ["Z", "+01:00", "-0530", "+05", "noon"]

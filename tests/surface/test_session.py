@@ -10,7 +10,7 @@ import reactdb
 from reactdb.change import REPLACE, UPDATE
 from reactdb.feeds.subscription import ENDED, NOTHING
 from reactdb.query import ALL_TABLES, Filter, Query
-from reactdb.values.codec import decode, encode
+from reactdb.values.codec import decode, encode, same_in_order
 from reactdb.values.collation import primary_key_bytes
 from reactdb.writing import SKIPPED, Policy, Write
 
@@ -22,6 +22,12 @@ class Counting(Policy):
 
     def sentence(self, error: reactdb.ReactDBError) -> str:
         return f"no: {type(error).__name__}"
+
+
+class Ordered(Policy):
+    """Documents whose fields stand in another order are others."""
+
+    is_same = staticmethod(same_in_order)
 
 
 class Consumer:
@@ -70,6 +76,27 @@ def test_a_policy_that_counts_goes_on_after_a_mistake(db, rooms):
     assert (3, 1, 2) == (answer["replaced"], answer["errors"], answer["unchanged"])
     assert "no: InvalidKey" == answer["first_error"]
     assert [True, True, True] == [document["seen"] for document in rooms]
+
+
+def test_a_document_whose_fields_were_reordered_is_logged_where_the_policy_sees_their_order(db, rooms):
+    reordered = {"n": 1, "id": 1}
+    seen: list[Any] = []
+    rooms.filter({"n": 1}).changes().subscribe(seen.append)
+
+    def write(policy: Policy) -> dict[str, Any]:
+        return db.session.write(
+            "rooms", lambda write: write.change(key(1), lambda old: reordered, REPLACE), policy
+        )
+
+    assert 1 == write(Policy())["unchanged"]
+    assert ["id", "n"] == list(rooms.get(1).run())
+    before = db.seq
+    assert 1 == write(Ordered())["replaced"]
+    assert before + 1 == db.seq
+    assert ["n", "id"] == list(rooms.get(1).run())
+    assert [["id", "n"], ["n", "id"]] == [list(seen[0]["old_val"]), list(seen[0]["new_val"])]
+    assert 1 == write(Ordered())["unchanged"] == rooms.get(1).replace({"id": 1, "n": 1})["unchanged"]
+    assert 1 == len(seen)
 
 
 def test_the_native_policy_raises_and_nothing_is_written(db, rooms):

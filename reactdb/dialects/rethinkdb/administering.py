@@ -20,7 +20,7 @@ from reactdb.dialects.rethinkdb.serialized import INDEX_PREFIX, is_servers_index
 from reactdb.dialects.rethinkdb.system import table_config
 from reactdb.dialects.rethinkdb.values import Database, TableName, expected
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexNotFound, QueryError
-from reactdb.expression import Call, Constant, Expression, Row, compile_value, from_data, to_data
+from reactdb.expression import Call, Constant, Expression, Row, check_known, compile_value, from_data, to_data
 from reactdb.expression.show import shown_node
 from reactdb.session import live_table
 from reactdb.store.catalogue import IndexInfo
@@ -188,7 +188,9 @@ def own_index(data: bytes) -> tuple[Expression, bool]:
         version, multi, tree = codec.decode_value(data[len(INDEX_PREFIX) :])
         if version != 1:
             raise IncompatibleFormat("a newer version made it")
-        return from_data(tree), bool(multi)
+        expression = from_data(tree)
+        check_known(expression)
+        return expression, bool(multi)
     except (CorruptDatabase, IncompatibleFormat, ValueError, TypeError, QueryError):
         raise QueryError(
             "The index function cannot be read: it was made by another version or is damaged."

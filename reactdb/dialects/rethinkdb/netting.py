@@ -108,9 +108,9 @@ class Netting:
     def _is_incomplete(self, delta: Delta) -> bool:
         """Whether the commit was still being delivered; when this returns, it is complete."""
         engine = self._subscription.request.engine
-        if delta.seq <= engine.published:
+        if delta.seq <= engine.publisher.published:
             return False
-        with engine.publish_lock:
+        with engine.publisher.lock:
             return True
 
     def _events(self, deltas: Sequence[Delta]) -> Iterator[Event]:

@@ -5,7 +5,7 @@
     GEOMETRY  stays the object that it is: it can be stored and read
 
 Native values that RethinkDB lacks are written as the nearest type: a Decimal or a timedelta (in seconds) as a number, a
-UUID, a date and a time of day as text, and numbers that JSON cannot write as null.
+UUID, a date, a time of day and a value of a registered type as text, and numbers that JSON cannot write as null.
 
 Rule of this file: it only reads and writes values.
 """
@@ -27,6 +27,7 @@ from reactdb.expression.operations_time import read_zone
 from reactdb.json import encode
 from reactdb.values.collation import maxval, minval
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
+from reactdb.values.value_types import text_of
 
 # ReQL's numbers are doubles, which do not hold every larger whole number exactly.
 EXACT_INTEGERS: Final = 2**53
@@ -128,7 +129,10 @@ def _rendered_rarely(value: Any) -> Any:
         return value.isoformat()
     if value is minval or value is maxval:
         raise QueryError(f"Cannot convert `r.{value!r}` to JSON.")
-    raise QueryError(f"Cannot convert a {type(value).__name__} to JSON.")
+    text = text_of(value)
+    if text is None:
+        raise QueryError(f"Cannot convert a {type(value).__name__} to JSON.")
+    return text
 
 
 def _seconds(moment: datetime) -> int | float:

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from reactdb.change import CATALOGUE, CATALOGUE_KINDS, DELETE, INSERT, KINDS, TABLE_CREATE, TABLE_DROP
-from reactdb.errors import ReactDBError
+from reactdb.errors import IncompatibleFormat, ReactDBError
 from reactdb.store import schema
-from reactdb.store.catalogue import NAME, load
+from reactdb.store.catalogue import NAME, TableInfo, load
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.damage import key_in_words
 from reactdb.store.file import sqlite
@@ -541,38 +541,44 @@ def _unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
 
 def check_indexes(examined: Examination) -> Found:
     """Each index has exactly the entries that its expression gives for the documents."""
-    catalogue = load(examined.connection, is_checked=False)
-    for table in catalogue.by_id.values():
-        expected = dict.fromkeys((index.id for index in table.indexes.values()), 0)
-        documents = examined.select(
-            "SELECT h.key, l.body FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?", (table.id,)
-        )
-        for key, body in documents if table.indexes else ():
-            document = codec.decode(body)
-            for index in table.indexes.values():
-                for index_id, value, tag in index.stored_entries(document):
-                    expected[index.id] += 1
-                    if not examined.value(
-                        "SELECT count(*) FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?",
-                        (index_id, value, key, tag),
-                    ):
-                        yield f"index {index.name!r} does not have {place_in_words(table.id, key)} under {key_in_words(value)}"
+    for table in load(examined.connection, is_checked=False).by_id.values():
+        try:
+            yield from _check_indexes_of(examined, table)
+        except IncompatibleFormat as error:
+            yield Finding("warning", "indexes", f"table {table.name!r} was not checked to its end: {error}")
+
+
+def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
+    expected = dict.fromkeys((index.id for index in table.indexes.values()), 0)
+    documents = examined.select(
+        "SELECT h.key, l.body FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?", (table.id,)
+    )
+    for key, body in documents if table.indexes else ():
+        document = codec.decode(body)
         for index in table.indexes.values():
-            # All entries that belong there were found above. If there are no more than those, there are no others.
-            if (
-                examined.value("SELECT count(*) FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
-                <= expected[index.id]
-            ):
-                continue
-            for index_id, value, key, tag, body in examined.select(
-                "SELECT e.index_id, e.value, e.key, e.tag, l.body FROM entries e"
-                " LEFT JOIN heads h ON h.table_id = ?1 AND h.key = e.key"
-                " LEFT JOIN log l ON l.seq = h.seq WHERE e.index_id IN (?2, -?2)",
-                (table.id, index.id),
-            ):
-                if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
-                    filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
-                    yield f"index {index.name!r} has {filed}, where it does not belong"
+            for index_id, value, tag in index.stored_entries(document):
+                expected[index.id] += 1
+                if not examined.value(
+                    "SELECT count(*) FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?",
+                    (index_id, value, key, tag),
+                ):
+                    yield f"index {index.name!r} does not have {place_in_words(table.id, key)} under {key_in_words(value)}"
+    for index in table.indexes.values():
+        # All entries that belong there were found above. If there are no more than those, there are no others.
+        if (
+            examined.value("SELECT count(*) FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
+            <= expected[index.id]
+        ):
+            continue
+        for index_id, value, key, tag, body in examined.select(
+            "SELECT e.index_id, e.value, e.key, e.tag, l.body FROM entries e"
+            " LEFT JOIN heads h ON h.table_id = ?1 AND h.key = e.key"
+            " LEFT JOIN log l ON l.seq = h.seq WHERE e.index_id IN (?2, -?2)",
+            (table.id, index.id),
+        ):
+            if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
+                filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
+                yield f"index {index.name!r} has {filed}, where it does not belong"
 
 
 CHECKS: Final[dict[str, Check]] = {
