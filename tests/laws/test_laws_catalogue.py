@@ -15,6 +15,7 @@ import reactdb
 from reactdb import row
 from reactdb.change import Change
 from reactdb.expression import from_data, to_data
+from tests.support.hooks import REVISIONS
 from tests.support.inspection import problems
 from tests.support.scaling import examples
 
@@ -123,7 +124,7 @@ class CatalogueLaws(RuleBasedStateMachine):
         elif what == "rename" and other not in tables:
             self.rename(name, other)
         elif what == "hook":
-            hook = None if info.hook else "a hook"
+            hook = None if info.hook else REVISIONS
             self.db.session.transact(lambda transaction: transaction.set_hook(info, hook))
         elif what == "index":
             if index in indexes:
