@@ -39,6 +39,10 @@ class HiddenTable(NamedTuple):
         return f"{self.name} of {self.owner}"
 
 
+TableReference = str | HiddenTable
+"""What a table is looked up by."""
+
+
 class DocumentsBefore(Protocol):
     """Where the documents before changes are looked up."""
 
@@ -89,7 +93,7 @@ class Change:
     def __init__(
         self,
         seq: int,
-        table: str | HiddenTable,
+        table: TableReference,
         table_id: int,
         key_bytes: bytes,
         kind_code: int,

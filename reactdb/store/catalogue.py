@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reactdb.change import HiddenTable
+from reactdb.change import HiddenTable, TableReference
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, check_known, compile_value, from_data
 from reactdb.store.file.sqlite import Connection
@@ -128,7 +128,7 @@ class TableInfo:
         self.name = name
         self.owner = owner
         self.hook = hook
-        self.reference: str | HiddenTable = name if owner is None else HiddenTable(owner, name)
+        self.reference: TableReference = name if owner is None else HiddenTable(owner, name)
         self.primary_key = primary_key
         self.created = created
         self.dropped = dropped
@@ -155,7 +155,7 @@ class Catalogue:
 
     def __init__(self, version: int, by_id: dict[int, TableInfo]) -> None:
         self.version = version
-        self.live: dict[str | HiddenTable, TableInfo] = {
+        self.live: dict[TableReference, TableInfo] = {
             info.reference: info for info in by_id.values() if info.dropped is None
         }
         self.by_id = by_id
@@ -171,7 +171,7 @@ class Catalogue:
             self.version, {number: info.renamed(names.get(number)) for number, info in self.by_id.items()}
         )
 
-    def at(self, name: str | HiddenTable, seq: int) -> TableInfo | None:
+    def at(self, name: TableReference, seq: int) -> TableInfo | None:
         """The table that had this name at `seq`; of several, the newest."""
         found = [
             info
@@ -180,7 +180,7 @@ class Catalogue:
         ]
         return max(found, key=lambda info: info.id) if found else None
 
-    def after(self, name: str | HiddenTable, seq: int) -> TableInfo | None:
+    def after(self, name: TableReference, seq: int) -> TableInfo | None:
         """The first table of this name that was made after `seq`, also where it was dropped since."""
         found = [info for info in self.by_id.values() if info.reference == name and info.created > seq]
         return min(found, key=lambda info: info.id) if found else None

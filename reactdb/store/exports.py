@@ -137,7 +137,7 @@ def check_same(engine: Engine, snapshot: Snapshot, database_id: str, seq: int) -
 
 def tables_named(snapshot: Snapshot, name: str) -> tuple[int, ...]:
     """The numbers of all tables that have this name in the log: one that was dropped and made again has several."""
-    return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.name == name)
+    return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.reference == name)
 
 
 def newest_at(snapshot: Snapshot, time_ms: int) -> int:

@@ -23,7 +23,14 @@ from operator import le, sub
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
-from reactdb.change import CATALOGUE, CATALOGUE_KINDS, INSERT, CatalogueChange, Change, HiddenTable
+from reactdb.change import (
+    CATALOGUE,
+    CATALOGUE_KINDS,
+    INSERT,
+    CatalogueChange,
+    Change,
+    TableReference,
+)
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
@@ -245,7 +252,7 @@ def is_shown(change: Change) -> bool:
     return type(change.table) is str
 
 
-def name_of(table_id: int, catalogue: Catalogue) -> str | HiddenTable:
+def name_of(table_id: int, catalogue: Catalogue) -> TableReference:
     """What a table is looked up by, also one that was dropped; its number where compaction has removed it."""
     known = catalogue.by_id.get(table_id)
     return f"#{table_id}" if known is None else known.reference
@@ -274,7 +281,7 @@ def _verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_compl
     return Entries(*(*columns[: ENTRY_COLUMNS - 1], olds))
 
 
-def _check_old(table: str | HiddenTable, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
+def _check_old(table: TableReference, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
     if (kind == INSERT or kind in CATALOGUE_KINDS) is not (old is None):
         trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
         raise corrupt(trouble, table, key, seq)

@@ -15,7 +15,7 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from reactdb.change import Change, HiddenTable
+from reactdb.change import Change, TableReference
 from reactdb.errors import CorruptDatabase, TableNotFound
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import are_whole, is_whole
@@ -178,7 +178,7 @@ class Snapshot:
         newest, low, is_unfiled = self.connection.execute(END).fetchone()
         return _head(newest, low), low, not is_unfiled
 
-    def table(self, name: str | HiddenTable) -> TableInfo | None:
+    def table(self, name: TableReference) -> TableInfo | None:
         return self.catalogue.live.get(name)
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
@@ -359,7 +359,7 @@ class PastSnapshot(Snapshot):
     def end(self) -> tuple[int, int, bool]:
         return self._seq, *self._now.end()[1:]
 
-    def table(self, name: str | HiddenTable) -> TableInfo | None:
+    def table(self, name: TableReference) -> TableInfo | None:
         # A feed may begin before its table was made.
         return (
             self.catalogue.at(name, self._seq)
@@ -485,7 +485,7 @@ class ViewOfPast(PastSnapshot):
         if names:
             self.catalogue = self.catalogue.renamed(names)
 
-    def table(self, name: str | HiddenTable) -> TableInfo | None:
+    def table(self, name: TableReference) -> TableInfo | None:
         return self.catalogue.at(name, self._seq)
 
 
