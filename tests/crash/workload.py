@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+CONSUMER = "power"
 JOURNAL = "journal"
+
 Document = dict[str, Any]
 Change = tuple[str, Any, Document | None]
 
@@ -22,12 +24,19 @@ Change = tuple[str, Any, Document | None]
 class Model:
     """What a database holds, and its log: one change (table, key, new document) for each seq. A write to a table in `hooked` is
     followed by that of its revision into the table `journal`. A change of a table or an index has their names as its key, and no
-    document."""
+    document; `catalogue` has its seq. `position` is a consumer's in the log."""
 
     tables: dict[str, dict[Any, Document]] = field(default_factory=dict)
     indexes: dict[str, set[str]] = field(default_factory=dict)
     log: list[Change] = field(default_factory=list)
+    position: int = 0
     hooked: set[str] = field(default_factory=set)
+    catalogue: set[int] = field(default_factory=set)
+
+    def note(self, table: str, key: Any) -> None:
+        """A change of a table, or of an index."""
+        self.log.append((table, key, None))
+        self.catalogue.add(len(self.log))
 
     def put(self, table: str, document: Document) -> None:
         key = document["id"]
@@ -58,7 +67,7 @@ class Model:
     def copy(self) -> Model:
         tables = {name: dict(documents) for name, documents in self.tables.items()}
         indexes = {name: set(names) for name, names in self.indexes.items()}
-        return Model(tables, indexes, list(self.log), set(self.hooked))
+        return Model(tables, indexes, list(self.log), self.position, set(self.hooked), set(self.catalogue))
 
 
 @dataclass(slots=True, frozen=True)
@@ -139,7 +148,7 @@ def create(table: str) -> Action:
     def effect(model: Model) -> None:
         if table not in model.tables:
             model.tables[table], model.indexes[table] = {}, set()
-            model.log.append((table, table, None))
+            model.note(table, table)
 
     def perform(database: Any, durability: str | None) -> None:
         with database.transaction(durability=durability):
@@ -161,7 +170,7 @@ def hook(table: str) -> Action:
         if table in model.tables:
             made.effect(model)
             model.hooked.add(table)
-            model.log.append((table, table, None))
+            model.note(table, table)
 
     return Action(perform, effect)
 
@@ -175,7 +184,7 @@ def drop(table: str) -> Action:
     def effect(model: Model) -> None:
         if model.tables.pop(table, None) is not None:
             del model.indexes[table]
-            model.log.append((table, table, None))
+            model.note(table, table)
 
     return Action(perform, effect)
 
@@ -189,7 +198,7 @@ def index(table: str, name: str, multi: bool = False) -> Action:
     def effect(model: Model) -> None:
         if name not in model.indexes.get(table, {name}):
             model.indexes[table].add(name)
-            model.log.append((table, [table, name], None))
+            model.note(table, [table, name])
 
     return Action(perform, effect)
 
@@ -203,7 +212,33 @@ def unindex(table: str, name: str) -> Action:
     def effect(model: Model) -> None:
         if name in model.indexes.get(table, ()):
             model.indexes[table].discard(name)
-            model.log.append((table, [table, name], None))
+            model.note(table, [table, name])
+
+    return Action(perform, effect)
+
+
+def consume(number: int) -> Action:
+    """What a durable consumer of `games` has still to read is noted in `done`, in the transaction that acknowledges it."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        worker = database.consumer(CONSUMER, database.table("games")).batches(max_changes=1_000, max_wait_s=0)
+        batch = worker.poll()
+        if batch is None:
+            return
+        with database.transaction(durability=durability):
+            database.table("done").insert([{"id": change["seq"], "step": number} for change in batch.changes])
+            batch.acknowledge()
+
+    def effect(model: Model) -> None:
+        end = len(model.log)
+        seqs = [
+            seq
+            for seq in range(model.position + 1, end + 1)
+            if seq not in model.catalogue and model.log[seq - 1][0] == "games"
+        ]
+        for seq in seqs:
+            model.put("done", {"id": seq, "step": number})
+        model.position = end if seqs else model.position
 
     return Action(perform, effect)
 
