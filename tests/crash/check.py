@@ -220,7 +220,7 @@ class Examination:
         entries = self.memory.entries | {change.seq: Entry.of(change) for change in self.log}
         for change in self.log:
             before = entries.get(change.prev or 0)
-            if change.table != NOTES:
+            if change.table != NOTES or change.catalogue is not None:
                 expected = change.meta is None
             elif change.prev is not None and before is None:
                 # Compaction took it before anybody looked.

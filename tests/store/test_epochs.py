@@ -168,7 +168,7 @@ def test_an_epoch_stays_as_long_as_a_position_in_it_can_be_gone_on_from(tmp_path
         assert [position for _, _, position in stays] == [position for _, _, position in kept]
         database = db.token.split(".")[0]
         with db.changes(since=f"{database}.{stays[0][0]}.700").cursor() as cursor:
-            assert {"id": 700} == cursor.next(timeout=5)["new_val"]
+            assert {"id": 699} == cursor.next(timeout=5)["new_val"]
         with pytest.raises(reactdb.HistoryDiverged, match="was lost"):
             db.changes(since=f"{database}.{stays[0][0]}.701").cursor()
     assert problems(path) == []
