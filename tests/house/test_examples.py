@@ -52,6 +52,12 @@ OUTPUT: dict[str, list[str]] = {
         "it knew some by their ids: True",
         "order 13 was set aside after 8 attempts: HTTPError: HTTP Error 422: Unprocessable Entity",
     ],
+    "materialized_totals": [
+        "one order later it is 0 changes behind",
+        "second life: [{'id': 'Bergen', 'sum': 3660}, {'id': 'Oslo', 'sum': 3238}, {'id': 'Rome', 'sum': 2907}]",
+        "as if counted just now: True",
+        "refused: table `totals` is kept equal to a selection by db.materialize",
+    ],
     "rethinkdb_chat": [
         "lobby:  hello",
         "lobby:  anybody there?",
