@@ -346,9 +346,13 @@ class Selection:
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_commit: bool = False,
+        include_origin: bool = False,
+        batches: bool = False,
         since: int | str | None = None,
         on_overflow: str | None = None,
         on_predicate_error: str = "skip",
+        skip_origin: str | None = None,
     ) -> Feed:
         """Watch this selection's result.
 
@@ -397,9 +401,13 @@ class Selection:
                 "include_offsets": include_offsets,
                 "include_types": include_types,
                 "include_seq": include_seq,
+                "include_commit": include_commit,
+                "include_origin": include_origin,
+                "batches": batches,
                 "since": since,
                 "on_overflow": on_overflow,
                 "on_predicate_error": on_predicate_error,
+                "skip_origin": skip_origin,
             },
         )
 
