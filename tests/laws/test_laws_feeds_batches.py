@@ -285,7 +285,7 @@ def test_members_of_a_union_of_feeds_tell_a_commit_in_one_list(
             expected = by_commit(heard(whole))
             for event in (event for batch in expected for event in batch):
                 del event["table"]
-            assert expected == told
+            assert exactly(expected) == exactly(told)
             assert reader.position == db.token
 
 
