@@ -2,9 +2,11 @@
 
     read()                    a snapshot, of one moment
     get(table, key)           one document, by the shortest way
+    newest(table, key)        its newest change: the document with its metadata
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
+    set_hook(table, hook)     what is derived from every write of a table, whoever writes
     transact(work)            any other change, such as of tables and indexes, as one commit
-    watch(query, options)     a Feed;  subscribe(...) for a consumer that polls
+    watch(query, options)     a Feed;  reader(...) for who polls
     info(table)               what is known of a table
 
 `Table` and `Database`, views of the past (a session with another snapshot), Spark and every dialect use it, and nothing that is
@@ -18,8 +20,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from reactdb.change import Change
 from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
@@ -36,6 +40,7 @@ from reactdb.reading import run
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
+from reactdb.store.hooks import check_known
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
@@ -47,8 +52,8 @@ if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
     from reactdb.feeds.feed import Feed
+    from reactdb.feeds.reader import FeedReader
     from reactdb.feeds.request import Request
-    from reactdb.feeds.subscription import Consumer, Subscription
 
 T = TypeVar("T")
 
@@ -131,6 +136,19 @@ class Session:
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         return self.engine.get(table, key)
+
+    def newest(self, table: str, key: bytes) -> Change | None:
+        """The newest change of a key of a table, with its document and what the table's write hook derived (`meta`). It may be a
+        deletion. None where the key was never there, or its deletion was compacted away.
+
+        Raises:
+            TableNotFound.
+        """
+        with self.read() as snapshot:
+            info = snapshot.table(table)
+            if info is None:
+                raise TableNotFound(table)
+            return snapshot.newest(info, key)
 
     def token(self) -> str:
         """This moment as an opaque string for `since=`. Inside a transaction, the moment before it."""
@@ -254,6 +272,23 @@ class Session:
             origin=origin or self._origin,
         )
 
+    def set_hook(self, table: str, hook: str | None) -> None:
+        """Make every write of a table, by whatever process, ask the write hook of this name (see `reactdb.store.hooks`). None: no
+        hook. Documents that are there have no metadata until they are written next.
+
+        Raises:
+            TableNotFound; HookNotFound: This process does not know the hook.
+        """
+        if hook is not None:
+            check_known(hook, table)
+
+        def work(transaction: WriteTransaction) -> None:
+            info = live_table(transaction, table)
+            if info.hook != hook:
+                transaction.set_hook(info, hook)
+
+        self.transact(work, operation="set hook")
+
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep."""
         self.check_open()
@@ -277,27 +312,29 @@ class Session:
         self.check_open()
         return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler)
 
-    def subscribe(
+    def reader(
         self,
         query: Query,
         options: Mapping[str, Any],
-        consumer: Consumer,
+        on_ready: Callable[[], object] | None = None,
+        clock: Callable[[], float] = monotonic,
         request_type: type[Request] | None = None,
-    ) -> Subscription:
-        """A subscription that the consumer polls: it is woken when there are events, and takes them when it likes.
-
-        It begins when it is attached: `subscription.hub.attach(subscription)`. Errors as for `watch`.
+    ) -> FeedReader:
+        """A reader of a feed of the query, as `Feed.reader` gives one. Errors as for `watch`.
 
         Args:
+            clock: Seconds, for the times of net differences.
             request_type: A class of requests that makes other events of what happens.
         """
+        from reactdb.feeds.consumers import Flow
         from reactdb.feeds.hub import hub_of
+        from reactdb.feeds.reader import FeedReader
         from reactdb.feeds.request import Request
-        from reactdb.feeds.subscription import Subscription
 
         self.check_open()
         hub = hub_of(self.engine)
-        return Subscription(hub, (request_type or Request)(self.engine, hub.say, query, options), consumer)
+        request = (request_type or Request)(self.engine, hub.say, query, options)
+        return FeedReader(Flow(hub, request), on_ready, clock)
 
 
 class PastSession(Session):
@@ -366,7 +403,7 @@ class PastSession(Session):
     def watch(self, query: object, options: object) -> Any:
         raise UsageError(f"the past does not change: use changes(since={self.seq}) on the present")
 
-    def subscribe(self, query: object, options: object, *others: object) -> Any:
+    def reader(self, query: object, options: object, *others: object) -> Any:
         return self.watch(query, options)
 
 

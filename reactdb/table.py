@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.access import access, find_table
@@ -105,6 +106,11 @@ class Selection:
     def query(self) -> Query:
         """The query as a value."""
         return self._query
+
+    @property
+    def session(self) -> Session:
+        """The session that it reads through."""
+        return self._session
 
     def __repr__(self) -> str:
         steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
@@ -458,7 +464,7 @@ class Selection:
         given = checked_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
         return self._write(
             "update",
-            lambda write: update(write, selected, given, runs_user_code),
+            partial(update, selected=selected, patch=given, runs_user_code=runs_user_code),
             durability,
             return_changes,
             runs_user_code,
@@ -474,7 +480,7 @@ class Selection:
         new = as_function(document)
         return self._write(
             "replace",
-            lambda write: replace(write, self._selected, new),
+            partial(replace, selected=self._selected, new=new),
             durability,
             return_changes,
             is_user_code(document),
@@ -482,7 +488,7 @@ class Selection:
 
     def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
         """Delete every selected document."""
-        return self._write("delete", lambda write: delete(write, self._selected), durability, return_changes)
+        return self._write("delete", partial(delete, selected=self._selected), durability, return_changes)
 
     def _write(
         self,
@@ -516,19 +522,22 @@ class Selection:
 class PointSelection(Selection):
     """One document, by primary key; it may not be there."""
 
-    __slots__ = ("_key", "_key_bytes", "_table")
+    __slots__ = ("_key", "_selected", "_table")
+
+    # Its key, and so it is found without a query.
+    _selected: bytes
 
     def __init__(self, session: Session, table: str, key: Any, key_bytes: bytes) -> None:
         self._session = session
         self._table = table
         self._key = key
-        self._key_bytes = key_bytes
+        self._selected = key_bytes
 
     def __getattr__(self, name: str) -> Any:
         # To make a Query takes as long as to answer this one: it is made when it is needed.
         if name != "_query":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._query = query = Query(self._table, (Get(self._key, self._key_bytes),))
+        self._query = query = Query(self._table, (Get(self._key, self._selected),))
         return query
 
     def run(self) -> Any:
@@ -537,12 +546,8 @@ class PointSelection(Selection):
         Raises:
             TableNotFound.
         """
-        body = self._session.get(self._table, self._key_bytes)
+        body = self._session.get(self._table, self._selected)
         return None if body is None else codec.decode(body)
-
-    @property
-    def _selected(self) -> bytes:
-        return self._key_bytes
 
     def _write(
         self,
@@ -567,7 +572,7 @@ class PointSelection(Selection):
         """Every log entry of this key that retention has left, oldest first; also of a key that is deleted now."""
         with self._session.read() as snapshot:
             table = find_table(self._table, snapshot)
-            found = list(snapshot.history(table, self._key_bytes))
+            found = list(snapshot.history(table, self._selected))
         return found[::-1]
 
 
@@ -646,7 +651,7 @@ class Table(Selection):
         prepared = prepare(given, self._session.info(name).primary_key)
         return self._session.write(
             name,
-            lambda write: insert(write, prepared, conflict),
+            partial(insert, documents=prepared, conflict=conflict),
             return_changes=return_changes,
             durability=durability,
             is_shareable=not callable(conflict),

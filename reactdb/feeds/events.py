@@ -5,8 +5,8 @@
     {"state": "initializing"}, {"state": "ready"}, {"state": "catching_up"}
     {"error": "Changefeed cache over array size limit, skipped 6 elements."}
 
-then, where asked for: `old_offset`, `new_offset`, `type`, `seq`, `commit`, `origin`; `table` on feeds of all tables and `group`
-on grouped ones. A feed of whole commits delivers these in lists.
+then, where asked for: `old_offset`, `new_offset`, `type`, `seq`, `commit`, `origin`, `meta`; `table` on feeds of all tables and
+`group` on grouped ones. A feed of whole commits delivers these in lists.
 
 Rule of this file: each event is a dict of its own; what is inside is shared and frozen.
 """
@@ -44,7 +44,7 @@ def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) 
     return _renderer(
         options.include_offsets,
         options.include_types,
-        (options.include_seq, options.include_commit, options.include_origin),
+        (options.include_seq, options.include_commit, options.include_origin, options.include_meta),
         is_ordered,
         is_of_all_tables,
     )
@@ -54,12 +54,12 @@ def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) 
 def _renderer(
     has_offsets: bool,
     has_types: bool,
-    has_source: tuple[bool, bool, bool],
+    has_source: tuple[bool, bool, bool, bool],
     is_ordered: bool,
     is_of_all_tables: bool,
 ) -> Render:
-    """`has_source`: whether events have the seq, the commit and the origin of their change."""
-    has_seq, has_commit, has_origin = has_source
+    """`has_source`: whether events have the seq, the commit, the origin and the metadata of their change."""
+    has_seq, has_commit, has_origin, has_meta = has_source
     if not (has_offsets or has_types or any(has_source) or is_ordered or is_of_all_tables):
         return _plain
 
@@ -89,6 +89,8 @@ def _renderer(
             event["commit"] = change.commit
         if has_origin:
             event["origin"] = change.origin
+        if has_meta:
+            event["meta"] = change.meta
         return event
 
     return render

@@ -25,7 +25,7 @@ from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsu
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, in_words, stats
 from reactdb.feeds.options import check_timeout, check_union
-from reactdb.feeds.reader import Reader, holding
+from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request, in_batches
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
 from reactdb.query import Query, Step
@@ -160,16 +160,16 @@ class Feed(Stays, Observable[Event]):
         self._open(consumer)
         return Cursor(consumer, self._flow)
 
-    def reader(self, on_ready: Callable[[], object] | None = None) -> Reader:
+    def reader(self, on_ready: Callable[[], object] | None = None) -> FeedReader:
         """Subscribe, and get a reader that is asked what there is, and never waits: for a server, or an event loop.
 
         A reader that has fallen behind by more than `changefeed_queue_size` changes reads on from the log, and loses nothing,
         unless `on_overflow` says otherwise.
 
         Args:
-            on_ready: Called without arguments when there is something to poll: see `Reader.on_ready`.
+            on_ready: Called without arguments when there is something to poll: see `FeedReader.on_ready`.
         """
-        return Reader(self._flow.changed(holding), on_ready, time.monotonic)
+        return FeedReader(self._flow, on_ready, time.monotonic)
 
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()
@@ -387,10 +387,14 @@ class AsyncCursor(Stays):
     async def __anext__(self) -> Event:
         return await self._consumer.next()
 
-    async def aclose(self) -> None:
-        """End it."""
+    def close(self) -> None:
+        """End it. A coroutine that waits for it goes on at once."""
         self._consumer.close()
         self._consumer.settle()
+
+    async def aclose(self) -> None:
+        """The same, for `async with`."""
+        self.close()
 
     async def __aenter__(self) -> AsyncCursor:
         return self

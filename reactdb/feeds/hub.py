@@ -42,10 +42,10 @@ BOOTSTRAPS = 8
 
 def hub_of(engine: Engine) -> FeedHub:
     """The hub of an engine, made when it is first asked for."""
-    with engine.publish_lock:
-        hub = engine.listener
+    with engine.publisher.lock:
+        hub = engine.publisher.listener
         if hub is None:
-            hub = engine.listener = FeedHub(engine)
+            hub = engine.publisher.listener = FeedHub(engine)
         assert isinstance(hub, FeedHub)
         return hub
 
@@ -60,7 +60,7 @@ class FeedHub:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._lock = engine.publish_lock
+        self._lock = engine.publisher.lock
         self.live = LiveViews(StateAt(engine), self.say)
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
@@ -128,7 +128,7 @@ class FeedHub:
 
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when they are polled, and nothing is delivered."""
-        self._lock = self.engine.publish_lock
+        self._lock = self.engine.publisher.lock
         self._tail_lock = threading.Lock()
         self._is_busy = False
         self._is_tailing = False
@@ -138,7 +138,7 @@ class FeedHub:
         """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
         with self._lock:
             # What is published later may not fit into a queue. What another process has written is read before it is delivered.
-            needed = [self.engine.published] if self.live.nodes else []
+            needed = [self.engine.publisher.published] if self.live.nodes else []
             for subscription in self.live.behind:
                 position = subscription.reads_from
                 if position is not None:
@@ -251,7 +251,7 @@ class FeedHub:
             subscription.begin(plan, snapshot.seq, ordered, is_prepared=not request.options.include_initial)
         else:
             # The node is where the publisher is; the snapshot may be ahead by a commit that is about to be published.
-            seq = max(self.engine.published, node.seq)
+            seq = max(self.engine.publisher.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
@@ -270,7 +270,7 @@ class FeedHub:
             view.seed(snapshot)
         plan.failures.seeded = plan.failures.count
         if not self.live.nodes:
-            self.engine.begin_listening(snapshot.seq)
+            self.engine.publisher.begin_listening(snapshot.seq)
         return self.live.add(plan, snapshot.seq if view.is_stateful else 0)
 
     def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
@@ -278,7 +278,7 @@ class FeedHub:
         subscription.count_failures_of(node, failed)
         # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
-        node.add(subscription, self.engine.published)
+        node.add(subscription, self.engine.publisher.published)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -88,7 +88,7 @@ def figures(subscription: Subscription) -> dict[str, Any]:
         "dropped": subscription.dropped,
         "told": subscription.delivered,
         "is_behind": subscription.is_behind,
-        "lag_seq": max(0, request.engine.published - subscription.position),
+        "lag_seq": max(0, request.engine.publisher.published - subscription.position),
     }
 
 
@@ -108,6 +108,8 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
         "told": sum(member.delivered for member in members),
         "failed": sum(member.failed for member in members),
         "documents_held": sum(held.values()),
-        "lag_seq": max((member.request.engine.published - member.position for member in members), default=0),
+        "lag_seq": max(
+            (member.request.engine.publisher.published - member.position for member in members), default=0
+        ),
         "lag_s": 0.0 if oldest is None else max(0.0, now_s - oldest / 1000),
     }

@@ -33,6 +33,7 @@ BOOLEANS = (
     "batches",
     "include_commit",
     "include_origin",
+    "include_meta",
 )
 NAMES = (
     "squash",
@@ -49,6 +50,8 @@ class FeedOptions(Value):
     """See `Selection.changes`.
 
     Attributes:
+        include_meta: Events have `meta`, what the table's write hook derived (bytes or None), and there is one also for a change
+            of nothing else. Only for dialects, through the session.
         squash_s: None tells every change; 0 the net difference whenever the subscriber is free; more: at most every so
             many seconds.
         queue_size: Changes kept for a subscriber that lags.
@@ -64,6 +67,7 @@ class FeedOptions(Value):
         "batches",
         "include_commit",
         "include_initial",
+        "include_meta",
         "include_offsets",
         "include_origin",
         "include_seq",
@@ -95,6 +99,7 @@ class FeedOptions(Value):
         include_origin: bool = False,
         skip_origin: str | None = None,
         is_overflow_asked: bool = False,
+        include_meta: bool = False,
     ) -> None:
         self.squash_s = squash_s
         self.queue_size = queue_size
@@ -103,6 +108,7 @@ class FeedOptions(Value):
         self.include_offsets = include_offsets
         self.include_types = include_types
         self.include_seq = include_seq
+        self.include_meta = include_meta
         self.since = since
         self.on_overflow = on_overflow
         self.on_predicate_error = on_predicate_error

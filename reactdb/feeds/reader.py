@@ -1,4 +1,4 @@
-"""Reader: a feed that is asked what there is, and never waits: what servers and event loops stand on.
+"""FeedReader: a feed that is asked what there is, and never waits: what servers and event loops stand on.
 
     reader = feed.reader(on_ready=event.set)
     reader.poll()                   the events that there are now, oldest first
@@ -19,11 +19,12 @@ from typing import Any, NoReturn
 
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.feeds.consumers import Flow, ReaderConsumer
+from reactdb.feeds.request import Request
 
 MAX_EVENTS = 1_000
 
 
-class Reader:
+class FeedReader:
     """See the head of this file, and `Feed.reader`. A context manager; a forgotten one is closed.
 
     Thread safety: any method from any thread. Two threads that poll get different events.
@@ -36,7 +37,7 @@ class Reader:
             InvalidOption: `on_ready` cannot be called.
             What keeps the feed from beginning.
         """
-        self._flow = flow
+        self._flow = flow = flow.changed(spilling)
         self._consumer = ReaderConsumer(checked(on_ready), clock)
         self._consumer.open(flow)
         self._consumer.run()
@@ -58,9 +59,10 @@ class Reader:
 
     @property
     def on_ready(self) -> Callable[[], object] | None:
-        """What is called, without arguments, when there is something to poll, or the feed has ended; None for nothing. It is called at
-        once where there is something when it is set. It runs where the commit is delivered: it should set an event, and
-        return. What it raises is logged.
+        """What is called, without arguments, when there is something to poll, or the feed has ended; None for nothing.
+
+        It is called at once where there is something when it is set. It runs where the commit is delivered: it should set an
+        event, and return. What it raises is logged.
         """
         return self._consumer.on_ready
 
@@ -103,7 +105,7 @@ class Reader:
         self._consumer.close()
         self._consumer.settle()
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> FeedReader:
         return self
 
     def __exit__(
@@ -129,6 +131,6 @@ def checked(on_ready: object) -> Any:
     return on_ready
 
 
-def holding(request: Any) -> Any:
+def spilling(request: Request) -> Request:
     """The request of a reader: one that has fallen behind reads on from the log, unless it was said what happens then."""
     return request if request.options.is_overflow_asked else request.changed(on_overflow="spill")

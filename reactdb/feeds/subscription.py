@@ -505,7 +505,7 @@ class Subscription:
                 first = None if delta is None else delta.seq
             if first is not None:
                 engine = self.request.engine
-                if first > engine.published and (self.state == "behind" or first <= self.since):
+                if first > engine.publisher.published and (self.state == "behind" or first <= self.since):
                     # It has read in the file what is not published to the others yet.
                     engine.catch_up()
                 return first
@@ -598,7 +598,7 @@ class Subscription:
             return self._render(found)
         if self._base is None and found[-1].seq > self._published():
             # The commit is in the queue as a whole, and its position is known when it has been published to everybody.
-            with self.request.engine.publish_lock:
+            with self.request.engine.publisher.lock:
                 pass
         render = self._render
         events: list[Event] = []
@@ -729,7 +729,7 @@ class Subscription:
     # Figures: by any thread, while another one delivers
 
     def _published(self) -> int:
-        return self.request.engine.published
+        return self.request.engine.publisher.published
 
     @property
     def position(self) -> int:

@@ -36,7 +36,7 @@ from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log import PagesInUse
-from reactdb.store.publisher import CommitListener, Publisher
+from reactdb.store.publisher import Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
 from reactdb.store.retention import Retention
 from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
@@ -57,6 +57,7 @@ class Engine:
         path: Absolute path, or ":memory:".
         catalogue: Tables and indexes as last seen. Replaced whole, and only by a newer one.
         database_id: Says in tokens which file a position belongs to.
+        writer: Writes; None where the file is only read, or the database is closed.
         publisher: Gives the commits to the feeds.
         readers: The connections that read.
         pages: Pages of the log that may have to read in the file again.
@@ -87,7 +88,7 @@ class Engine:
         # Held while a poll uses a reader, and by nobody who waits for another lock: closing waits for it, whatever it holds.
         # Re-entrant, because a handle may be dropped in that thread.
         self._polling = RLock()
-        self._writer: Writer | None = None
+        self.writer: Writer | None = None
         self.catalogue: Catalogue
         self._catalogue_lock = Lock()
         self.database_id: str
@@ -127,7 +128,7 @@ class Engine:
             if self.read_only:
                 self.readers.lend(Reader(connection, self.catalogue, shown))
             else:
-                self._writer = Writer(self, connection)
+                self.writer = Writer(self, connection)
                 if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
                     # It has read what a reader reads first, which is a fifth of the cost of opening a file and a first get.
                     sqlite.configure(probe.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
@@ -195,7 +196,7 @@ class Engine:
         if self.unusable is None:
             self.pages.complete()
             self.unusable = lambda: DatabaseClosed(self.path)
-        writer, self._writer = self._writer, None
+        writer, self.writer = self.writer, None
         self.readers.settle()
         self.readers.close_idle()
         with self._polling:
@@ -210,7 +211,7 @@ class Engine:
         # It may be half opened, or half taken down with the program. SQLite closes by itself what is left.
         with suppress(Exception):
             self.readers.close_idle()
-            writer, self._writer = self._writer, None
+            writer, self.writer = self.writer, None
             if writer is not None:
                 writer.close_unused()
 
@@ -247,11 +248,6 @@ class Engine:
         trouble = "" if self.guard is None else self.guard.examine()
         return self.moved(trouble) if trouble else None
 
-    @property
-    def writer(self) -> Writer | None:
-        """The writer; None where the file is only read, or the database is closed."""
-        return self._writer
-
     def rest(self) -> Rest:
         """See `file.fork`."""
         return Rest(self)
@@ -260,9 +256,9 @@ class Engine:
         """In a child of fork(): it is the parent's. `fork` has closed its connections, or leaves them open for ever."""
         self.readers = Readers()
         self.pages = PagesInUse()
-        if self._writer is not None:
-            self._writer.is_abandoned = True
-        self._writer = None
+        if self.writer is not None:
+            self.writer.is_abandoned = True
+        self.writer = None
         self._is_closed = True
         self.unusable = lambda: ForkedDatabase(
             f"{self.path} was opened before fork(); open it again in the child, with reactdb.connect"
@@ -279,7 +275,7 @@ class Engine:
             TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
-        transaction = None if self._writer is None or self._writer.inside is None else self._writer.current
+        transaction = None if self.writer is None or self.writer.inside is None else self.writer.current
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
             if known is None:
@@ -314,8 +310,8 @@ class Engine:
         """
         transaction = self.current_transaction()
         if transaction is not None:
-            assert self._writer is not None
-            self._writer.flush(transaction)
+            assert self.writer is not None
+            self.writer.flush(transaction)
             try:
                 yield transaction.snapshot()
             except SQLiteError as error:
@@ -338,7 +334,7 @@ class Engine:
     @contextmanager
     def fresh_snapshot(self) -> Iterator[Snapshot]:
         """What is committed, also inside a write transaction of this thread."""
-        writer, transaction = self._writer, self.current_transaction()
+        writer, transaction = self.writer, self.current_transaction()
         if writer is None or transaction is None:
             with self.snapshot() as snapshot:
                 yield snapshot
@@ -460,7 +456,7 @@ class Engine:
 
     def current_transaction(self) -> WriteTransaction | None:
         """The transaction that this thread is inside of, or None."""
-        writer = self._writer
+        writer = self.writer
         return None if writer is None or writer.inside is None else writer.current
 
     def writable(self) -> Writer:
@@ -471,9 +467,9 @@ class Engine:
             DatabaseClosed and its like.
         """
         self.check_usable()
-        if self._writer is None:
+        if self.writer is None:
             raise ReadOnlyDatabase(f"{self.path} was opened with read_only=True")
-        return self._writer
+        return self.writer
 
     def before_removal(self, until: int) -> None:
         """History up to a seq is about to be removed: pages of the log that need it read it now."""
@@ -484,7 +480,7 @@ class Engine:
     def lowest_needed(self, oldest: int) -> int | None:
         """The lowest position, from `oldest` on, from which a feed of this process has still to read the log; None: none has. See
         `CommitListener.lowest_needed`."""
-        listeners = [engine.listener for engine in (self, self.twin) if engine is not None]
+        listeners = [engine.publisher.listener for engine in (self, self.twin) if engine is not None]
         needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
         return min((position for position in needed if position is not None), default=None)
 
@@ -499,39 +495,19 @@ class Engine:
 
     def checkpoint_figures(self) -> dict[str, Any]:
         """How checkpoints fare. See `Checkpoints.figures`."""
-        return HEALTHY if self._writer is None else self._writer.checkpoints.figures()
+        return HEALTHY if self.writer is None else self.writer.checkpoints.figures()
 
     @property
     def retention(self) -> Retention | None:
         """What history is kept without being asked; None: all."""
-        return None if self._writer is None else self._writer.compaction.retention
+        return None if self.writer is None else self.writer.compaction.retention
 
     @retention.setter
     def retention(self, retention: Retention | None) -> None:
         self.writable().compaction.retention = retention
 
     # -----------------------------------------------------------------------------------------------------------
-    # The feeds' way to the publisher
-
-    @property
-    def publish_lock(self) -> RLock:
-        return self.publisher.lock
-
-    @property
-    def published(self) -> int:
-        """The seq up to which the feeds have every commit."""
-        return self.publisher.published
-
-    @property
-    def listener(self) -> CommitListener | None:
-        return self.publisher.listener
-
-    @listener.setter
-    def listener(self, listener: CommitListener | None) -> None:
-        self.publisher.listener = listener
-
-    def begin_listening(self, seq: int) -> None:
-        self.publisher.begin_listening(seq)
+    # What other processes commit
 
     def has_news(self) -> bool:
         """Whether anybody may have committed since this was last asked: 5 µs, a quarter of what `catch_up` costs.

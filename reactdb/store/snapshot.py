@@ -274,6 +274,10 @@ class Snapshot:
         """The log entry at `seq`, or None where it was compacted away or never written."""
         return read_one(self.connection, self.catalogue, seq)
 
+    def newest(self, table: TableInfo, key: bytes) -> Change | None:
+        """The newest log entry of a key, with its metadata; it may be a deletion. None where there is none, or none is left."""
+        return next(iter(self.history(table, key)), None)
+
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its tombstone."""
         row = self.connection.execute(

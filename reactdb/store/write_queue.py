@@ -121,7 +121,8 @@ class WriteQueue:
             if not queue or queue[0] is not waiter:
                 return
             queue.popleft()
-            self._drop_finished()
+            if queue:
+                self._drop_finished()
             if queue:
                 queue[0].wake()
 

@@ -79,6 +79,9 @@ class TestImages:
             pytest.param(
                 "an answer is not flushed", "writes, mixed", 1, "no prefix of the commits", marks=LATER
             ),
+            pytest.param(
+                "what is beside is committed apart", "hooks", 1, "no prefix of the commits", marks=LATER
+            ),
         ],
     )
     def test_a_store_that_is_wrong_is_found_out(self, shop, mutant, scenario, seed, complaint):
@@ -91,6 +94,9 @@ class TestImages:
     def test_hard_commits_outlive_every_cut(self, shop):
         """The shortest form of the above, for whoever changes how commits are flushed."""
         assert [] == power.cut(shop, "writes", 60, seed=1).failures
+
+    def test_what_a_write_hook_derives_is_there_with_its_document_or_not_at_all(self, shop):
+        assert [] == power.cut(shop, "hooks", 40, seed=1).failures
 
     @pytest.mark.parametrize("operation", [Operation.SYNC, Operation.SYNC_FOLDER])
     def test_a_disk_that_does_not_flush_is_found_out(self, shop, monkeypatch, operation):
@@ -224,7 +230,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             content = Path(path + "-wal").read_bytes()
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
 
             engine_writer.doubt(flush_error())
@@ -243,7 +249,7 @@ class TestFlushes:
         database = reactdb.connect(path, durability="soft")
         games = database.table_create("games")
         games.insert({"id": 1})
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
@@ -268,7 +274,7 @@ class TestFlushes:
 
         database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         written = []
@@ -291,7 +297,7 @@ class TestFlushes:
 
         monkeypatch.setattr(flush, "write_again", fail)
         database = reactdb.connect(path, durability="soft")
-        engine_writer = database.session.engine._writer
+        engine_writer = database.session.engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         database.close()
@@ -307,7 +313,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             before = database.token
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
             connection = engine_writer.connection
             execute, failures = connection.execute, [flush_error()]
@@ -332,7 +338,7 @@ class TestFlushes:
         with reactdb.connect(path) as database:
             other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
             database.table_create("games").insert({"id": 1})
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
             connect = engine_writer.engine.connect
 
@@ -358,7 +364,7 @@ class TestFlushes:
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:
-            engine_writer = database.session.engine._writer
+            engine_writer = database.session.engine.writer
             assert engine_writer is not None
 
             assert (1,) == engine_writer.connection.execute("PRAGMA fullfsync").fetchone()

@@ -128,7 +128,7 @@ def insert_some(db: Database) -> None:
 
 
 def checkpoint(db: Database, path: Path) -> None:
-    writer = db.session.engine._writer
+    writer = db.session.engine.writer
     assert writer is not None
     is_done = writer.in_turn(writer.checkpoints.run)
     left = os.stat(f"{path}-wal").st_size

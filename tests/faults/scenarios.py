@@ -189,7 +189,7 @@ def a_sync_that_fails_once(folder: Path, faults: Faults) -> None:
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert([document(n) for n in range(50)])
-        checkpoints = db.session.engine._writer.checkpoints  # type: ignore[union-attr]
+        checkpoints = db.session.engine.writer.checkpoints  # type: ignore[union-attr]
         with faults.during(Fault("sync", errno.EIO, 1, False, ("file",))):
             check(not checkpoints.run(), "a checkpoint succeeded whose flush failed")
             check(not db.stats()["checkpoint"]["is_healthy"], "the figures do not say so")
@@ -585,7 +585,7 @@ def room_on_a_full_disk(folder: Path, faults: Faults) -> None:
             games = db.table_create("games")
             for turn in range(3):
                 games.insert([{**document(n), "turn": turn} for n in range(500)], conflict="replace")
-            db.session.engine._writer.checkpoints.run()  # type: ignore[union-attr]
+            db.session.engine.writer.checkpoints.run()  # type: ignore[union-attr]
             with open(small / "ballast", "wb") as ballast, open(small / "more", "wb") as more:
                 more.write(b"x" * 300_000)
                 more.flush()

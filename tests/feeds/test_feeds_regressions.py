@@ -144,7 +144,7 @@ def test_initial_values_of_a_union_are_of_one_moment() -> None:
         told: list[Event] = []
         selection.changes().subscribe(lambda event: None)
         thread = threading.Thread(target=games.insert, args=({"id": 1, "a": 1},))
-        with db.session.engine.publish_lock:
+        with db.session.engine.publisher.lock:
             thread.start()
             while db.seq == 0:
                 pass

@@ -118,7 +118,7 @@ def test_nothing_is_left_of_the_routes_of_a_window_that_nobody_watches_any_more(
 
     subscription.dispose()
 
-    assert db.session.engine.listener.is_clean
+    assert db.session.engine.publisher.listener.is_clean
 
 
 scalars = st.one_of(

@@ -224,7 +224,7 @@ def test_a_commit_that_is_not_published_yet_is_told_once(kind: Kind) -> None:
         first = Listener(db, kind)
         thread = threading.Thread(target=db.table("games").insert, args=({"id": 20, "a": 1, "v": 0},))
 
-        with db.session.engine.publish_lock:
+        with db.session.engine.publisher.lock:
             before = db.seq
             thread.start()
             while db.seq == before:

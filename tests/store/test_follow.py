@@ -204,7 +204,7 @@ def test_a_database_that_is_closed_waits_for_a_poll_that_has_a_reader(path, monk
     db.table_create("games").changes().subscribe(lambda event: None)
     engine = db.session.engine
     # As if the feed had come just after those that were there had been ended.
-    monkeypatch.setattr(engine.listener, "close", lambda: None)
+    monkeypatch.setattr(engine.publisher.listener, "close", lambda: None)
     give_back, has_reader, may_go_on = engine._give_back, threading.Event(), threading.Event()
     monkeypatch.setattr(engine, "_polling", Noticed(engine._polling, threading.current_thread(), may_go_on))
     order = []

@@ -273,7 +273,7 @@ def test_checkpoints_lose_nothing_between_two_writers(path):
 def test_an_error_begins_with_what_was_being_done(path, operation, act):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games").insert([{"id": n, "text": f"{n} " * 200} for n in range(100)])
-        connection = db.session.engine._writer.connection
+        connection = db.session.engine.writer.connection
         (used,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={used + 4}").fetchone()
 

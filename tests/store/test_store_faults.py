@@ -279,9 +279,9 @@ class TestOtherProcesses:
             more = db.table_create("more")
             games.insert({"id": 1})
             engine = db.session.engine
-            listener = engine.listener = Listener()
-            with engine.publish_lock:
-                engine.begin_listening(db.seq)
+            listener = engine.publisher.listener = Listener()
+            with engine.publisher.lock:
+                engine.publisher.begin_listening(db.seq)
             ids = [info.id for info in engine.catalogue.by_id.values()]
 
             other.table_drop("more")
@@ -299,9 +299,9 @@ class TestOtherProcesses:
     def test_own_and_others_commits_are_told_once_and_in_order(self, path):
         with reactdb.connect(path, durability="soft") as db, another_process(path) as other:
             games = db.table_create("games")
-            listener = db.session.engine.listener = Listener()
-            with db.session.engine.publish_lock:
-                db.session.engine.begin_listening(db.seq)
+            listener = db.session.engine.publisher.listener = Listener()
+            with db.session.engine.publisher.lock:
+                db.session.engine.publisher.begin_listening(db.seq)
             for n in range(5):
                 other.table("games").insert({"id": f"other-{n}"})
                 games.insert({"id": f"own-{n}"})
@@ -387,9 +387,9 @@ class TestUpkeep:
         assert "telling of commit" in caplog.text
 
     def test_a_commit_that_could_not_be_told_is_told_with_the_next(self, db, games, monkeypatch):
-        listener = db.session.engine.listener = Listener()
-        with db.session.engine.publish_lock:
-            db.session.engine.begin_listening(db.seq)
+        listener = db.session.engine.publisher.listener = Listener()
+        with db.session.engine.publisher.lock:
+            db.session.engine.publisher.begin_listening(db.seq)
 
         def fail(commit: Any) -> None:
             raise ZeroDivisionError
@@ -556,7 +556,7 @@ class TestWriteQueue:
             games = db.table_create("games")
             engine = db.session.engine
             table = engine.catalogue.live["games"]
-            queue = engine._writer.queue
+            queue = engine.writer.queue
             done_by: list[str] = []
 
             def companion(transaction: Any) -> None:

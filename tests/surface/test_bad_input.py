@@ -506,7 +506,7 @@ class TestDiskFull:
 
     @staticmethod
     def limit_pages(db: reactdb.Database, pages: int) -> None:
-        connection = db.session.engine._writer.connection
+        connection = db.session.engine.writer.connection
         used = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count={used + pages}").fetchone()
 
@@ -597,7 +597,7 @@ class TestDiskFull:
         with reactdb.connect(small_disk / "a.db", durability="soft") as db:
             games = db.table_create("games")
             # So that the transaction is too big to wait in memory for its commit.
-            db.session.engine._writer.connection.execute("PRAGMA cache_size=10")
+            db.session.engine.writer.connection.execute("PRAGMA cache_size=10")
             with pytest.raises(reactdb.DiskFull), db.transaction():
                 games.insert({"id": "before"})
                 with pytest.raises(reactdb.DiskFull):

@@ -309,7 +309,7 @@ class TestClosing:
         holder, held = started(hold)
         entered.wait(PATIENCE_S)
         waiting = [started(lambda n=n: games.insert({"id": n})) for n in range(5)]
-        queue = db.session.engine._writer.queue
+        queue = db.session.engine.writer.queue
         wait_until(lambda: len(queue) == 6)
         closer, closed = started(db.close)
         wait_until(lambda: db.is_closed)

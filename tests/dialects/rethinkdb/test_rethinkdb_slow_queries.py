@@ -211,7 +211,7 @@ def test_a_write_that_another_thread_carries_out_has_the_limits_of_its_own_query
     """The one who commits for others has another time, and another array limit."""
     with reactdb.connect(tmp_path / "shared.db") as db:
         db.table_create("games").insert({"id": 1, "a": [1] * 100})
-        queue = db.session.engine._writer.queue
+        queue = db.session.engine.writer.queue
         answers: dict[str, Any] = {}
 
         def write(name: str, session: Session, query: Any) -> threading.Thread:
