@@ -283,7 +283,7 @@ class SquashQueue:
     An entry keeps the place in line of its first change; one that came back to where it was is nothing, and goes.
     """
 
-    __slots__ = ("_has_groups", "_has_pairs", "_limit", "_lock", "_pending", "dropped")
+    __slots__ = ("_first", "_has_groups", "_has_pairs", "_limit", "_lock", "_pending", "dropped")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -291,6 +291,7 @@ class SquashQueue:
         self._lock = threading.RLock()
         # identity -> the first delta and the last one.
         self._pending: dict[Hashable, tuple[AnyDelta, AnyDelta]] = {}
+        self._first: AnyDelta | None = None
         # Whether entries are of groups, whose values are counted and not known by their position.
         self._has_groups = False
         # Whether one step was about two positions: what left the one and came to the other is delivered together.
@@ -322,6 +323,8 @@ class SquashQueue:
                 self.dropped += 1
 
     def _fold(self, deltas: Sequence[AnyDelta]) -> None:
+        if deltas and not self._pending:
+            self._first = deltas[0]
         for delta in deltas:
             if type(delta) is Change:
                 self._fold_one((delta.table_id, delta.key_bytes), delta)
@@ -357,10 +360,9 @@ class SquashQueue:
 
     @property
     def first(self) -> AnyDelta | None:
+        """The first that was folded, also where its entry came back to where it was: the others begin from what it left."""
         with self._lock:
-            for first, _ in self._pending.values():
-                return first
-        return None
+            return self._first if self._pending else None
 
     def clear(self) -> None:
         with self._lock:
