@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb import workers
-from reactdb.batches import Batches, Clock, Settings, row_wise, set_aside
+from reactdb.batches import Batches, Clock, Settings, event_of, row_wise, set_aside
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.feeds.events import Event
@@ -250,15 +250,7 @@ def _as_logged(snapshot: Snapshot, seq: int) -> Event:
     change = snapshot.entry(seq)
     if change is None:
         return {"table": None, "key": None, "seq": seq, "type": None, "old_val": None, "new_val": None}
-    old, new = change.old_val, change.new_val
-    return {
-        "table": change.table,
-        "key": change.key,
-        "seq": seq,
-        "type": "add" if old is None else "remove" if new is None else "change",
-        "old_val": old,
-        "new_val": new,
-    }
+    return event_of(change)
 
 
 # ---------------------------------------------------------------------------------------------------------------
