@@ -339,11 +339,17 @@ class Database:
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_catalogue: bool = False,
         since: int | str | None = None,
         on_overflow: str | None = None,
         on_predicate_error: str = "skip",
     ) -> Feed:
-        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
+        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
+
+        Args:
+            include_catalogue: Tables and indexes that are made, renamed or dropped are told, too, in their place among the
+                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`.
+        """
         return self._session.watch(
             Query(ALL_TABLES),
             {
@@ -354,6 +360,7 @@ class Database:
                 "include_offsets": include_offsets,
                 "include_types": include_types,
                 "include_seq": include_seq,
+                "include_catalogue": include_catalogue,
                 "since": since,
                 "on_overflow": on_overflow,
                 "on_predicate_error": on_predicate_error,
@@ -444,7 +451,7 @@ class Database:
                 "oldest": low_water(snapshot.connection),
                 "held_changes": held_changes(snapshot.connection),
                 "tables": {
-                    name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())
+                    name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):

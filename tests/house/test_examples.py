@@ -79,9 +79,9 @@ OUTPUT: dict[str, list[str]] = {
         "The last picture is what the query gives: True",
     ],
     "time_travel": [
-        "  seq 3: insert {'id': 'cake', 'cents': 420}",
-        "  seq 8: delete None",
-        "Everything as of seq 4:",
+        "  seq 4: insert {'id': 'cake', 'cents': 420}",
+        "  seq 9: delete None",
+        "Everything as of seq 5:",
         "  tea: 260",
         "Prices now: [('cake', 420), ('coffee', 300), ('tea', 260)]",
         "Changes by the undoing: 5",
