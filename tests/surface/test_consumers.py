@@ -67,6 +67,7 @@ class TestBatches:
             (change["key"], change["type"]) for change in changes
         ]
         assert {
+            "table": "orders",
             "old_val": {"id": 1, "n": 1},
             "new_val": {"id": 1, "n": 2},
             "type": "change",
