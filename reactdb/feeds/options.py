@@ -30,6 +30,7 @@ BOOLEANS = (
     "include_initial",
     "include_offsets",
     "include_seq",
+    "include_catalogue",
     "batches",
     "include_commit",
     "include_origin",
@@ -65,6 +66,7 @@ class FeedOptions(Value):
 
     __slots__ = (
         "batches",
+        "include_catalogue",
         "include_commit",
         "include_initial",
         "include_meta",
@@ -91,6 +93,7 @@ class FeedOptions(Value):
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_catalogue: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
         on_predicate_error: str = "skip",
@@ -108,6 +111,7 @@ class FeedOptions(Value):
         self.include_offsets = include_offsets
         self.include_types = include_types
         self.include_seq = include_seq
+        self.include_catalogue = include_catalogue
         self.include_meta = include_meta
         self.since = since
         self.on_overflow = on_overflow
