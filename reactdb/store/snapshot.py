@@ -22,6 +22,7 @@ from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
+from reactdb.store.sums import Tally, check, check_index
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -77,6 +78,8 @@ PICK = (
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
+# Below and above all keys, and all values of an index.
+LEAST, GREATEST = b"", b"\xff"
 
 
 def head_seq(connection: Connection) -> int:
@@ -171,24 +174,39 @@ class Snapshot:
     def rows(
         self,
         table: TableInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
     ) -> list[Row]:
         """Documents with start <= key < stop, in key order; at most `limit` where that is not negative."""
-        cursor = self.connection.execute(
-            ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, limit)
-        )
-        return self._whole_rows(table, cursor.fetchall())
+        columns = self.page(table, start, stop, reverse, limit)
+        return list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
 
     def page(
-        self, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        tally: Tally | None = None,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """`rows` as keys and encoded documents."""
+        """`rows` as keys and encoded documents.
+
+        Args:
+            tally: Of a read of the whole table by pages, which has begun with the first of them. It is compared with what was
+                written when there are no more.
+        """
         text = ROWS.format("DESC" if reverse else "ASC")
-        return self.whole(table, self.connection.execute(text, (table.id, start, stop, limit)).fetchall())
+        rows = self.connection.execute(text, (table.id, start, stop, limit)).fetchall()
+        if tally is None and start == LEAST and stop >= GREATEST:
+            tally = Tally()
+        found = self.whole(table, rows, tally)
+        if tally is not None and (limit < 0 or len(rows) < limit):
+            check(self.connection, table, tally.count, tally.total)
+        return found
 
     def found(
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
@@ -196,13 +214,22 @@ class Snapshot:
         """The encoded documents of `entries` alone."""
         text = FOUND.format("DESC" if reverse else "ASC")
         rows = self.connection.execute(text, (table.id, index.id, start, stop, limit)).fetchall()
-        return self.whole(table, rows)[1]
+        bodies = self.whole(table, rows)[1]
+        self._check_index(table, index, start, stop, limit, len(rows))
+        return bodies
+
+    def _check_index(
+        self, table: TableInfo, index: IndexInfo, start: bytes, stop: bytes, limit: int, count: int
+    ) -> None:
+        """After a read of entries: if that was the whole index, whether there are as many as were written."""
+        if start == LEAST and stop >= GREATEST and (limit < 0 or count < limit):
+            check_index(self.connection, table, index, count)
 
     def entries(
         self,
         index: IndexInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
@@ -212,12 +239,11 @@ class Snapshot:
             ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
         )
         rows = cursor.fetchall()
-        if not rows:
-            return []
-        values, keys, tags, bodies, checksums = zip(*rows, strict=True)
+        table = self.catalogue.by_id[index.table_id]
+        values, keys, tags, bodies, checksums = zip(*rows, strict=True) if rows else ((),) * 5
         if not are_whole(index.table_id, keys, bodies, checksums):
-            table = self.catalogue.by_id[index.table_id]
             raise first_damaged(self.connection, table, keys, bodies, checksums)
+        self._check_index(table, index, start, stop, limit, len(rows))
         return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
@@ -246,7 +272,13 @@ class Snapshot:
                 yield Row(key, body)
 
     def count(self, table: TableInfo) -> int:
+        """How many documents a table has.
+
+        Raises:
+            CorruptDatabase: It is not the number of those that were written.
+        """
         (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
+        check(self.connection, table, found)
         return int(found)
 
     def changes(
@@ -295,14 +327,16 @@ class Snapshot:
         return list(map(tuple.__new__, repeat(Row), zip(*self.whole(table, rows), strict=True)))
 
     def whole(
-        self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]
+        self, table: TableInfo, rows: list[tuple[bytes, bytes, int]], tally: Tally | None = None
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The keys and documents of rows (key, document, checksum), after a look at their checksums."""
+        """The keys and documents of rows (key, document, checksum), after a look at their checksums. `tally` takes them in."""
         if not rows:
             return (), ()
         keys, bodies, checksums = zip(*rows, strict=True)
         if not are_whole(table.id, keys, bodies, checksums):
             raise first_damaged(self.connection, table, keys, bodies, checksums)
+        if tally is not None:
+            tally.add(checksums)
         return keys, bodies
 
 
@@ -339,8 +373,8 @@ class PastSnapshot(Snapshot):
     def rows(
         self,
         table: TableInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
@@ -356,7 +390,13 @@ class PastSnapshot(Snapshot):
         return _merged(now, ours, reverse, limit, key=_row_key)
 
     def page(
-        self, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        tally: Tally | None = None,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
         rows = self.rows(table, start, stop, reverse=reverse, limit=limit)
         return [row.key for row in rows], [row.body for row in rows]
@@ -369,8 +409,8 @@ class PastSnapshot(Snapshot):
     def entries(
         self,
         index: IndexInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,

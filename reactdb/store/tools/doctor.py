@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from reactdb.change import DELETE, INSERT, KINDS
-from reactdb.errors import IncompatibleFormat, ReactDBError
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, ReactDBError
 from reactdb.store import schema
 from reactdb.store.catalogue import NAME, TableInfo, load
 from reactdb.store.checksums import is_entry_whole
@@ -26,6 +26,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError, file_bytes
 from reactdb.store.positions import read_parts
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.sums import differences
 from reactdb.store.tools.figures import opened
 from reactdb.values import codec, collation
 
@@ -551,6 +552,17 @@ def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
                 yield f"index {index.name!r} has {filed}, where it does not belong"
 
 
+def check_sums(examined: Examination) -> Found:
+    """The running sums of each table, rolled forward to now, are what its documents and index entries come to."""
+    for table in load(examined.connection, is_checked=False).by_id.values():
+        try:
+            yield from differences(examined.connection, table)
+        except IncompatibleFormat as error:
+            yield Finding("warning", "sums", f"table {table.name!r} was not checked to its end: {error}")
+        except CorruptDatabase as error:
+            yield str(error)
+
+
 CHECKS: Final[dict[str, Check]] = {
     "sqlite": check_sqlite,
     "integrity": check_integrity,
@@ -568,4 +580,5 @@ CHECKS: Final[dict[str, Check]] = {
     "heads": check_heads,
     "graves": check_graves,
     "indexes": check_indexes,
+    "sums": check_sums,
 }
