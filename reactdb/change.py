@@ -41,7 +41,7 @@ class Change:
         new_bytes: The document after, encoded; None where there is none.
         old, new: The documents before and after, decoded and shared; also None before `old_val` and `new_val` were asked for.
         origin: What the writer called itself, or None.
-        meta: A dialect's own small metadata, or None.
+        meta: What the table's write hook derived from this change (see `reactdb.store.hooks`), or None.
         places: By the number of an index: the values under which the index has the document before or after. The writer
             computes them anyway. Where it did not, there is None, or no such number: compute them from the documents.
     """
@@ -120,6 +120,11 @@ class Change:
     def kind(self) -> str:
         """`insert`, `update`, `replace` or `delete`: what the writer asked for."""
         return KINDS[self.kind_code]
+
+    @property
+    def is_of_meta_alone(self) -> bool:
+        """The documents before and after are the same, so only the metadata is new: feeds that do not include it tell nothing."""
+        return self.meta is not None and self.new_bytes is not None and self.old_bytes == self.new_bytes
 
     @property
     def old_val(self) -> codec.FrozenDict | None:

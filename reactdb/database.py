@@ -28,16 +28,17 @@ from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.log import log_changes
-from reactdb.store.retention import Retention
+from reactdb.store.retention import Retention, held_changes, hold_changes
 from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
-from reactdb.table import Table
+from reactdb.table import Selection, Table
 from reactdb.values import codec
 
 if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
+    from reactdb.consumer import DurableConsumer
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
 
@@ -312,6 +313,16 @@ class Database:
         removed = self._session.compact(kept, vacuum=vacuum)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 
+    def hold_changes(self, changes: int) -> None:
+        """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
+        file and open feeds of the process that have still to read them. The file keeps the number; without one it is
+        1,000,000."""
+        if isinstance(changes, bool) or not isinstance(changes, int) or changes < 0:
+            raise InvalidOption(f"changes is a whole number from 0, not {shown(changes)}")
+        self._session.transact(
+            lambda transaction: hold_changes(transaction, changes), operation="hold_changes"
+        )
+
     def changes(
         self,
         *,
@@ -343,9 +354,80 @@ class Database:
             },
         )
 
+    # -----------------------------------------------------------------------------------------------------------
+    # Durable consumers
+
+    def consumer(
+        self,
+        name: str,
+        selection: Selection | None = None,
+        *,
+        since: int | str | None = None,
+        partitions: int | None = None,
+        lease_s: float = 30.0,
+        max_attempts: int | None = 10,
+        backoff_s: float = 0.5,
+        most_backoff_s: float = 60.0,
+        reset: bool = False,
+        scheduler: SchedulerBase | None = None,
+    ) -> DurableConsumer:
+        """A named position in the file, from which workers are given the changes of a selection, each until it is acknowledged.
+
+        One that is there goes on where it stands; a new one is made here and now. Workers of any number of processes share it.
+
+        Args:
+            name: As of a table.
+            selection: A table or a part of one; what it gives must not depend on other documents. None: every table.
+            since: Where a new one begins: after this seq or token, 0 for the start of the log; None: now.
+            partitions: Into how many parts the changes are split, by key; at most one worker has each, and the changes of one key
+                are given in order. None: as it was made, at first 1.
+            lease_s: Seconds after which a worker that was not heard of counts as hung, and another one may take over.
+            max_attempts: How often a change that fails is given alone before it is set aside in the table `consumers.set_aside`;
+                None: for ever.
+            backoff_s: Seconds that pass after the first failure; twice as many after each further one.
+            most_backoff_s: But no more than so many.
+            reset: Begin anew, at `since` and with this selection, whatever is there.
+            scheduler: Whose clock is read; None: the system's.
+
+        Raises:
+            UnsupportedFeed: The selection cannot be looked at document by document.
+            UsageError: One of this name was made with another selection, or another number of partitions.
+            HistoryLost, HistoryDiverged: About `since`.
+            TableNotFound, IndexNotFound, InvalidName, InvalidOption, ReadOnlyDatabase.
+        """
+        # Imported here because most programs have none.
+        from reactdb.consumer import DurableConsumer
+
+        self._session.check_open()
+        return DurableConsumer(
+            self._session,
+            name,
+            selection,
+            since=since,
+            partitions=partitions,
+            lease_s=lease_s,
+            max_attempts=max_attempts,
+            backoff_s=backoff_s,
+            most_backoff_s=most_backoff_s,
+            reset=reset,
+            scheduler=scheduler,
+        )
+
+    def consumers(self) -> list[dict[str, Any]]:
+        """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`; `seq`, its
+        position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`, whether history that it
+        has still to read was removed; `holder`, the worker that has it (None: nobody), with `lease_s` left and its `fence`;
+        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `set_aside`, how many were.
+        """
+        from reactdb.consumer import status
+
+        self._session.check_open()
+        return status(self._session)
+
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `tables`, `file_bytes`, `wal_bytes`; `checkpoint`
-        (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can be emptied, and what may keep it."""
+        """Figures: `seq`, `oldest` (position from which the log can be read), `held_changes` (see `hold_changes`), `tables`,
+        `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
+        be emptied, and what may keep it."""
         self._session.check_open()
         engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()
@@ -354,6 +436,7 @@ class Database:
                 "path": engine.path,
                 "seq": snapshot.seq,
                 "oldest": low_water(snapshot.connection),
+                "held_changes": held_changes(snapshot.connection),
                 "tables": {
                     name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())
                 },

@@ -11,6 +11,7 @@
     │   ├── IndexNotFound
     │   ├── IndexExists
     │   ├── DuplicateKey          insert of a key that is taken
+    │   ├── HookNotFound          a write to a table whose write hook this process does not know (also a LookupError)
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
     │   ├── DatabaseClosed
     │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
@@ -26,6 +27,7 @@
     │   ├── FeedAborted           the table or an index went away
     │   ├── HistoryLost           the changes asked for were removed by retention
     │   └── HistoryDiverged       the position belongs to a future that was lost
+    ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
     └── StorageError              trouble with the file
         ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks
         ├── NotADatabase          some other file
@@ -175,6 +177,18 @@ class DuplicateKey(UsageError):
         self.primary_key = primary_key
 
 
+class HookNotFound(UsageError, LookupError):
+    """The table can be read and watched here, but not written: what belongs to each version of a document would be missing."""
+
+    def __init__(self, hook: str, table: str) -> None:
+        super().__init__(
+            f"Table `{table}` has the write hook `{hook}`, which this process does not know: before it writes there, it has to "
+            f"import what registers the hook (of reactdb's own dialects, `reactdb.dialects.{hook.partition('.')[0]}`)."
+        )
+        self.hook = hook
+        self.table = table
+
+
 class ReadOnlyDatabase(UsageError):
     """A write through a handle or a view that only reads."""
 
@@ -266,6 +280,34 @@ class HistoryDiverged(FeedError):
     After a power cut under `durability="soft"`, after a restored backup, or with another file's token.
     Recover by reading a snapshot and continuing from its seq.
     """
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a durable consumer refuses
+
+
+class LeaseLost(ReactDBError):
+    """An acknowledgement came too late: another worker has taken the consumer over, or somebody has moved its position.
+
+    Nothing was moved, and a transaction that this was a part of is taken back. Who has it now handles the changes again.
+    `fence` is the fencing number that the batch was read with, `newest` the one of now; None where the consumer was removed.
+    """
+
+    def __init__(self, name: str, partition: int, fence: int, newest: int | None) -> None:
+        if newest is None:
+            why = "it was removed"
+        elif newest == fence:
+            why = "its position was moved meanwhile"
+        else:
+            why = f"it was taken over: its fencing number is {newest} now, and the batch has {fence}"
+        super().__init__(
+            f"consumer `{name}`, partition {partition}: this batch cannot be acknowledged any more, because {why}; what was done "
+            "with it outside of the file is done again, so deduplicate there by the changes' ids"
+        )
+        self.name = name
+        self.partition = partition
+        self.fence = fence
+        self.newest = newest
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from reactdb.errors import InvalidDocument, type_in_words
@@ -46,13 +46,12 @@ from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList, UnknownValue
 from reactdb.values.extension_types import REGISTERED, is_extension, not_registered
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
 from reactdb.values.scalars import EPOCH, decimal_text, microseconds_of
-from reactdb.values.value_types import BY_KIND, NAMED, text_of
+from reactdb.values.value_types import BY_KIND, NAMED, TEXTS
 
 __all__ = ["dumps", "loads"]
 
 OURS: Final = "$reactdb_type$"
 
-_MICROSECOND: Final = timedelta(microseconds=1)
 _USUAL_NAN: Final = struct.pack(">d", math.nan)
 _JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
 _TEXT: Final = frozenset({str})
@@ -153,8 +152,11 @@ def to_json(value: Any) -> Any:
         return {OURS: "object", "value": inner} if REQL in value or OURS in value else inner
     if kind is list or kind is FrozenList or kind is tuple:
         return [to_json(part) for part in value]
-    known = BY_KIND.get(kind)
-    return _WRITERS[kind](value) if known is None else {OURS: known.name, "value": known.text(value)}
+    write = _WRITERS.get(kind)
+    if write is not None:
+        return write(value)
+    known = BY_KIND[kind]
+    return {OURS: known.name, "value": known.text(value)}
 
 
 def _write_unknown(value: UnknownValue) -> Any:
@@ -170,7 +172,7 @@ def _write_float(value: float) -> Any:
 
 
 def _write_datetime(value: datetime) -> Any:
-    microseconds = (value - EPOCH) // _MICROSECOND
+    microseconds = microseconds_of(value - EPOCH)
     seconds: int | float = (
         microseconds // 1_000_000 if microseconds % 1_000_000 == 0 else microseconds / 1_000_000
     )
@@ -180,14 +182,8 @@ def _write_datetime(value: datetime) -> Any:
 
 
 def _write_duration(value: timedelta) -> Any:
-    seconds, microseconds = divmod(value // _MICROSECOND, 1_000_000)
-    if seconds < 0 and microseconds:
-        # divmod splits -1.5 s into -2 s and half a second, but its text is "-1.5".
-        seconds, microseconds = seconds + 1, 1_000_000 - microseconds
-        text = f"-{-seconds}.{microseconds:06}"
-    else:
-        text = f"{seconds}.{microseconds:06}"
-    return {OURS: "duration", "value": text.rstrip("0").removesuffix(".")}
+    seconds = Decimal(microseconds_of(value)).scaleb(-6).normalize()
+    return {OURS: "duration", "value": f"{seconds:f}"}
 
 
 def _own(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
@@ -215,14 +211,8 @@ Words = dict[type, Callable[[Any], str]]
 
 def readable(value: Any) -> str:
     """The value on one line for people: JSON, in which values of types that JSON lacks are just their text."""
-    text = _text_by(_FOR_PEOPLE, value)
-    return encode(_with_texts(value)) if text is None else text
-
-
-def _text_by(words: Words, value: Any) -> str | None:
-    """The text of a value that JSON lacks; None for others."""
-    write = words.get(type(value))
-    return text_of(value) if write is None else write(value)
+    write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
+    return encode(_with_texts(value)) if write is None else write(value)
 
 
 def _with_texts(value: Any) -> Any:
@@ -232,8 +222,8 @@ def _with_texts(value: Any) -> Any:
         return [_with_texts(part) for part in value]
     if type(value) is float and math.isfinite(value):
         return value
-    text = _text_by(_FOR_PEOPLE, value)
-    return value if text is None else text
+    write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
+    return value if write is None else write(value)
 
 
 def dumps_plain(value: Any) -> str:
@@ -256,10 +246,11 @@ def dumps_plain(value: Any) -> str:
 
 def plain_text(value: Any) -> str:
     """The text of a value in a column of strings: as in `dumps_plain`, but without quotes around strings, dates and similar."""
-    if type(value) is str:
-        return value
-    text = _text_by(_FOR_ANALYTICS, value)
-    return dumps_plain(value) if text is None else text
+    kind = type(value)
+    if kind is str:
+        return cast(str, value)
+    write = _FOR_ANALYTICS.get(kind) or TEXTS.get(kind)
+    return dumps_plain(value) if write is None else write(value)
 
 
 def _plain(value: Any) -> str:
@@ -268,11 +259,11 @@ def _plain(value: Any) -> str:
         return "{" + ",".join([f"{encode(name)}:{_plain(inner)}" for name, inner in value.items()]) + "}"
     if kind is list:
         return "[" + ",".join(map(_plain, value)) + "]"
-    text = _text_by(_FOR_ANALYTICS, value)
-    if text is None:
+    write = _FOR_ANALYTICS.get(kind) or TEXTS.get(kind)
+    if write is None:
         return encode(value)
     is_number = kind is Decimal or kind is timedelta or (kind is float and math.isfinite(value))
-    return text if is_number else encode(text)
+    return write(value) if is_number else encode(write(value))
 
 
 def _plain_float(value: float) -> str:
@@ -451,7 +442,8 @@ def _read_time(seconds: Any, zone: Any) -> datetime:
     return moment.astimezone(timezone(-offset if sign == "-" else offset))
 
 
-def _read_datetime(text: Any) -> datetime:
+def read_datetime(text: Any) -> datetime:
+    """The datetime of an ISO 8601 text. Raises: ValueError, TypeError."""
     value = datetime.fromisoformat(text)
     if value.tzinfo is None:
         raise ValueError("it has no time zone")
@@ -496,7 +488,7 @@ def _read_binary(text: Any) -> bytes:
 _READERS: Final[dict[tuple[str, str], tuple[tuple[str, ...], Callable[..., Any]]]] = {
     (REQL, "TIME"): (("epoch_time", "timezone"), _read_time),
     (REQL, "BINARY"): (("data",), _read_binary),
-    (OURS, "datetime"): (("value",), _read_datetime),
+    (OURS, "datetime"): (("value",), read_datetime),
     (OURS, "decimal"): (("value",), lambda text: Decimal(_text(text))),
     (OURS, "uuid"): (("value",), lambda text: UUID(_text(text))),
     (OURS, "date"): (("value",), lambda text: date.fromisoformat(_text(text))),

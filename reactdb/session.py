@@ -2,7 +2,9 @@
 
     read()                    a snapshot, of one moment
     get(table, key)           one document, by the shortest way
+    newest(table, key)        its newest change: the document with its metadata
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
+    set_hook(table, hook)     what is derived from every write of a table, whoever writes
     transact(work)            any other change, such as of tables and indexes, as one commit
     watch(query, options)     a Feed;  subscribe(...) for a consumer that polls
     info(table)               what is known of a table
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from reactdb.change import Change
 from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
@@ -36,6 +39,7 @@ from reactdb.reading import run
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
+from reactdb.store.hooks import check_known
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
@@ -131,6 +135,19 @@ class Session:
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         return self.engine.get(table, key)
+
+    def newest(self, table: str, key: bytes) -> Change | None:
+        """The newest change of a key of a table, with its document and what the table's write hook derived (`meta`). It may be a
+        deletion. None where the key was never there, or its deletion was compacted away.
+
+        Raises:
+            TableNotFound.
+        """
+        with self.read() as snapshot:
+            info = snapshot.table(table)
+            if info is None:
+                raise TableNotFound(table)
+            return snapshot.newest(info, key)
 
     def token(self) -> str:
         """This moment as an opaque string for `since=`. Inside a transaction, the moment before it."""
@@ -253,6 +270,23 @@ class Session:
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
         )
+
+    def set_hook(self, table: str, hook: str | None) -> None:
+        """Make every write of a table, by whatever process, ask the write hook of this name (see `reactdb.store.hooks`). None: no
+        hook. Documents that are there have no metadata until they are written next.
+
+        Raises:
+            TableNotFound; HookNotFound: This process does not know the hook.
+        """
+        if hook is not None:
+            check_known(hook, table)
+
+        def work(transaction: WriteTransaction) -> None:
+            info = live_table(transaction, table)
+            if info.hook != hook:
+                transaction.set_hook(info, hook)
+
+        self.transact(work, operation="set hook")
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
         """Remove the history that `retention` does not keep."""

@@ -107,6 +107,11 @@ class Selection:
         """The query as a value."""
         return self._query
 
+    @property
+    def session(self) -> Session:
+        """The session that it reads through."""
+        return self._session
+
     def __repr__(self) -> str:
         steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
         return f"<{type(self).__name__} {self._query.table!r}{steps}>"

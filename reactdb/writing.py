@@ -56,11 +56,12 @@ class Policy:
 
     Attributes:
         counts_errors: A mistake in one document is counted in `errors`, and the write goes on with the next one.
-        sees_field_order: A document whose fields have come into another order is another one, and is logged.
+        is_same: Whether an encoded document is what is stored already, so that nothing is logged. `codec.same_in_order` sees the
+            order of fields, and so logs a document in which only that has changed.
     """
 
     counts_errors = False
-    sees_field_order = False
+    is_same: Callable[[bytes, bytes], bool] = staticmethod(codec.same_bytes)
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
         """The bytes of the new document of `key`; `old_body` is what it replaces.
@@ -147,28 +148,42 @@ class Write:
         """(seq, encoded document) of a key as this transaction sees it, or None."""
         return self.transaction.head(self.table, key)
 
-    def put(self, key: bytes, old: Stored | None, body: bytes | None, kind: int) -> None:
+    def put(self, key: bytes, old: Stored | None, body: bytes | None, kind: int, asked: Any = None) -> None:
         """Make the document with these bytes (None: nothing) the content of `key`. `old` is what `head` gave.
 
-        `kind`: REPLACE or UPDATE, for a document that is there; the others follow from what is there.
+        Args:
+            kind: REPLACE or UPDATE, for a document that is there; the others follow from what is there.
+            asked: What a dialect asks of the table's write hook, which then hears also of a document that stays equal.
+
+        Raises:
+            UsageError: The hook refuses it, or this process does not know the hook; unless the policy counts errors.
         """
         old_body = None if old is None else old[1]
         if body is None:
             if old is None:
                 self.count("skipped")
                 return
-            self.transaction.write(self.table, key, DELETE, old, None)
-            self.count("deleted", old_body, None)
+            kind, counter = DELETE, "deleted"
         elif old_body is None:
-            self.transaction.write(self.table, key, INSERT, None, body)
-            self.count("inserted", None, body)
-        elif codec.same_bytes(old_body, body, sees_order=self.policy.sees_field_order):
+            kind, counter = INSERT, "inserted"
+        elif asked is None and self.policy.is_same(old_body, body):
             self.count("unchanged", old_body, old_body)
+            return
         else:
-            self.transaction.write(self.table, key, kind, old, body)
-            self.count("replaced", old_body, body)
+            counter = "replaced"
+        try:
+            is_new = self.transaction.write(self.table, key, kind, old, body, asked)
+        except UsageError as error:
+            # A hook refuses before anything is written.
+            if not self.policy.counts_errors:
+                raise
+            self.count("errors", old_body, old_body, self.policy.sentence(error))
+            return
+        self.count(counter if is_new else "unchanged", old_body, body)
 
-    def put_document(self, key: bytes, old: Stored | None, document: Any, kind: int) -> None:
+    def put_document(
+        self, key: bytes, old: Stored | None, document: Any, kind: int, asked: Any = None
+    ) -> None:
         """The same for a document that the policy has still to encode.
 
         Raises:
@@ -176,9 +191,9 @@ class Write:
         """
         old_body = None if old is None else old[1]
         body = None if document is None else self.policy.encode(self.table, key, old_body, document)
-        self.put(key, old, body, kind)
+        self.put(key, old, body, kind, asked)
 
-    def change(self, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
+    def change(self, key: bytes, compute: Callable[[Any], Any], kind: int, asked: Any = None) -> None:
         """Put what `compute` makes of the old document (None: there is none) in its place.
 
         Args:
@@ -200,7 +215,7 @@ class Write:
                 raise
             self.count("errors", old_body, old_body, self.policy.sentence(error))
             return
-        self.put(key, old, body, kind)
+        self.put(key, old, body, kind, asked)
 
     def insert_free(self, keys: list[bytes], bodies: list[bytes]) -> None:
         """Insert many documents at once, at half the cost of one by one.
@@ -218,7 +233,7 @@ class Write:
             for body in bodies:
                 self.count("inserted", None, body)
 
-    def asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a function that the caller gave.
 
         Raises:
@@ -378,7 +393,7 @@ def insert(write: Write, documents: Prepared, conflict: Conflict) -> None:
             write.put_document(key, old, merge_document(before, new), UPDATE)
         else:
             assert callable(conflict)
-            found = write.asked(conflict, before[write.table.primary_key], before, new)
+            found = write.call(conflict, before[write.table.primary_key], before, new)
             write.put_document(key, old, found, REPLACE)
 
 
@@ -409,7 +424,7 @@ def matching(write: Write, selected: Query | bytes) -> list[tuple[bytes, dict[st
     """
     if isinstance(selected, bytes):
         return [(selected, {})]
-    found = write.asked(run, selected, write.transaction.snapshot())
+    found = write.call(run, selected, write.transaction.snapshot())
     if selected.is_point:
         get = selected.steps[0]
         assert isinstance(get, Get)
@@ -440,7 +455,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
         # A copy, which no other thread can change any more.
         given: Any = patch.copy() if type(patch) is dict else patch
     elif runs_user_code:
-        given = write.asked(patch, document)
+        given = write.call(patch, document)
         document = codec.decode(body)
     else:
         given = patch(document)
@@ -462,7 +477,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
 def replace(write: Write, selected: Query | bytes, new: Callable[[Any], Any]) -> None:
     """Put `new(document)` in the place of every selected document; None deletes. A missing one (`get`) is inserted."""
     for key, _ in matching(write, selected):
-        write.change(key, lambda document: write.asked(new, document), REPLACE)
+        write.change(key, lambda document: write.call(new, document), REPLACE)
 
 
 def delete(write: Write, selected: Query | bytes) -> None:

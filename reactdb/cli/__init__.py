@@ -25,6 +25,7 @@ INTERRUPTED = 130
 # Name -> (module, attribute, help line of `reactdb --help`). A test compares the help line with the command's docstring.
 COMMANDS = {
     "compact": ("reactdb.cli.compact", "compact", "Remove history and give room back."),
+    "consumers": ("reactdb.cli.consumers", "consumers", "Show the durable consumers of a file."),
     "demo": ("reactdb.cli.demo", "demo", "Watch a real day of departures go through a reactive database."),
     "doctor": ("reactdb.cli.doctor", "doctor", "Examine a database file."),
     "export": ("reactdb.cli.exporting", "export", "Write a table's documents, or changes, as text."),

@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time
+from datetime import date, time
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
 from reactdb.errors import InvalidDocument
-from reactdb.json import dumps, loads
+from reactdb.json import dumps, loads, read_datetime
 from reactdb.values.codec import MAX_INT_BITS
 
 ABSENT: Final = object()
@@ -108,18 +108,11 @@ def _bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _datetime(text: str) -> datetime:
-    value = datetime.fromisoformat(text)
-    if value.tzinfo is None:
-        raise ValueError("it has no time zone")
-    return value
-
-
 TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "auto": read_cell,
     "bool": _bool,
     "date": date.fromisoformat,
-    "datetime": _datetime,
+    "datetime": read_datetime,
     "decimal": Decimal,
     "float": float,
     "int": int,

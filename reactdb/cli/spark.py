@@ -8,6 +8,7 @@ Rule of this file: options, progress and output. `reactdb.spark.pipelines` does 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reactdb.cli.files import json_option
+from reactdb.cli.files import json_option, timestamp
 from reactdb.cli.terminal import columns, is_terminal, plural, safe, write_line
+from reactdb.spark.options import FORMS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     # Starts Spark, and stops it at the end of the block.
     Start = Callable[[], AbstractContextManager[Any]]
 
-FORMS = ("struct", "json", "variant", "binary")
 # The most rows that are printed; a larger result belongs into a folder.
 MOST_ROWS = 1_000
 
@@ -102,11 +103,19 @@ def spark() -> None:
 
 
 def command(
-    word: str, *own: Callable[[Any], Any], prints: str = "What was done as one JSON object."
+    word: str,
+    *own: Callable[[Any], Any],
+    takes_files: bool = False,
+    prints: str = "What was done as one JSON object.",
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """A command of the group: its own arguments and options, then the shared ones.
 
-    The function checks its arguments, enters `start()` for a session, and returns its result. `word` names what that counts.
+    The function enters `start()` for a session, and returns its result. It gets the arguments that a pipeline of
+    `reactdb.spark.pipelines` has under the same names, checked as far as that is possible without Spark.
+
+    Args:
+        word: Names what the result counts.
+        takes_files: SOURCE must be database files, and no folder of changes.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
@@ -121,6 +130,7 @@ def command(
                 raise click.UsageError("--schema needs --document struct.")
             environment.check()
             given["options"] = {} if files is None else {"pathGlobFilter": files}
+            check(takes_files=takes_files, **given)
             print_result(function(start=lambda: running(master, settings, log), **given), word, as_json)
 
         decorated: Any = call
@@ -129,6 +139,27 @@ def command(
         return spark.command()(decorated)
 
     return make
+
+
+def check(
+    *,
+    source: str,
+    table: str | None,
+    target: str | None,
+    options: dict[str, str],
+    overwrite: bool | None = None,
+    takes_files: bool,
+    **others: Any,
+) -> None:
+    """Check SOURCE, and TARGET if it is written once. `overwrite` is None if the command lacks the option."""
+    from reactdb.spark import parts, pipelines, rows
+
+    find = pipelines.source_of_files if takes_files else rows.source_of
+    find(source, table, options)
+    if target is not None and overwrite is not None:
+        parts.refuse_taken(target, overwrite)
+    elif overwrite:
+        raise click.UsageError("--overwrite needs a TARGET.")
 
 
 @command(
@@ -141,69 +172,52 @@ def command(
     ),
     document_options("struct"),
     overwrite_option,
+    takes_files=True,
 )
-def snapshot(
-    start: Start, source: str, target: str, table: str, at: str | None, overwrite: bool, options: dict[str, str], **how: Any
-) -> Outcome:  # fmt: skip
+def snapshot(start: Start, at: str | None, **given: Any) -> Outcome:
     """Write a table's documents as Parquet, all as of one moment."""
-    from reactdb.spark import parts, pipelines
+    from reactdb.spark import pipelines
 
-    pipelines.source_of_files(source, table, options)
-    parts.refuse_taken(target, overwrite)
     as_of = int(at) if at is not None and at.isdecimal() else at
     with start() as session:
-        return pipelines.snapshot(
-            session, source, target, table=table, as_of=as_of, overwrite=overwrite, options=options, **how
-        )
+        return pipelines.snapshot(session, as_of=as_of, **given)
 
 
-@command("change", source_argument, target_argument, table_option, document_options("json"))
-def changes(
-    start: Start, source: str, target: str, table: str | None, options: dict[str, str], **how: Any
-) -> Outcome:
+@command("change", source_argument, target_argument, table_option, document_options("json"), takes_files=True)
+def changes(start: Start, target: str, **given: Any) -> Outcome:
     """Append the changes since the last time to Parquet, each exactly once.
 
     TARGET remembers how far each database was read. It can be interrupted, or killed, and called again.
     """
     from reactdb.spark import parts, pipelines
 
-    pipelines.source_of_files(source, table, options)
     parts.PartFolder(target, "changes").newest()
     with start() as session:
-        return pipelines.append_changes(session, source, target, table=table, options=options, **how)
+        return pipelines.append_changes(session, target=target, **given)
 
 
 @command("document", source_argument, target_argument, table_option, document_options("json"))
-def current(
-    start: Start, source: str, target: str, table: str | None, options: dict[str, str], **how: Any
-) -> Outcome:
+def current(start: Start, target: str, **given: Any) -> Outcome:
     """Keep the newest document of each key as Parquet: what changed since the last time is put in.
 
     TARGET/latest is what to read.
     """
-    from reactdb.spark import parts, pipelines, rows
+    from reactdb.spark import parts, pipelines
 
-    rows.source_of(source, table, options)
     parts.PartFolder(target, "current", parts.GENERATION).newest()
     with start() as session:
-        return pipelines.update_current(session, source, target, table=table, options=options, **how)
+        return pipelines.update_current(session, target=target, **given)
 
 
 @command(
     "version", source_argument, target_argument, table_option, document_options("json"), overwrite_option
 )
-def history(
-    start: Start, source: str, target: str, table: str | None, overwrite: bool, options: dict[str, str], **how: Any
-) -> Outcome:  # fmt: skip
+def history(start: Start, **given: Any) -> Outcome:
     """Write every version of every document, with when it held, as Parquet."""
-    from reactdb.spark import parts, pipelines, rows
+    from reactdb.spark import pipelines
 
-    rows.source_of(source, table, options)
-    parts.refuse_taken(target, overwrite)
     with start() as session:
-        return pipelines.write_history(
-            session, source, target, table=table, overwrite=overwrite, options=options, **how
-        )
+        return pipelines.write_history(session, **given)
 
 
 @command(
@@ -229,22 +243,19 @@ def history(
     prints="The rows, or what was done, as JSON objects.",
 )
 def rates(
-    start: Start, bucket: str, by: str, source: str, table: str | None, target: str | None, overwrite: bool,
-    options: dict[str, str],
-) -> Outcome | list[dict[str, Any]]:  # fmt: skip
+    start: Start, bucket: str, by: str, target: str | None, overwrite: bool, **given: Any
+) -> Outcome | list[dict[str, Any]]:
     """Count changes by table and time, or by key or writer; print it, or write it as Parquet."""
-    from reactdb.spark import pipelines, queries
-    from reactdb.spark.rows import source_of
+    from reactdb.spark import pipelines, queries, rows
 
     names = [name.strip() for name in by.split(",")]
     queries.check_rates(bucket, names)
-    check_report(source, table, target, overwrite, options)
     with start() as session:
         if target is not None:
             return pipelines.write_rates(
-                session, source, target, table=table, bucket=bucket, by=names, overwrite=overwrite, options=options
-            )  # fmt: skip
-        found = pipelines.rates(session, source_of(source, table, options), bucket, names)
+                session, target=target, bucket=bucket, by=names, overwrite=overwrite, **given
+            )
+        found = pipelines.rates(session, rows.source_of(**given), bucket, names)
         return collected(found.orderBy("bucket", "database", *names))
 
 
@@ -256,20 +267,14 @@ def rates(
     overwrite_option,
     prints="The rows, or what was done, as JSON objects.",
 )
-def audit(
-    start: Start, source: str, table: str | None, target: str | None, overwrite: bool, options: dict[str, str]
-) -> Outcome | list[dict[str, Any]]:
+def audit(start: Start, target: str | None, overwrite: bool, **given: Any) -> Outcome | list[dict[str, Any]]:
     """Count which fields change, how often and by whom; print it, or write it as Parquet."""
-    from reactdb.spark import pipelines
-    from reactdb.spark.rows import source_of
+    from reactdb.spark import pipelines, rows
 
-    check_report(source, table, target, overwrite, options)
     with start() as session:
         if target is not None:
-            return pipelines.write_audit(
-                session, source, target, table=table, overwrite=overwrite, options=options
-            )
-        found = pipelines.audit(session, source_of(source, table, options))
+            return pipelines.write_audit(session, target=target, overwrite=overwrite, **given)
+        found = pipelines.audit(session, rows.source_of(**given))
         return collected(found.orderBy("database", "table", "field", "origin"))
 
 
@@ -277,23 +282,8 @@ def audit(
 # Shared by the commands
 
 
-def check_report(
-    source: str, table: str | None, target: str | None, overwrite: bool, options: dict[str, str]
-) -> None:
-    from reactdb.spark.parts import refuse_taken
-    from reactdb.spark.rows import source_of
-
-    source_of(source, table, options)
-    if target is not None:
-        refuse_taken(target, overwrite)
-    elif overwrite:
-        raise click.UsageError("--overwrite needs a TARGET.")
-
-
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
     """The rows, if they are few enough to print; times as `2026-07-21T12:03:04.123Z`."""
-    from reactdb.cli.files import timestamp
-
     times = [name for name, type_ in rows.dtypes if type_ == "timestamp"]
     # Times are collected as numbers, because Python would get datetimes in the machine's time zone.
     as_numbers = [f"unix_millis({name}) AS {name}" if name in times else name for name in rows.columns]
@@ -311,8 +301,6 @@ def collected(rows: DataFrame) -> list[dict[str, Any]]:
 
 def print_result(found: Any, word: str, as_json: bool) -> None:
     """Print an outcome as text or JSON, or rows as a table on a terminal and as JSON lines elsewhere."""
-    import sys
-
     if isinstance(found, list):
         if as_json or not is_terminal(sys.stdout):
             for row in found:

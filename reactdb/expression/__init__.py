@@ -53,14 +53,13 @@ if TYPE_CHECKING:
     from reactdb.expression.markers import Grouped, Literal
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
-    from reactdb.expression.predicate import Predicate, as_predicate, has_fields_predicate, place_of
+    from reactdb.expression.predicate import Predicate, as_predicate, place_of
     from reactdb.expression.registry import Operation, operation
     from reactdb.expression.stored import check_known, from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
     from reactdb.expression.update import (
         as_function,
         as_patch,
-        as_update,
         checked_patch,
         is_user_code,
         merge_document,
@@ -117,7 +116,6 @@ _HOMES = {
     "reactdb.expression.predicate": (
         "Predicate",
         "as_predicate",
-        "has_fields_predicate",
         "place_of",
     ),
     "reactdb.expression.registry": (
@@ -141,7 +139,6 @@ _HOMES = {
     "reactdb.expression.update": (
         "as_function",
         "as_patch",
-        "as_update",
         "checked_patch",
         "is_user_code",
         "merge_document",
@@ -173,7 +170,6 @@ __all__ = [
     "as_order_key",
     "as_patch",
     "as_predicate",
-    "as_update",
     "asc",
     "branch",
     "call",
@@ -191,7 +187,6 @@ __all__ = [
     "field_path",
     "from_data",
     "function_node",
-    "has_fields_predicate",
     "implied_ranges",
     "index_ranges",
     "is_deterministic",

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from reactdb.errors import InvalidKey, QueryError
 from reactdb.expression.build import Expression, call_node
+from reactdb.expression.compile import COMPARISONS, FLIPPED
 from reactdb.expression.evaluate import is_spliced, run
 from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
@@ -136,7 +137,6 @@ _RANGES: Final = {
     "gt": lambda value: KeyRange(value, maxval, False, True),
     "ge": lambda value: KeyRange(value, maxval),
 }
-_FLIPPED: Final = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def _implied(node: Node) -> _Implied:
@@ -184,7 +184,7 @@ def _of_any(parts: list[_Implied]) -> _Implied:
 def _of_comparison(node: Call) -> _Implied:
     found: _Implied = {}
     for left, right in zip(node.arguments, node.arguments[1:], strict=False):
-        for value, other, name in ((left, right, node.operation), (right, left, _FLIPPED[node.operation])):
+        for value, other, name in ((left, right, node.operation), (right, left, FLIPPED[node.operation])):
             constant = _constant(other)
             if constant is not None and _is_of_row(value):
                 _add_all(found, {node_key(value): (value, (_RANGES[name](constant[0]),))})
@@ -352,7 +352,7 @@ def compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str]]:
         return []
     found = []
     for node in walk(condition.expression.node):
-        if isinstance(node, Call) and node.operation in _COMPARED and len(node.arguments) == 2:
+        if isinstance(node, Call) and node.operation in COMPARISONS and len(node.arguments) == 2:
             for one, other in (node.arguments, node.arguments[::-1]):
                 path, constant = field_path(one), _constant(other)
                 if path is not None and constant is not None:
@@ -377,9 +377,6 @@ def dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]:
                 constant = _constant(wanted)
                 found.append((name, path, constant[0] if constant is not None else Expression(wanted)))
     return found
-
-
-_COMPARED: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def _patterns(node: Node) -> Iterator[tuple[FieldPath, Node]]:

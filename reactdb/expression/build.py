@@ -713,7 +713,7 @@ def _node(value: Any, depth: int) -> Node:
         return value.node
     if depth > _MAX_NESTED_VALUES:
         raise QueryError("Nesting depth limit exceeded.")
-    if not _holds_expressions(value):
+    if isinstance(value, Bound) or not has_expression(value, (Expression, Bound)):
         return constant(value)
     if isinstance(value, dict):
         for name in value:
@@ -723,14 +723,14 @@ def _node(value: Any, depth: int) -> Node:
     return call_node("make_array", tuple(_node(inner, depth + 1) for inner in value))
 
 
-def _holds_expressions(value: Any) -> bool:
-    """Whether a dict or list has an expression, or a bound, somewhere inside."""
+def has_expression(value: Any, kinds: tuple[type, ...] = (Expression,)) -> bool:
+    """Whether it is an expression, or a dict or list with one somewhere inside."""
     pending, known = [value], set()
     while pending:
         one = pending.pop()
-        if isinstance(one, (Expression, Bound)):
-            return one is not value
-        # Each once: sixty lists that hold each other twice are 2**60 values.
+        if isinstance(one, kinds):
+            return True
+        # Each once: a dict may be inside itself, which is refused later, and sixty lists that hold each other twice are 2**60.
         if isinstance(one, (dict, list, tuple)) and id(one) not in known:
             known.add(id(one))
             pending.extend(dict.values(one) if isinstance(one, dict) else one)

@@ -20,14 +20,14 @@ Rule of this file: it decides how, never what. Semantics are in the operations, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import CodeType
 from typing import Any, Final, cast
 
 from reactdb.errors import MissingValue
 from reactdb.expression.checks import truth
 from reactdb.expression.evaluate import check_literals, is_spliced, run
-from reactdb.expression.operations_logic import EmptyError
+from reactdb.expression.operations_logic import passes
 from reactdb.expression.registry import OPERATIONS, Operation
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, rebuilt, walk
 
@@ -37,8 +37,8 @@ _MAX_INDENT: Final = 12
 _MAX_BRANCH_INDENT: Final = 60
 """The same for a `branch`, which makes many blocks. Python allows a hundred."""
 
-_COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def with_fixed_now(node: Node) -> Node:
@@ -112,17 +112,7 @@ def truth_function(node: Node, default: bool | Node = False) -> Callable[[Any], 
 
 
 def _test_with_default(value: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Callable[[Any], bool]:
-    def test(row: Any) -> bool:
-        try:
-            return truth(value(row))
-        except MissingValue:
-            try:
-                return truth(otherwise(row))
-            except EmptyError:
-                pass
-            raise
-
-    return test
+    return lambda row: passes(row, value, lambda: otherwise(row))
 
 
 def _can_generate(node: Node) -> bool:
@@ -238,7 +228,7 @@ class _Writer:
     def truth(self, node: Node) -> str:
         """Write statements that evaluate the node, and return an expression for its truth, to be used once and at once."""
         if isinstance(node, Call) and self.indent <= _MAX_INDENT and not is_spliced(node):
-            if node.operation in _COMPARISONS and len(node.arguments) == 2:
+            if node.operation in COMPARISONS and len(node.arguments) == 2:
                 return self.comparison(node)
             if node.operation == "not":
                 return f"not ({self.truth(node.arguments[0])})"
@@ -287,19 +277,19 @@ class _Writer:
         left, right = node.arguments
         if isinstance(left, Constant):
             # Constants have no effects, so the other side may be looked at first.
-            return self._compared(_FLIPPED[node.operation], self.value(right), left)
+            return self._compared(FLIPPED[node.operation], self.value(right), left)
         found = self.value(left)
         if isinstance(right, Constant):
             return self._compared(node.operation, found, right)
         other = self.value(right)
-        sign, slow = _COMPARISONS[node.operation], self.operation(node.operation)
+        sign, slow = COMPARISONS[node.operation], self.operation(node.operation)
         return (
             f"{found} {sign} {other} if type({found}) is type({other}) is int else {slow}({found}, {other})"
         )
 
     def _compared(self, operation: str, found: str, constant: Constant) -> str:
         """The comparison of a local with a constant: with Python's operator for values that Python orders as ReQL does."""
-        value, sign, slow = constant.value, _COMPARISONS[operation], self.operation(operation)
+        value, sign, slow = constant.value, COMPARISONS[operation], self.operation(operation)
         kind = type(value)
         if value is None or kind is bool:
             if operation in ("eq", "ne"):
@@ -348,14 +338,6 @@ def _write_comparison(writer: _Writer, node: Call) -> str:
 
 def _write_not(writer: _Writer, node: Call) -> str:
     return writer.keep(f"not ({writer.truth(node.arguments[0])})")
-
-
-def _write_and(writer: _Writer, node: Call) -> str:
-    return _write_chain(writer, node, "{0} is not None and {0} is not False", "True")
-
-
-def _write_or(writer: _Writer, node: Call) -> str:
-    return _write_chain(writer, node, "{0} is None or {0} is False", "False")
 
 
 def _write_chain(writer: _Writer, node: Call, goes_on: str, empty: str) -> str:
@@ -438,12 +420,12 @@ _SPECIAL: Final[dict[str, Callable[[_Writer, Call], str]]] = {
     "bracket": _write_field,
     "get_field": _write_field,
     "not": _write_not,
-    "and": _write_and,
-    "or": _write_or,
+    "and": partial(_write_chain, goes_on="{0} is not None and {0} is not False", empty="True"),
+    "or": partial(_write_chain, goes_on="{0} is None or {0} is False", empty="False"),
     "branch": _write_branch,
     "default": _write_default,
     "make_obj": _write_object,
     "add": _write_sum,
     "sub": _write_sum,
-    **dict.fromkeys(_COMPARISONS, _write_comparison),
+    **dict.fromkeys(COMPARISONS, _write_comparison),
 }

@@ -112,6 +112,26 @@ def default(value: Later, otherwise: Later) -> Any:
     raise error
 
 
+def passes(element: Any, test: Callable[[Any], Any], otherwise: Later | None = None) -> bool:
+    """ReQL's filter: whether a test holds for an element, where what is not there gives the default.
+
+    Args:
+        element: The element.
+        test: Gives a value, of which the truth counts.
+        otherwise: Gives the default's value; None for false. `r.error()` lets the error through.
+    """
+    try:
+        return truth(test(element))
+    except MissingValue:
+        if otherwise is None:
+            return False
+        try:
+            return truth(otherwise())
+        except EmptyError:
+            pass
+        raise
+
+
 @operation("error", 0, 1)
 def error(message: Any = ...) -> Any:
     if message is ...:

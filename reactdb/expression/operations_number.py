@@ -139,32 +139,19 @@ def _divide(left: Any, right: Any) -> Any:
     return calculated(_quotient, left, right)
 
 
-@operation("add", 1, None)
-def add(first: Any, *rest: Any) -> Any:
-    for value in rest:
-        first = _add(first, value)
-    return first
+def _left_to_right(calculate: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def function(first: Any, *rest: Any) -> Any:
+        for value in rest:
+            first = calculate(first, value)
+        return first
+
+    return function
 
 
-@operation("sub", 1, None)
-def sub(first: Any, *rest: Any) -> Any:
-    for value in rest:
-        first = _subtract(first, value)
-    return first
-
-
-@operation("mul", 1, None)
-def mul(first: Any, *rest: Any) -> Any:
-    for value in rest:
-        first = _multiply(first, value)
-    return first
-
-
-@operation("div", 1, None)
-def div(first: Any, *rest: Any) -> Any:
-    for value in rest:
-        first = _divide(first, value)
-    return first
+add = operation("add", 1, None)(_left_to_right(_add))
+sub = operation("sub", 1, None)(_left_to_right(_subtract))
+mul = operation("mul", 1, None)(_left_to_right(_multiply))
+div = operation("div", 1, None)(_left_to_right(_divide))
 
 
 @operation("mod", 2)

@@ -26,7 +26,7 @@ from reactdb.expression.checks import (
     truth,
 )
 from reactdb.expression.markers import Literal, absent
-from reactdb.expression.paths import has, project, read_paths, unproject
+from reactdb.expression.paths import Path, has, project, read_paths, unproject
 from reactdb.expression.registry import operation
 from reactdb.values.codec import pretty
 
@@ -113,12 +113,19 @@ def nth(values: Any, place: Any) -> Any:
     return values[at]
 
 
-def _prepare_has_fields(*paths: Any) -> Callable[[Any], Any]:
-    path = read_paths(paths)
-    return lambda value: has(value, path) if isinstance(value, dict) else has_fields(value, *paths)
+def _with_paths_read(
+    function: Callable[[Any, Path], Any], otherwise: Callable[..., Any]
+) -> Callable[..., Callable[[Any], Any]]:
+    """What prepares an operation with paths for objects; `otherwise` is the operation, for all other values."""
+
+    def prepare(*paths: Any) -> Callable[[Any], Any]:
+        path = read_paths(paths)
+        return lambda value: function(value, path) if isinstance(value, dict) else otherwise(value, *paths)
+
+    return prepare
 
 
-@operation("has_fields", 1, None, prepare=_prepare_has_fields)
+@operation("has_fields", 1, None, prepare=_with_paths_read(has, lambda *all: has_fields(*all)))
 def has_fields(value: Any, *paths: Any) -> Any:
     """Whether the object has all those fields, and none of them null; of an array, the objects that have."""
     if isinstance(value, dict):
@@ -140,22 +147,12 @@ def with_fields(values: Any, *paths: Any) -> Any:
     return pluck(has_fields(values, *paths), *paths)
 
 
-def _prepare_pluck(*paths: Any) -> Callable[[Any], Any]:
-    path = read_paths(paths)
-    return lambda value: project(value, path) if isinstance(value, dict) else pluck(value, *paths)
-
-
-@operation("pluck", 1, None, prepare=_prepare_pluck)
+@operation("pluck", 1, None, prepare=_with_paths_read(project, lambda *all: pluck(*all)))
 def pluck(value: Any, *paths: Any) -> Any:
     return _for_each_object("pluck", value, lambda document: project(document, read_paths(paths)))
 
 
-def _prepare_without(*paths: Any) -> Callable[[Any], Any]:
-    path = read_paths(paths)
-    return lambda value: unproject(value, path) if isinstance(value, dict) else without(value, *paths)
-
-
-@operation("without", 1, None, prepare=_prepare_without)
+@operation("without", 1, None, prepare=_with_paths_read(unproject, lambda *all: without(*all)))
 def without(value: Any, *paths: Any) -> Any:
     return _for_each_object("without", value, lambda document: unproject(document, read_paths(paths)))
 

@@ -9,8 +9,7 @@ Source: RethinkDB 2.4, terms/seq.cc, sort.cc, shards.cc.
 from __future__ import annotations
 
 import random as chance
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -32,12 +31,11 @@ from reactdb.expression.checks import (
 )
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_array import distinct_by_key
-from reactdb.expression.operations_logic import EmptyError
+from reactdb.expression.operations_logic import passes
 from reactdb.expression.operations_number import add, div
 from reactdb.expression.operations_object import bracket, filter_match, get_field, merged
+from reactdb.expression.order import ordered
 from reactdb.expression.registry import operation
-
-Later = Callable[[], Any]
 
 
 def _as_function(value: Any) -> Callable[..., Any]:
@@ -68,26 +66,6 @@ def concat_map(values: Any, makes: Any) -> list[Any]:
         results.extend(sequence(function(makes)(element)))
         check_array_size(len(results))
     return results
-
-
-def passes(element: Any, test: Callable[[Any], Any], otherwise: Later | None = None) -> bool:
-    """ReQL's filter: whether a test holds for an element, where what is not there gives the default.
-
-    Args:
-        element: The element.
-        test: Gives a value, of which the truth counts.
-        otherwise: Gives the default's value; None for false. `r.error()` lets the error through.
-    """
-    try:
-        return truth(test(element))
-    except MissingValue:
-        if otherwise is None:
-            return False
-        try:
-            return truth(otherwise())
-        except EmptyError:
-            pass
-        raise
 
 
 @operation("filter", 2, options=("default",))
@@ -296,24 +274,6 @@ def distinct(values: Any) -> list[Any]:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Order and groups
-
-
-def ordered(values: list[Any], keys: Sequence[tuple[Callable[[Any], Any], bool]]) -> list[Any]:
-    """The elements in the order of some keys: pairs of a function and whether it descends.
-
-    What has no such key comes first, or last if that key descends. Equal elements keep their order.
-    """
-
-    def place_by(key: Callable[[Any], Any], element: Any) -> bytes:
-        try:
-            return sort_key(key(element))
-        except MissingValue:
-            return b""
-
-    results = list(values)
-    for key, descends in reversed(keys):
-        results.sort(key=partial(place_by, key), reverse=descends)
-    return results
 
 
 @operation("order_by", 1, None, options=("descending",))

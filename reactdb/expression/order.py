@@ -7,7 +7,8 @@ Rule of this file: the order of values is in `collation`; here is which value of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.errors import MissingValue, QueryError
@@ -43,10 +44,7 @@ class OrderKey:
         Raises:
             QueryError: The key cannot be computed for this document.
         """
-        try:
-            return sort_key(self.expression(document))
-        except MissingValue:
-            return b""
+        return place_by(self.expression, document)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OrderKey) and self.key == other.key
@@ -67,10 +65,23 @@ def check_no_sign(name: str) -> None:
         )
 
 
-def sort_documents(documents: Iterable[Document], keys: Sequence[OrderKey]) -> list[Document]:
-    """The documents in the order of the keys; the first key counts most."""
-    results = list(documents)
+def place_by(key: Callable[[Any], Any], element: Any) -> bytes:
+    """The bytes by which an element sorts, by a function of it; empty if it lacks the key."""
+    try:
+        return sort_key(key(element))
+    except MissingValue:
+        return b""
+
+
+def ordered(elements: Iterable[Any], keys: Sequence[tuple[Callable[[Any], Any], bool]]) -> list[Any]:
+    """The elements in the order of some keys, the first of which counts most: pairs of a function and whether it descends."""
+    results = list(elements)
     # Sorting is stable, so the least important key goes first.
-    for key in reversed(keys):
-        results.sort(key=key.sort_key, reverse=key.descending)
+    for key, descends in reversed(keys):
+        results.sort(key=partial(place_by, key), reverse=descends)
     return results
+
+
+def sort_documents(documents: Iterable[Document], keys: Sequence[OrderKey]) -> list[Document]:
+    """The documents in the order of the keys."""
+    return ordered(documents, [(key.expression, key.descending) for key in keys])

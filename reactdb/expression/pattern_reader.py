@@ -362,24 +362,26 @@ def sequence(parts: list[Subpattern]) -> Subpattern:
     if len(parts) == 1:
         return parts[0]
     ways: Ways | None = ONE_WAY
-    characters: Ranges | None = ()
     for part in parts:
         ways = None if ways is None or part.ways is None else ways.then(part.ways)
-        characters = (
-            None if characters is None or part.characters is None else (*characters, *part.characters)
-        )
     if ways is not None and ways.power > MAX_POWER:
         ways = None
     return Subpattern(
         "".join(part.source for part in parts),
         ways,
         firsts=parts[0].firsts if parts else None,
-        characters=characters,
+        characters=_all_characters(parts),
         is_flexible=any(part.is_flexible for part in parts),
         may_be_empty=all(part.may_be_empty for part in parts),
         repeats=max((part.repeats for part in parts), default=1),
         pieces=parts,
     )
+
+
+def _all_characters(parts: list[Subpattern]) -> Ranges | None:
+    if any(part.characters is None for part in parts):
+        return None
+    return tuple(one for part in parts for one in part.characters or ())
 
 
 def either(parts: list[Subpattern]) -> Subpattern:
@@ -398,17 +400,12 @@ def either(parts: list[Subpattern]) -> Subpattern:
             firsts += part.firsts
         else:
             firsts = None
-    characters: Ranges | None = ()
-    for part in parts:
-        characters = (
-            None if characters is None or part.characters is None else (*characters, *part.characters)
-        )
     return Subpattern(
         "|".join(part.source for part in parts),
         # Where no two alternatives begin alike, at most one of them gets beyond its first character.
         ways if firsts is None else largest,
         firsts=None if firsts is None else tuple(firsts),
-        characters=characters,
+        characters=_all_characters(parts),
         is_flexible=True,
         may_be_empty=any(part.may_be_empty for part in parts),
         repeats=max(part.repeats for part in parts),

@@ -158,8 +158,3 @@ def _default(value: Any) -> bool | Expression:
     if isinstance(other.node, Constant):
         return other.node.value is not None and other.node.value is not False
     return other
-
-
-def has_fields_predicate(*paths: Any) -> Predicate:
-    """The condition that all those fields are there and not null."""
-    return as_predicate(Expression(Row()).has_fields(*paths))

@@ -21,7 +21,7 @@ from itertools import count
 from typing import Any, Final
 
 from reactdb.errors import QueryError
-from reactdb.values.codec import decode_value, encode_value, freeze
+from reactdb.values.codec import decode_value, encode_value, freeze, with_sorted_keys
 from reactdb.values.collation import maxval, minval
 
 MAX_TREE_DEPTH: Final = 200
@@ -215,7 +215,7 @@ def _write_key(node: Node, parts: list[bytes], names: dict[int, int]) -> None:
         if value is minval or value is maxval:
             parts.append(b"m" if value is minval else b"M")
         else:
-            data = encode_value(_with_sorted_keys(value))
+            data = encode_value(with_sorted_keys(value))
             parts.append(b"c%d:%b" % (len(data), data))
     elif isinstance(node, Row):
         parts.append(b"r")
@@ -235,11 +235,3 @@ def _write_key(node: Node, parts: list[bytes], names: dict[int, int]) -> None:
         for option, argument in node.options:
             parts.append(b"%d:%b" % (len(option.encode()), option.encode()))
             _write_key(argument, parts, names)
-
-
-def _with_sorted_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _with_sorted_keys(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [_with_sorted_keys(inner) for inner in value]
-    return value

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb.errors import QueryError, shown
-from reactdb.expression.build import Expression, expr
+from reactdb.expression.build import Expression, expr, has_expression
 from reactdb.expression.checks import kind
 from reactdb.expression.compile import value_function, value_once
 from reactdb.expression.operations_object import merged
@@ -104,16 +104,6 @@ def _not_callable(value: Any) -> Any:
     if callable(value) and not isinstance(value, Expression):
         raise QueryError("the function given to update returned a function")
     return value
-
-
-def as_update(value: Any) -> Callable[[Document], Document]:
-    """The argument of `update` as a function from the old document to the new one."""
-    patch = as_patch(value)
-
-    def update(document: Document) -> Document:
-        return merge_document(document, patch(document))
-
-    return update
 
 
 def as_function(value: Any) -> Callable[[Document], Any]:
@@ -224,17 +214,3 @@ def operator_refused(path: tuple[Any, ...], name: str, value: Any) -> str:
 def is_user_code(function: Any) -> bool:
     """Whether it is a Python function of the user's, which may do anything, and not an expression."""
     return callable(function) and not isinstance(function, Expression)
-
-
-def has_expression(value: Any) -> bool:
-    """Whether an expression is somewhere in a dict or list. A patch without one need not be compiled."""
-    pending, known = [value], set()
-    while pending:
-        one = pending.pop()
-        if isinstance(one, Expression):
-            return True
-        # Each once: a dict may be inside itself, which is refused later.
-        if isinstance(one, (dict, list, tuple)) and id(one) not in known:
-            known.add(id(one))
-            pending.extend(dict.values(one) if isinstance(one, dict) else one)
-    return False

@@ -65,19 +65,28 @@ class Plan:
         key: Equal for queries that surely have equal results in one database.
         is_ordered: Its deltas have offsets.
         failures: The documents that the view could not compute.
+        includes_meta: The view is also given the changes that change nothing but metadata.
     """
 
-    __slots__ = ("failures", "is_ordered", "key", "view")
+    __slots__ = ("failures", "includes_meta", "is_ordered", "key", "view")
 
-    def __init__(self, view: View, key: Hashable, is_ordered: bool, failures: Failures) -> None:
+    def __init__(
+        self, view: View, key: Hashable, is_ordered: bool, failures: Failures, includes_meta: bool = False
+    ) -> None:
         self.view = view
+        self.includes_meta = includes_meta
         self.key = key
         self.is_ordered = is_ordered
         self.failures = failures
 
 
 def compile_query(
-    query: Query, snapshot: Snapshot, failures: Failures, *, include_offsets: bool = False
+    query: Query,
+    snapshot: Snapshot,
+    failures: Failures,
+    *,
+    include_offsets: bool = False,
+    include_meta: bool = False,
 ) -> Plan:
     """The view of a query. Not seeded yet.
 
@@ -92,7 +101,7 @@ def compile_query(
     if query.table == ALL_TABLES:
         if include_offsets:
             raise UnsupportedFeed("Cannot include offsets for range subs.")
-        return Plan(AllTablesView(), ALL_TABLES, False, failures)
+        return Plan(AllTablesView(), (ALL_TABLES, include_meta), False, failures, include_meta)
     queries = _members(query)
     members = [
         _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries
@@ -116,7 +125,9 @@ def compile_query(
         key = (key, "ordered")
     if failures.raises:
         key = (key, "raises")
-    return Plan(view, key, is_ordered, failures)
+    if include_meta:
+        key = (key, "meta")
+    return Plan(view, key, is_ordered, failures, include_meta)
 
 
 def _members(query: Query) -> list[Query]:

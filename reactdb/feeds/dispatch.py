@@ -83,6 +83,7 @@ class Node:
 
     Attributes:
         key: What equal queries have in common.
+        includes_meta: It is also given the changes that change nothing but metadata.
         seq: The newest change that the view has taken in, or was bootstrapped with.
         failures: The documents that the view could not compute.
         routes: Where it is found by a value that may fail to be computed; the documents that it fails for never come here.
@@ -91,11 +92,12 @@ class Node:
         broadcasts: The queues of all others. Subscriptions that get the same events share one.
     """
 
-    __slots__ = ("_ready", "apart", "broadcasts", "failures", "key", "routes", "seq", "view")
+    __slots__ = ("_ready", "apart", "broadcasts", "failures", "includes_meta", "key", "routes", "seq", "view")
 
     def __init__(self, plan: Plan, seq: int, ready: Any) -> None:
         """`ready` puts something into the dispatcher's line."""
         self.key: Hashable = plan.key
+        self.includes_meta = plan.includes_meta
         self.view: View = plan.view
         self.failures: Failures = plan.failures
         self.routes: Sequence[AxisRoutes[Node]] = ()
@@ -215,9 +217,10 @@ class LiveViews:
                 # After an error, again from the first change: a view that has taken a change in does not get it again.
                 for change in commit.changes:
                     seq = change.seq
+                    is_silent = change.meta is not None and change.is_of_meta_alone
                     for node in router.find(change):
                         # Found twice, or bootstrapped with this change.
-                        if node.seq >= seq:
+                        if node.seq >= seq or (is_silent and not node.includes_meta):
                             continue
                         self._current = node
                         node.seq = seq

@@ -5,7 +5,8 @@
     {"state": "initializing"}, {"state": "ready"}, {"state": "catching_up"}
     {"error": "Changefeed cache over array size limit, skipped 6 elements."}
 
-then, where asked for: `old_offset`, `new_offset`, `type`, `seq`; `table` on feeds of all tables and `group` on grouped ones.
+then, where asked for: `old_offset`, `new_offset`, `type`, `seq`, `meta`; `table` on feeds of all tables and `group` on grouped
+ones.
 
 Rule of this file: each event is a dict of its own; what is inside is shared and frozen.
 """
@@ -35,16 +36,20 @@ def state(name: str, options: FeedOptions) -> Event:
 
 def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
     """What makes an event of a delta; None for one that is not delivered."""
-    return _renderer(
-        options.include_offsets, options.include_types, options.include_seq, is_ordered, is_of_all_tables
-    )
+    fields = (options.include_offsets, options.include_types, options.include_seq, options.include_meta)
+    return _renderer(*fields, is_ordered, is_of_all_tables)
 
 
 @cache
 def _renderer(
-    has_offsets: bool, has_types: bool, has_seq: bool, is_ordered: bool, is_of_all_tables: bool
+    has_offsets: bool,
+    has_types: bool,
+    has_seq: bool,
+    has_meta: bool,
+    is_ordered: bool,
+    is_of_all_tables: bool,
 ) -> Render:
-    if not (has_offsets or has_types or has_seq or is_ordered or is_of_all_tables):
+    if not (has_offsets or has_types or has_seq or has_meta or is_ordered or is_of_all_tables):
         return _plain
 
     def render(delta: AnyDelta) -> Event | None:
@@ -68,6 +73,8 @@ def _renderer(
             event["type"] = "add" if old is None else "remove" if new is None else "change"
         if has_seq:
             event["seq"] = delta.seq
+        if has_meta:
+            event["meta"] = (delta if isinstance(delta, Change) else delta.change).meta
         return event
 
     return render

@@ -367,10 +367,14 @@ class AsyncCursor(Stays):
     async def __anext__(self) -> Event:
         return await self._consumer.next()
 
-    async def aclose(self) -> None:
-        """End it."""
+    def close(self) -> None:
+        """End it. A coroutine that waits for it goes on at once."""
         self._consumer.close()
         self._consumer.settle()
+
+    async def aclose(self) -> None:
+        """The same, for `async with`."""
+        self.close()
 
     async def __aenter__(self) -> AsyncCursor:
         return self

@@ -99,6 +99,11 @@ class LogReader:
         """Its view has what it advances from."""
         return self._is_seeded
 
+    @property
+    def failure(self) -> Exception | None:
+        """Why the next change cannot be taken in, where a step of the query raised for it; the next read raises it."""
+        return self._error
+
     def seed(self, now: Snapshot) -> None:
         """Give the view its state at the position, where it has any."""
         if not self._is_seeded:
@@ -110,8 +115,14 @@ class LogReader:
         with self._engine.fresh_snapshot() as snapshot:
             return self.read(snapshot)
 
-    def read(self, now: Snapshot, limit: int = PAGE_CHANGES) -> tuple[list[AnyDelta], bool]:
+    def read(
+        self, now: Snapshot, limit: int = PAGE_CHANGES, most: int | None = None
+    ) -> tuple[list[AnyDelta], bool]:
         """What the next changes do, and whether these were the last.
+
+        Args:
+            limit: Changes that are read.
+            most: Go no further than the change with which there are so many deltas; None: any number.
 
         Raises:
             HistoryLost: They were compacted away.
@@ -120,7 +131,7 @@ class LogReader:
         if self._error is not None:
             raise self._error
         self.seed(now)
-        view = self.plan.view
+        view, includes_meta = self.plan.view, self.plan.includes_meta
         tables = view.tables()
         head = now.seq
         changes = now.changes(self.position, head, tables[0] if len(tables) == 1 else None, limit)
@@ -128,11 +139,14 @@ class LogReader:
         deltas: list[AnyDelta] = []
         for change in changes:
             try:
-                deltas.extend(view.advance(change, state))
+                if change.meta is None or includes_meta or not change.is_of_meta_alone:
+                    deltas.extend(view.advance(change, state))
             except Exception as error:
                 self._error = error
                 return deltas, False
             self.position = change.seq
+            if most is not None and len(deltas) >= most:
+                return deltas, False
         is_last = len(changes) < limit
         if is_last:
             let_go(view)

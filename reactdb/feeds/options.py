@@ -24,13 +24,22 @@ MAX_TIMEOUT_S = 31_536_000
 DEFAULT_QUEUE_SIZE = 100_000
 OVERFLOWS = ("drop", "error", "spill")
 PREDICATE_ERRORS = ("skip", "raise")
-BOOLEANS = ("include_states", "include_types", "include_initial", "include_offsets", "include_seq")
+BOOLEANS = (
+    "include_states",
+    "include_types",
+    "include_initial",
+    "include_offsets",
+    "include_seq",
+    "include_meta",
+)
 
 
 class FeedOptions(Value):
     """See `Selection.changes`.
 
     Attributes:
+        include_meta: Events have `meta`, what the table's write hook derived (bytes or None), and there is one also for a change
+            of nothing else. Only for dialects, through the session.
         squash_s: None tells every change; 0 the net difference whenever the subscriber is free; more: at most every so
             many seconds.
         queue_size: Events kept for a subscriber that lags.
@@ -41,6 +50,7 @@ class FeedOptions(Value):
 
     __slots__ = (
         "include_initial",
+        "include_meta",
         "include_offsets",
         "include_seq",
         "include_states",
@@ -64,6 +74,7 @@ class FeedOptions(Value):
         since: int | str | None = None,
         on_overflow: str = "drop",
         on_predicate_error: str = "skip",
+        include_meta: bool = False,
     ) -> None:
         self.squash_s = squash_s
         self.queue_size = queue_size
@@ -72,6 +83,7 @@ class FeedOptions(Value):
         self.include_offsets = include_offsets
         self.include_types = include_types
         self.include_seq = include_seq
+        self.include_meta = include_meta
         self.since = since
         self.on_overflow = on_overflow
         self.on_predicate_error = on_predicate_error

@@ -62,7 +62,13 @@ class Request:
         """The query compiled for the snapshot, which may be of the past."""
         raises = self.options.on_predicate_error == "raise"
         failures = Failures(self.query.table, raises=raises, say=self._say)
-        return compile_query(self.query, snapshot, failures, include_offsets=self.options.include_offsets)
+        return compile_query(
+            self.query,
+            snapshot,
+            failures,
+            include_offsets=self.options.include_offsets,
+            include_meta=self.options.include_meta,
+        )
 
     def fresh_plan(self) -> Plan:
         """The query compiled for the present."""

@@ -18,7 +18,7 @@ from pyspark.sql import types as spark
 
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
-from reactdb.spark.columns import Column, Struct, arrow_schema, check_type, column_for, moments, words
+from reactdb.spark.columns import Column, arrow_schema, check_type, column_for, moments, words
 from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
 from reactdb.spark.fleet import opened
 from reactdb.spark.keys import key_values, texts
@@ -179,24 +179,16 @@ class ChangeRows:
 
     def _field_columns(self) -> DocumentColumn:
         """The columns of the documents' fields, or the one column of whole documents."""
-        ours = {*CHANGE_COLUMNS["delta"], self.options.source_column, self.options.corrupt_column}
+        fixed = CHANGE_COLUMNS["delta"]
         for field in self._schema.fields:
-            if field.name in CHANGE_COLUMNS["delta"]:
-                check_type(field, type(CHANGE_COLUMNS["delta"][field.name]))
+            if field.name in fixed:
+                check_type(field, type(fixed[field.name]))
+        others = [*fixed, self.options.source_column, self.options.corrupt_column]
         if self.options.document != "struct":
-            ours |= {"key", "document"}
-            type_: spark.DataType = next(
-                (field.dataType for field in self._schema.fields if field.name == "document"),
-                spark.StructType(),
-            )
-            unknown = [name for name in self._schema.fieldNames() if name not in ours]
-            if unknown:
-                raise InvalidOption(
-                    f"with option document={self.options.document} there is no column {unknown[0]}"
-                )
-        else:
-            type_ = spark.StructType([field for field in self._schema.fields if field.name not in ours])
-        return DocumentColumn("", type_, self.mode, is_complete=self.is_inferred)
+            others.append("key")
+        return DocumentColumn.of_schema(
+            self._schema, self.options, self.mode, others, is_complete=self.is_inferred
+        )
 
     def _delta(self, page: ChangePage, column: DocumentColumn) -> Any:
         columns = page.columns
@@ -215,16 +207,11 @@ class ChangeRows:
                 types += (1, 2)
                 bodies += (old, new)
         rows = Rows(len(places))
-        made: dict[str, Any] = {}
 
         def describe(row: int) -> str:
             return page.describe(places[row])
 
-        if self.options.document == "struct":
-            assert isinstance(column.column, Struct)
-            made.update(zip(column.column.names, column.arrays(bodies, rows, describe), strict=True))
-        elif not isinstance(column.column, Struct):
-            made["document"] = column.array(bodies, rows, describe)
+        made = column.named_arrays(self.options.document, bodies, rows, describe)
         arrays = []
         take = pa.array(places, pa.int32())
         for field in self._schema.fields:

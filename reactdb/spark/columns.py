@@ -97,10 +97,18 @@ class Column:
                 return Misfit(f"{shown(value, 80)} is not {self.name}")
         return Misfit(f"a value is not {self.name}")
 
-    def check_nulls(self, kinds: set[type]) -> None:
-        """Raise Misfit if there is a null and the column may have none. `kinds` are the types of the values."""
-        if NONE in kinds:
+    def kinds_of(self, values: Sequence[Any], taken: frozenset[type] | None = None) -> set[type]:
+        """The types of the values.
+
+        Raises:
+            Misfit: One of them is not in `taken` (None: all are taken), or is null where there may be none.
+        """
+        kinds = set(map(type, values))
+        if taken is not None and not kinds <= taken:
+            raise self.refused(values, lambda value: type(value) in taken)
+        if NONE in kinds and not self.nullable:
             raise Misfit(f"null, and {self.name} may not be null here")
+        return kinds
 
 
 class Scalar(Column):
@@ -111,11 +119,7 @@ class Scalar(Column):
         self.taken = frozenset((*taken, NONE))
 
     def convert(self, values: Sequence[Any]) -> Any:
-        kinds = set(map(type, values))
-        if not kinds <= self.taken:
-            raise self.refused(values, lambda value: type(value) in self.taken)
-        if not self.nullable:
-            self.check_nulls(kinds)
+        self.kinds_of(values, self.taken)
         try:
             return pa.array(values, self.arrow)
         except (pa.ArrowException, OverflowError, ValueError):
@@ -141,8 +145,7 @@ class Float(Scalar):
             for value, kept in zip(values, back.to_pylist(), strict=True):
                 if value is not None and value == value and float(value) != kept:
                     raise Misfit(f"{shown(value)} is not exactly a {self.name}")
-        if not self.nullable:
-            self.check_nulls(set(map(type, values)))
+        self.kinds_of(values)
         return made
 
 
@@ -168,13 +171,11 @@ class Text(Column):
         self.is_strict = is_strict
 
     def convert(self, values: Sequence[Any]) -> Any:
-        kinds = set(map(type, values))
+        kinds = self.kinds_of(values)
         if not kinds <= _TEXTS:
             if self.is_strict and not all(map(_is_said_as_text, kinds)):
                 raise self.refused(values, lambda value: _is_said_as_text(type(value)))
             values = [value if value is None or type(value) is str else plain_text(value) for value in values]
-        if not self.nullable:
-            self.check_nulls(kinds)
         return pa.array(values, self.arrow)
 
 
@@ -182,8 +183,7 @@ class Variant(Column):
     """VARIANT: anything; its bytes carry the type of each value."""
 
     def convert(self, values: Sequence[Any]) -> Any:
-        if not self.nullable:
-            self.check_nulls(set(map(type, values)))
+        self.kinds_of(values)
         try:
             made = [None if value is None else variant_of(value) for value in values]
         except ValueError as error:
@@ -227,12 +227,7 @@ class Struct(Column):
         self._known = frozenset(self.names)
 
     def convert(self, values: Sequence[Any]) -> Any:
-        kinds = set(map(type, values))
-        if not kinds <= _STRUCTS:
-            raise self.refused(values, lambda value: value is None or type(value) is dict)
-        if not self.nullable:
-            self.check_nulls(kinds)
-        if NONE not in kinds:
+        if NONE not in self.kinds_of(values, _STRUCTS):
             return pa.StructArray.from_arrays(self.arrays(values), fields=list(self.arrow))
         present = [value for value in values if value is not None]
         return placed(
@@ -295,11 +290,7 @@ class Array(Column):
         self.element = column_for(type_.elementType, nullable=type_.containsNull, is_complete=is_complete)
 
     def convert(self, values: Sequence[Any]) -> Any:
-        kinds = set(map(type, values))
-        if not kinds <= _ARRAYS:
-            raise self.refused(values, lambda value: value is None or type(value) is list)
-        if not self.nullable:
-            self.check_nulls(kinds)
+        self.kinds_of(values, _ARRAYS)
         flat = list(chain.from_iterable([value for value in values if value]))
         try:
             elements = self.element.convert(flat)
@@ -318,11 +309,7 @@ class MapColumn(Column):
         self.value = column_for(type_.valueType, nullable=type_.valueContainsNull, is_complete=is_complete)
 
     def convert(self, values: Sequence[Any]) -> Any:
-        kinds = set(map(type, values))
-        if not kinds <= _STRUCTS:
-            raise self.refused(values, lambda value: value is None or type(value) is dict)
-        if not self.nullable:
-            self.check_nulls(kinds)
+        self.kinds_of(values, _STRUCTS)
         present = [value for value in values if value]
         keys = pa.array(list(chain.from_iterable(present)), pa.string())
         flat = list(chain.from_iterable([value.values() for value in present]))
@@ -384,8 +371,8 @@ def placed(array: Any, values: Sequence[Any]) -> Any:
     return array.take(pa.array(places, pa.int32()))
 
 
-_STRUCTS = frozenset((dict, NONE))
-_ARRAYS = frozenset((list, NONE))
+_STRUCTS: frozenset[type] = frozenset((dict, NONE))
+_ARRAYS: frozenset[type] = frozenset((list, NONE))
 _TEXTS = frozenset((str, NONE))
 _SAID_AS_TEXT = frozenset((str, UUID, time, NONE))
 

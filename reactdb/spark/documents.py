@@ -24,9 +24,10 @@ import msgpack
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from reactdb.errors import SchemaMismatch
+from reactdb.errors import InvalidOption, SchemaMismatch
 from reactdb.json import dumps_plain
 from reactdb.spark.columns import Column, Misfit, Struct, column_for, placed
+from reactdb.spark.options import Options
 from reactdb.values.codec import decode
 from reactdb.values.extension_types import read_extension
 
@@ -148,6 +149,37 @@ class DocumentColumn:
         self.is_raw = isinstance(type_, spark.BinaryType)
         self.is_text = isinstance(type_, spark.StringType)
         self.column: Column = column_for(type_, is_complete=is_complete)
+
+    @staticmethod
+    def of_schema(
+        schema: spark.StructType, options: Options, mode: str, others: Sequence[str], *, is_complete: bool
+    ) -> DocumentColumn:
+        """All columns of a read that come from its documents: one for each field, or the one column `document`.
+
+        Args:
+            others: The names of the columns that come from elsewhere.
+
+        Raises:
+            InvalidOption: Documents are read in one piece, and the schema has another column.
+        """
+        fields = [field for field in schema.fields if field.name not in others]
+        type_: spark.DataType = spark.StructType(fields)
+        if options.document != "struct":
+            unknown = [field.name for field in fields if field.name != "document"]
+            if unknown:
+                raise InvalidOption(
+                    f"with option document={options.document} there is no column {unknown[0]}: there are key and document"
+                )
+            type_ = fields[0].dataType if fields else type_
+        return DocumentColumn("", type_, mode, is_complete=is_complete)
+
+    def named_arrays(
+        self, form: str, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]
+    ) -> dict[str, Any]:
+        """The arrays of `of_schema`, by the names of their columns, of documents in this form."""
+        if isinstance(self.column, Struct) and (form == "struct" or not self.column.names):
+            return dict(zip(self.column.names, self.arrays(bodies, rows, describe), strict=True))
+        return {"document": self.array(bodies, rows, describe)}
 
     def array(self, bodies: Sequence[bytes | None], rows: Rows, describe: Callable[[int], str]) -> Any:
         """The array of the whole column. `describe` names the document of a row for an error."""

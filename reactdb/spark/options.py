@@ -10,12 +10,14 @@ Rule of this file: it parses. Whether a position, a path or a table exists is ch
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import InvalidOption, shown, word
+from reactdb.values.scalars import EPOCH, microseconds_of
 
 READS: Final = ("documents", "changes")
 SHAPES: Final = ("reactdb", "delta", "debezium")
@@ -37,53 +39,6 @@ SPELLINGS: Final = {
     "maxpartitionbytes": "partitionbytes",
     "busytimeout": "busytimeout",
 }
-# The names as messages and documentation write them. Those after the comment belong to writes; `write_options` reads them.
-NAMES: Final = (
-    "path",
-    "paths",
-    "table",
-    "read",
-    "shape",
-    "asOf",
-    "ranges",
-    "startSeq",
-    "endSeq",
-    "startTimestamp",
-    "endTimestamp",
-    "startingVersion",
-    "endingVersion",
-    "readChangeFeed",
-    "document",
-    "samplingSize",
-    "conflicts",
-    "strictFields",
-    "mode",
-    "corruptColumn",
-    "sourceColumn",
-    "pathGlobFilter",
-    "recursiveFileLookup",
-    "partitionBytes",
-    "minPartitions",
-    "failOnDataLoss",
-    "busyTimeout",
-    "allowNetwork",
-    "maxChangesPerTrigger",
-    "startingOffsets",
-    # Options of writes.
-    "checkpointLocation",
-    "primaryKey",
-    "conflict",
-    "nulls",
-    "uuidFields",
-    "deleteField",
-    "durability",
-    "origin",
-    "stagingPath",
-    "inlineBytes",
-    "txnAppId",
-    "txnVersion",
-)
-_KNOWN: Final = {name.lower(): name for name in NAMES}
 # Removed options, in lower case -> why they were removed, and what to do instead.
 _REMOVED: Final = {
     "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
@@ -109,6 +64,7 @@ class Options:
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
         mode: One of MODES; None: PERMISSIVE if there is a column for what does not fit, otherwise FAILFAST. UPSERT in writes.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
+        imports: Modules that register types of values, imported in each process that reads.
         starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.
     """
 
@@ -134,6 +90,7 @@ class Options:
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
+    imports: tuple[str, ...] = ()
     max_changes: int | None = None
     starting_offsets: str = "earliest"
 
@@ -179,85 +136,92 @@ def parse(given: Mapping[str, str]) -> Options:
                 f"option {_KNOWN[known]} was given twice, as {shown(values[known])} and {shown(value)}"
             )
         values[known] = value
-    # Only these options show that the read is a stream, and a stream always reads changes.
-    of_streams = "maxchangespertrigger" in values or "startingoffsets" in values
-    read = _word(values, "read", READS, "changes" if of_streams else "documents")
-    if _flag(values, "readchangefeed", False):
-        if values.get("read", "changes").lower() != "changes":
+    found = {
+        attribute: read(name, values[name.lower()])
+        for name, (attribute, read) in READERS.items()
+        if name.lower() in values
+    }
+    for names in BOUNDS:
+        both = [name for name in names if name.lower() in values]
+        if len(both) > 1:
+            raise InvalidOption(f"options {' and '.join(both)} say the same thing twice: give one")
+    if found.pop("is_change_feed", False):
+        if found.setdefault("read", "changes") != "changes":
             raise InvalidOption("readChangeFeed reads changes, and read says documents")
-        read = "changes"
-        values.setdefault("shape", "delta")
-    shape = _word(values, "shape", SHAPES, "reactdb")
-    if read == "documents" and "shape" in values:
+        found.setdefault("shape", "delta")
+    # Only these options show that the read is a stream, and a stream always reads changes.
+    elif "max_changes" in found or "starting_offsets" in found:
+        found.setdefault("read", "changes")
+    # Spark hands over `load(path)` as `path`, and `load([...])` as `paths`.
+    path = found.pop("path", None)
+    if path is not None:
+        found["paths"] = (*found.get("paths", ()), path)
+    options = Options(**found)
+    if not options.is_changes and "shape" in found:
         raise InvalidOption("shape is of changes: it needs option read=changes")
-    as_of = _position(values, "asof")
-    start = _one_of(values, "startseq", "startingversion", "starttimestamp")
-    end = _one_of(values, "endseq", "endingversion", "endtimestamp")
-    if read == "changes" and as_of is not None:
+    if options.is_changes and options.as_of is not None:
         raise InvalidOption("asOf is of documents; changes are read from startSeq to endSeq")
-    if read == "documents" and (start is not None or end is not None):
+    if not options.is_changes and (options.start, options.end) != (None, None):
         raise InvalidOption(
             "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
         )
-    if "ranges" in values and (start, end, as_of) != (None, None, None):
+    if options.ranges is not None and (options.start, options.end, options.as_of) != (None, None, None):
         raise InvalidOption("option ranges says where to begin and to end: leave the others out")
-    mode = values.get("mode")
-    if mode is not None:
-        mode = _word(values, "mode", (*MODES, UPSERT), "")
-    return Options(
-        paths=_paths(values),
-        table=values.get("table"),
-        read=read,
-        shape=shape,
-        as_of=as_of,
-        ranges=_ranges(values),
-        start=start,
-        end=end,
-        document=_word(values, "document", FORMS, "struct"),
-        sampling_size=_number(values, "samplingsize", 1_000, least=1),
-        conflicts=_word(values, "conflicts", CONFLICTS, "variant"),
-        is_strict=_flag(values, "strictfields", False),
-        mode=mode,
-        corrupt_column=values.get("corruptcolumn", "_corrupt"),
-        source_column=values.get("sourcecolumn", "_source"),
-        path_glob=values.get("pathglobfilter", "*.db"),
-        is_recursive=_flag(values, "recursivefilelookup", False),
-        partition_bytes=_bytes(values, "partitionbytes", 32 * 1024 * 1024),
-        min_partitions=_number(values, "minpartitions", 1, least=1),
-        fail_on_data_loss=_flag(values, "failondataloss", True),
-        busy_timeout_s=_seconds(values, "busytimeout", 5.0),
-        allow_network=_flag(values, "allownetwork", False),
-        max_changes=_number(values, "maxchangespertrigger", 0, least=1) or None,
-        starting_offsets=_word(values, "startingoffsets", OFFSETS, OFFSETS[0]),
-    )
+    return options
 
 
-def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Spark hands over `load(path)` as `path`, and `load([...])` as `paths` in JSON."""
-    found: list[str] = []
-    if values.get("path") == "":
-        raise InvalidOption("path is empty: give load() a file, a folder, a glob or a list of those")
-    if "paths" in values:
-        try:
-            listed = json.loads(values["paths"])
-        except ValueError:
-            listed = None
-        if not isinstance(listed, list) or not all(isinstance(path, str) and path for path in listed):
-            raise InvalidOption(
-                f"option paths is a JSON list of strings that are not empty, not {shown(values['paths'])}"
-            )
-        found += listed
-    if "path" in values:
-        found.append(values["path"])
-    return tuple(found)
+# ---------------------------------------------------------------------------------------------------------------
+# The readers: the name of an option and its text in, its value out, or InvalidOption
+
+Reader = Callable[[str, str], Any]
 
 
-def _ranges(values: Mapping[str, str]) -> tuple[tuple[str, int, int], ...] | None:
-    """Option `ranges`: `{"/data/a.db": [100, 200]}`."""
-    if "ranges" not in values:
-        return None
+def _text(name: str, given: str) -> str:
+    return given
+
+
+class _Imported(tuple[str, ...]):
+    """Names of modules, which are imported where this is made and wherever it is unpickled."""
+
+    __slots__ = ()
+
+    def __new__(cls, names: Iterable[str]) -> _Imported:
+        made = super().__new__(cls, names)
+        for name in made:
+            import_module(name)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Imported, (tuple(self),)
+
+
+def _imports(name: str, given: str) -> tuple[str, ...]:
     try:
-        listed = json.loads(values["ranges"])
+        return _Imported(module.strip() for module in given.split(",") if module.strip())
+    except ImportError as error:
+        raise InvalidOption(f"option {name}: {error}") from None
+
+
+def _path(name: str, given: str) -> str:
+    if not given:
+        raise InvalidOption("path is empty: give load() a file, a folder, a glob or a list of those")
+    return given
+
+
+def _paths(name: str, given: str) -> tuple[str, ...]:
+    try:
+        listed = json.loads(given)
+    except ValueError:
+        listed = None
+    if not isinstance(listed, list) or not all(isinstance(path, str) and path for path in listed):
+        raise InvalidOption(f"option paths is a JSON list of strings that are not empty, not {shown(given)}")
+    return tuple(listed)
+
+
+def _ranges(name: str, given: str) -> tuple[tuple[str, int, int], ...]:
+    """Option `ranges`: `{"/data/a.db": [100, 200]}`."""
+    try:
+        listed = json.loads(given)
         found = tuple((path, since, until) for path, (since, until) in listed.items())
     except (ValueError, TypeError, AttributeError):
         found = (("", -1, -1),)
@@ -266,51 +230,47 @@ def _ranges(values: Mapping[str, str]) -> tuple[tuple[str, int, int], ...] | Non
     ):
         raise InvalidOption(
             "option ranges is JSON as {path: [since, until]}, of changes with since < seq <= until, "
-            f"not {shown(values['ranges'])}"
+            f"not {shown(given)}"
         )
     return found
 
 
-def _word(values: Mapping[str, str], name: str, allowed: Iterable[str], default: str) -> str:
-    given = values.get(name, default)
-    for each in allowed:
-        if each.lower() == given.lower():
-            return each
-    raise InvalidOption(f"option {_KNOWN[name]} is one of {', '.join(allowed)}, not {word(given)}")
+def _word_of(*allowed: str) -> Reader:
+    def read(name: str, given: str) -> str:
+        for each in allowed:
+            if each.lower() == given.lower():
+                return each
+        raise InvalidOption(f"option {name} is one of {', '.join(allowed)}, not {word(given)}")
+
+    return read
 
 
-def _flag(values: Mapping[str, str], name: str, default: bool) -> bool:
-    given = values.get(name)
-    if given is None:
-        return default
+def _flag(name: str, given: str) -> bool:
     if given.lower() in ("true", "false"):
         return given.lower() == "true"
-    raise InvalidOption(f"option {_KNOWN[name]} is true or false, not {word(given)}")
+    raise InvalidOption(f"option {name} is true or false, not {word(given)}")
 
 
-def _number(values: Mapping[str, str], name: str, default: int, *, least: int) -> int:
-    given = values.get(name)
-    if given is None:
-        return default
-    try:
-        number = int(given)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise InvalidOption(f"option {_KNOWN[name]} is a whole number of at least {least}, not {word(given)}")
-    return number
+def _number_from(least: int) -> Reader:
+    def read(name: str, given: str) -> int:
+        try:
+            number = int(given)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise InvalidOption(f"option {name} is a whole number of at least {least}, not {word(given)}")
+        return number
+
+    return read
 
 
-def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
-    given = values.get(name, str(default))
+def _seconds(name: str, given: str) -> float:
     try:
         seconds = float(given)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86_400:
-        raise InvalidOption(
-            f"option {_KNOWN[name]} is a number of seconds from 0 to 86400, not {word(given)}"
-        )
+        raise InvalidOption(f"option {name} is a number of seconds from 0 to 86400, not {word(given)}")
     return seconds
 
 
@@ -326,48 +286,25 @@ _UNITS: Final = {
 }
 
 
-def _bytes(values: Mapping[str, str], name: str, default: int) -> int:
-    given = values.get(name)
-    if given is None:
-        return default
+def _bytes(name: str, given: str) -> int:
     digits = given.strip().rstrip("bBkKmMgG")
     unit = _UNITS.get(given.strip()[len(digits) :].lower())
     if not digits.isdecimal() or unit is None or not int(digits) * unit:
-        raise InvalidOption(
-            f"option {_KNOWN[name]} is a size such as 32m or a number of bytes, not {word(given)}"
-        )
+        raise InvalidOption(f"option {name} is a size such as 32m or a number of bytes, not {word(given)}")
     return int(digits) * unit
 
 
-def _one_of(values: Mapping[str, str], seq: str, version: str, time: str) -> int | Instant | Version | None:
-    given = [name for name in (seq, version, time) if name in values]
-    if len(given) > 1:
-        raise InvalidOption(
-            f"options {' and '.join(_KNOWN[name] for name in given)} say the same thing twice: give one"
-        )
-    if not given:
+def _version(name: str, given: str) -> Version:
+    return Version(_number_from(0)(name, given))
+
+
+def _position(name: str, given: str) -> int | Instant | None:
+    if given.strip().lower() == "now":
         return None
-    (name,) = given
-    if name == seq:
-        return _number(values, seq, 0, least=0)
-    if name == version:
-        return Version(_number(values, version, 0, least=0))
-    return instant_of(values[name], _KNOWN[name])
+    return int(given) if given.strip().isdecimal() else instant_of(name, given)
 
 
-def _position(values: Mapping[str, str], name: str) -> int | Instant | None:
-    given = values.get(name)
-    if given is None or given.strip().lower() == "now":
-        return None
-    if given.strip().isdecimal():
-        return int(given)
-    return instant_of(given, _KNOWN[name])
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def instant_of(text: str, name: str = "a timestamp") -> Instant:
+def instant_of(name: str, text: str) -> Instant:
     """The moment of an ISO 8601 text, which is in UTC if it has no offset.
 
     Raises:
@@ -383,4 +320,62 @@ def instant_of(text: str, name: str = "a timestamp") -> Instant:
         ) from None
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
-    return Instant((value - _EPOCH) // timedelta(microseconds=1))
+    return Instant(microseconds_of(value - EPOCH))
+
+
+# Name, as messages and documentation write it -> (attribute of Options, how its text is read).
+READERS: Final[dict[str, tuple[str, Reader]]] = {
+    "path": ("path", _path),
+    "paths": ("paths", _paths),
+    "table": ("table", _text),
+    "read": ("read", _word_of(*READS)),
+    "shape": ("shape", _word_of(*SHAPES)),
+    "asOf": ("as_of", _position),
+    "ranges": ("ranges", _ranges),
+    "startSeq": ("start", _number_from(0)),
+    "endSeq": ("end", _number_from(0)),
+    "startTimestamp": ("start", instant_of),
+    "endTimestamp": ("end", instant_of),
+    "startingVersion": ("start", _version),
+    "endingVersion": ("end", _version),
+    "readChangeFeed": ("is_change_feed", _flag),
+    "document": ("document", _word_of(*FORMS)),
+    "samplingSize": ("sampling_size", _number_from(1)),
+    "conflicts": ("conflicts", _word_of(*CONFLICTS)),
+    "strictFields": ("is_strict", _flag),
+    "mode": ("mode", _word_of(*MODES, UPSERT)),
+    "corruptColumn": ("corrupt_column", _text),
+    "sourceColumn": ("source_column", _text),
+    "pathGlobFilter": ("path_glob", _text),
+    "recursiveFileLookup": ("is_recursive", _flag),
+    "partitionBytes": ("partition_bytes", _bytes),
+    "minPartitions": ("min_partitions", _number_from(1)),
+    "failOnDataLoss": ("fail_on_data_loss", _flag),
+    "busyTimeout": ("busy_timeout_s", _seconds),
+    "allowNetwork": ("allow_network", _flag),
+    "imports": ("imports", _imports),
+    "maxChangesPerTrigger": ("max_changes", _number_from(1)),
+    "startingOffsets": ("starting_offsets", _word_of(*OFFSETS)),
+}
+# Three ways to say where a range begins, and where it ends.
+BOUNDS: Final = (
+    ("startSeq", "startingVersion", "startTimestamp"),
+    ("endSeq", "endingVersion", "endTimestamp"),
+)
+# Options of writes, which `write_options` reads.
+OF_WRITES: Final = (
+    "checkpointLocation",
+    "primaryKey",
+    "conflict",
+    "nulls",
+    "uuidFields",
+    "deleteField",
+    "durability",
+    "origin",
+    "stagingPath",
+    "inlineBytes",
+    "txnAppId",
+    "txnVersion",
+)
+NAMES: Final = (*READERS, *OF_WRITES)
+_KNOWN: Final = {name.lower(): name for name in NAMES}

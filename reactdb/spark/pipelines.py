@@ -125,7 +125,8 @@ def snapshot(
         if "_corrupt" in rows.columns and "_corrupt" not in (schema or ""):
             rows = rows.drop("_corrupt")
         count = written(rows, staged)
-        commit(_whole("snapshot", count, rows, {"table": table, "as_of": as_of, "document": document}, given))
+        settings = {"table": table, "as_of": as_of, "document": document}
+        commit(_manifest("snapshot", None, count, settings, rows, [], given.positions))
     seqs = {extent.path: extent.until for extent in extents} if as_of is None else {}
     if isinstance(as_of, int):
         seqs = {extent.path: as_of for extent in extents}
@@ -168,11 +169,8 @@ def append_changes(
     folder = PartFolder(target, EXPORT)
     settings = {"table": table, "document": document, "schema": schema}
     with folder.writing():
-        before = folder.newest()
-        check_settings(folder, before, settings)
-        known = {} if before is None else before.positions
+        before, known, first = begun(folder, settings, given)
         extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
-        first = [reach for reach in given.reaches if reach.database not in known]
         if not any(extent.since < extent.until for extent in extents) and not any(
             each.oldest for each in first
         ):
@@ -183,9 +181,7 @@ def append_changes(
             count = written(rows, staged)
             _check_count(count, extents, table, first)
             positions = known | given.positions
-            number = 1 if before is None else before.number + 1
-            schema_json = rows.schema.jsonValue()
-            folder.commit(staged, Manifest(EXPORT, number, count, settings, schema_json, extents, positions))
+            folder.commit(staged, _manifest(EXPORT, before, count, settings, rows, extents, positions))
     return _outcome(folder.path, count, positions, first)
 
 
@@ -219,16 +215,9 @@ def update_current(
     folder = PartFolder(target, CURRENT, GENERATION)
     settings = {"table": table, "document": document, "schema": schema}
     if given.export is not None:
-        settings = {
-            "table": table,
-            "document": given.export.settings["document"],
-            "schema": given.export.settings["schema"],
-        }
+        settings |= {name: given.export.settings[name] for name in ("document", "schema")}
     with folder.writing():
-        before = folder.newest()
-        check_settings(folder, before, settings)
-        known = {} if before is None else before.positions
-        first = [reach for reach in given.reaches if reach.database not in known]
+        before, known, first = begun(folder, settings, given)
         if before is not None and not _has_news(given, known):
             return _outcome(folder.point_to_newest(), 0, known, first)
         if before is None:
@@ -238,10 +227,7 @@ def update_current(
         with folder.staged() as staged:
             count = written(rows, staged)
             positions = known | given.positions
-            number = 1 if before is None else before.number + 1
-            folder.commit(
-                staged, Manifest(CURRENT, number, count, settings, rows.schema.jsonValue(), [], positions)
-            )
+            folder.commit(staged, _manifest(CURRENT, before, count, settings, rows, [], positions))
         path = folder.point_to_newest()
     return _outcome(path, count, positions, first)
 
@@ -356,17 +342,37 @@ def stop_jobs(session: SparkSession) -> None:
         time.sleep(0.05)
 
 
-def check_settings(folder: PartFolder, before: Manifest | None, settings: Mapping[str, Any]) -> None:
-    """Check that the settings are those with which the folder was begun.
+def begun(
+    folder: PartFolder, settings: Mapping[str, Any], given: PipelineSource
+) -> tuple[Manifest | None, dict[str, DatabasePosition], list[Reach]]:
+    """The newest part of a folder, how far it has read each database, and the files that it has not read yet.
 
     Raises:
-        UsageError.
+        UsageError: The settings are not those with which the folder was begun.
     """
+    before = folder.newest()
+    known = {} if before is None else before.positions
+    first = [reach for reach in given.reaches if reach.database not in known]
     for name, value in settings.items():
         if before is not None and before.settings.get(name) != value:
             raise UsageError(
                 f"{folder.path} was begun with {name} {before.settings.get(name)!r} and cannot go on with {value!r}"
             )
+    return before, known, first
+
+
+def _manifest(
+    kind: str,
+    before: Manifest | None,
+    count: int,
+    settings: dict[str, Any],
+    rows: DataFrame,
+    extents: list[Extent],
+    positions: dict[str, DatabasePosition],
+) -> Manifest:
+    """The manifest of the part after `before`."""
+    number = 1 if before is None else before.number + 1
+    return Manifest(kind, number, count, settings, rows.schema.jsonValue(), extents, positions)
 
 
 def _kept_type(before: Manifest) -> spark.DataType:
@@ -435,14 +441,8 @@ def _write(
 ) -> Outcome:
     with whole_folder(target, overwrite) as (staged, commit):
         count = written(rows, staged)
-        commit(_whole(kind, count, rows, settings, given))
+        commit(_manifest(kind, None, count, settings, rows, [], given.positions))
     return _outcome(os.path.abspath(target), count, given.positions, given.reaches)
-
-
-def _whole(
-    kind: str, count: int, rows: DataFrame, settings: dict[str, Any], given: PipelineSource
-) -> Manifest:
-    return Manifest(kind, 1, count, settings, rows.schema.jsonValue(), [], given.positions)
 
 
 def _outcome(path: str, rows: int, at: Mapping[str, DatabasePosition], first: Sequence[Reach]) -> Outcome:

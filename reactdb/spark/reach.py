@@ -121,8 +121,3 @@ def check_has(reach: Reach, before: DatabasePosition) -> None:
 def ranges(extents: Iterable[Extent]) -> str:
     """Extents as the data source's option `ranges`."""
     return json.dumps({extent.path: [extent.since, extent.until] for extent in extents})
-
-
-def positions(reaches: Iterable[Reach]) -> dict[str, DatabasePosition]:
-    """The positions by database id."""
-    return {reach.database: reach.position for reach in reaches}

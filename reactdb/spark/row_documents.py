@@ -18,6 +18,7 @@ from uuid import UUID
 from pyspark.sql import types as spark_types
 
 from reactdb.errors import InvalidDocument, InvalidOption, shown
+from reactdb.values.scalars import EPOCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 # So many rows become dicts at a time, because with ten times as many the garbage collector adds 40% to the time.
 ROWS_AT_ONCE = 1_000
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 PLAIN_TYPES = (
     spark_types.NullType,

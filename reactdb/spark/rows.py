@@ -24,7 +24,7 @@ from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.spark import register
 from reactdb.spark.options import FORMS
 from reactdb.spark.parts import DatabasePosition, Extent, Manifest, PartFolder
-from reactdb.spark.reach import Reach, look, options_of, positions, ranges, unread
+from reactdb.spark.reach import Reach, look, options_of, ranges, unread
 from reactdb.spark.schema import FORMS as TYPES
 
 if TYPE_CHECKING:
@@ -95,12 +95,9 @@ class PipelineSource:
     @property
     def positions(self) -> dict[str, DatabasePosition]:
         """How far each database can be read now."""
-        return positions(self.reaches) if self.export is None else self.export.positions
-
-    @property
-    def begins_late(self) -> list[str]:
-        """The files whose oldest changes were removed."""
-        return [reach.path for reach in self.reaches if reach.oldest]
+        if self.export is not None:
+            return self.export.positions
+        return {reach.database: reach.position for reach in self.reaches}
 
 
 def source_of(
@@ -161,7 +158,7 @@ def rows_of(
     found = [extent for extent in extents if extent.since < extent.until]
     if documents is not None and type_ is None:
         type_ = type_of(spark_, source, documents)
-    databases = {reach.path: reach.database for reach in source.reaches}
+    databases = {(reach.path,): reach.database for reach in source.reaches}
     parts = []
     if found:
         read = reader(spark_, source, documents).option("read", "changes").option("ranges", ranges(found))
@@ -171,8 +168,12 @@ def rows_of(
     for table, oldest in bases(base, source.table).items():
         parts.append(_base_rows(spark_, source, table, oldest, type_))
     if not parts:
-        return spark_.createDataFrame([], spark.StructType([*with_database(change_schema(type_))]))
-    rows = named(spark_, reduce(lambda one, other: one.unionByName(other), parts), databases)
+        schema = change_schema(type_).add("database", "string")
+        return spark_.createDataFrame(
+            [], spark.StructType([schema[name] for name in ORDER if name in schema.names])
+        )
+    rows = reduce(lambda one, other: one.unionByName(other), parts)
+    rows = with_value(spark_, rows, ["_source"], databases, "database", "string")
     return rows.select(*[name for name in ORDER if name in rows.columns])
 
 
@@ -230,14 +231,6 @@ def change_schema(type_: spark.DataType | None) -> spark.StructType:
     return schema if type_ is None else schema.add("old", type_).add("new", type_)
 
 
-def with_database(schema: spark.StructType) -> list[spark.StructField]:
-    """The fields of change rows, in order."""
-    fields = {field.name: field for field in schema.fields} | {
-        "database": spark.StructField("database", spark.StringType())
-    }
-    return [fields[name] for name in ORDER if name in fields]
-
-
 def bases(reaches: Iterable[Reach], table: str | None) -> dict[str, list[Reach]]:
     """Table -> the files whose log begins after the table was created."""
     found: dict[str, list[Reach]] = {}
@@ -278,24 +271,14 @@ def _base_rows(
     return rows.withColumn("old", F.lit(None).cast(type_)).withColumnRenamed("document", "new")
 
 
-def named(spark_: SparkSession, rows: DataFrame, databases: Mapping[str, str]) -> DataFrame:
-    """The rows with the column `database` added."""
-    values = {(path,): database for path, database in databases.items()}
-    return with_value(spark_, rows, ["_source"], values, "database", "string")
-
-
 def exported(spark_: SparkSession, source: PipelineSource) -> DataFrame:
     """The rows of a folder that `append_changes` wrote."""
     assert source.export is not None
     # The newest manifest's schema has every field; for older files, new fields are null.
     schema = spark.StructType.fromJson(source.export.schema)
-    numbers = PartFolder(source.folder, EXPORT).numbers()
+    folder = PartFolder(source.folder, EXPORT)
     # The parts are listed by name, because one that is committed meanwhile belongs to the next run.
-    paths = [
-        PartFolder(source.folder, EXPORT).folder_of(number)
-        for number in numbers
-        if number <= source.export.number
-    ]
+    paths = [folder.folder_of(number) for number in folder.numbers() if number <= source.export.number]
     rows = spark_.read.schema(schema).parquet(*paths)
     return rows if source.table is None else rows.where(F.col("table") == source.table)
 

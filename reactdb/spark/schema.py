@@ -22,12 +22,12 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from reactdb.errors import InvalidOption, TableNotFound
+from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
 from reactdb.spark.documents import decode_many
 from reactdb.spark.fleet import range_of, seen
 from reactdb.spark.inference import Inference, scalar_type
 from reactdb.spark.keys import key_values
-from reactdb.spark.options import Options
+from reactdb.spark.options import Instant, Options
 from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
@@ -252,9 +252,6 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
         InvalidOption: It is in the future.
         HistoryLost: Compaction has removed it.
     """
-    from reactdb.errors import HistoryLost
-    from reactdb.spark.options import Instant
-
     given = options.as_of
     if options.ranges is not None:
         given = range_of(options, pin)[1]

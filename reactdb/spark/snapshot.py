@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from reactdb.errors import HistoryDiverged, InvalidOption
-from reactdb.spark.columns import Struct, arrow_schema, check_type, column_for
+from reactdb.errors import HistoryDiverged
+from reactdb.spark.columns import arrow_schema, check_type, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
 from reactdb.spark.fleet import opened, seen
 from reactdb.spark.keys import key_values
@@ -94,20 +94,10 @@ class DocumentRows:
         for field in schema.fields:
             if field.name in sides:
                 check_type(field, spark.StringType)
-        if options.document == "struct":
-            type_: spark.DataType = spark.StructType(
-                [field for field in schema.fields if field.name not in sides]
-            )
-        else:
-            unknown = [name for name in names if name not in {*sides, "key", "key_bytes", "document"}]
-            if unknown:
-                raise InvalidOption(
-                    f"with option document={options.document} there is no column {unknown[0]}: there are key and document"
-                )
-            type_ = next(
-                (field.dataType for field in schema.fields if field.name == "document"), spark.StructType()
-            )
-        self._column = DocumentColumn("", type_, self.mode, is_complete=is_inferred)
+        keys = () if options.document == "struct" else ("key", "key_bytes")
+        self._column = DocumentColumn.of_schema(
+            schema, options, self.mode, (*sides, *keys), is_complete=is_inferred
+        )
 
     def batches(self, slices: Iterable[DocumentSlice]) -> Iterator[Any]:
         """Record batches of all documents of these slices.
@@ -147,13 +137,7 @@ class DocumentRows:
         def describe(row: int) -> str:
             return f"{path}, table `{table}`, key {key_values(keys[row : row + 1])[0]!r:.100}"
 
-        made: dict[str, Any] = {}
-        column = self._column
-        if self.options.document == "struct":
-            assert isinstance(column.column, Struct)
-            made.update(zip(column.column.names, column.arrays(bodies, rows, describe), strict=True))
-        elif not isinstance(column.column, Struct) or column.column.names:
-            made["document"] = column.array(bodies, rows, describe)
+        made = self._column.named_arrays(self.options.document, bodies, rows, describe)
         arrays: list[Any] = []
         for field in self._schema.fields:
             if field.name in made:

@@ -23,16 +23,12 @@ from pyspark.sql import types as spark_types
 
 from reactdb.errors import CorruptDatabase, InvalidDocument, InvalidOption, shown
 from reactdb.spark.row_documents import ROWS_AT_ONCE, variants
+from reactdb.spark.schema import FORMS
 from reactdb.values import codec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMS: dict[str, type[spark_types.DataType]] = {
-    "json": spark_types.StringType,
-    "variant": spark_types.VariantType,
-    "binary": spark_types.BinaryType,
-}
 # The name that reads give to the column of documents, and their columns beside it, which hold nothing that a write needs.
 USUAL = "document"
 BESIDE = ("key", "key_bytes", "_source")
@@ -153,9 +149,9 @@ def column_of(schema: spark_types.StructType, form: str, delete_field: str | Non
             f"reading gives are beside it; these have {', '.join(schema.names)}"
         )
     type_ = schema[found].dataType
-    if not isinstance(type_, kind):
+    if not isinstance(type_, type(kind)):
         raise InvalidOption(
-            f"with option document={form} column {found} is {kind().simpleString()}, not {type_.simpleString()}"
+            f"with option document={form} column {found} is {kind.simpleString()}, not {type_.simpleString()}"
         )
     return found
 

@@ -13,8 +13,7 @@ from urllib.parse import unquote, urlparse
 
 from reactdb.errors import InvalidOption, shown, word
 from reactdb.spark import staging
-from reactdb.spark.options import UPSERT
-from reactdb.spark.whole_documents import FORMS
+from reactdb.spark.options import FORMS, UPSERT
 from reactdb.store.catalogue import check_name
 
 NAMES = (
@@ -94,7 +93,7 @@ class WriteOptions:
         if not table:
             raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
         check_name("Table", table)
-        document = one_of(found, "document", ("struct", *FORMS))
+        document = one_of(found, "document", FORMS)
         if document != "struct" and "nulls" in found:
             raise InvalidOption(
                 f"nulls is for rows, which cannot tell a null from what is missing: with document={document} nulls stay"

@@ -14,6 +14,7 @@ The way of a write, from top to bottom:
     writer          queue, BEGIN, work, COMMIT, publish: the whole way; the other files are its steps
     write_queue     which thread is next, and whose writes share a commit
     transaction     the write buffer: log entries, heads and index entries, and savepoints
+    hooks           what a dialect derives from each write of a table
     log             entries of the log, written and read
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
@@ -27,7 +28,7 @@ The way of a read:
     snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one
     walk            a long read that does not keep the write-ahead log from being emptied
     exports         the log and the documents in bulk, as columns of bytes
-    positions       how far consumers and senders have come, by name
+    positions       how far consumers and senders have come, by name; `leases` who may work for a consumer
 
 Around them:
 

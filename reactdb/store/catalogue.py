@@ -79,20 +79,7 @@ class IndexInfo:
         One for a simple index, one for each element of an array in a multi index, told apart by their tags; none where the
         value is missing or fails.
         """
-        try:
-            value = self.value_of(document)
-            if self.multi and isinstance(value, list):
-                found = []
-                for tag, element in enumerate(value):
-                    key = collation.index_key_bytes(element)
-                    if key is not None:
-                        found.append((key, tag))
-                return found
-            key = collation.index_key_bytes(value)
-        except (QueryError, InvalidKey):
-            # InvalidKey: an array around a value that is nested as deep as can be, for example.
-            return []
-        return [] if key is None else [(key, 0)]
+        return [(key, tag) for index_id, key, tag in self.stored_entries(document) if index_id > 0]
 
     def stored_entries(self, document: dict[str, Any]) -> list[tuple[int, bytes, int]]:
         """The document's rows in the table `entries`, as (index_id, value bytes, tag), with the hidden ones.
@@ -119,7 +106,7 @@ class TableInfo:
     Attributes:
         created, dropped: Seqs: the table has changes in created < seq <= dropped.
         owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
-        hook: The name of its write hook; None where it has none.
+        hook: The name of its write hook (see `hooks`); None where it has none.
     """
 
     __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "owner", "primary_key")

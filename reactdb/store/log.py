@@ -42,7 +42,7 @@ DECODED = 64
 # In the order of `checksums.entry_checksum`, and the checksum.
 ENTRY = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
 ENTRY_COLUMNS = 11
-KEY, BODY = 6, 7
+KEY, BODY, META = 6, 7, 9
 OLD = ", p.body, p.seal"
 JOIN_OLD = " LEFT JOIN log p ON p.seq = l.prev"
 CHANGES = "SELECT {columns} FROM log l{join} WHERE l.seq > ? AND l.seq <= ?{where} ORDER BY l.seq LIMIT ?"
@@ -54,6 +54,7 @@ TABLE_CHANGES = (
     " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
     " ORDER BY m.block, l.seq LIMIT ?6"
 )
+ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
 Documents = Iterable[FrozenDict | None]
@@ -150,6 +151,21 @@ def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change |
     if not rows:
         return None
     return next(changes_of(_verified(rows, catalogue, is_complete=False), catalogue))
+
+
+def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes | None:
+    """The metadata of the log entry at `seq`, to which a head or a tombstone leads.
+
+    Raises:
+        CorruptDatabase: There is no such entry, or it is not what was written.
+    """
+    row = connection.execute(ONE_ENTRY, (seq,)).fetchone()
+    if row is None:
+        raise missing_entry(seq)
+    if not is_entry_whole(row):
+        raise damaged_entry(name_of(row[1], catalogue), row[KEY], seq)
+    meta: bytes | None = row[META]
+    return meta
 
 
 def fetch(

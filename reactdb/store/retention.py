@@ -27,7 +27,7 @@ from reactdb.store.open_file import FileWriter
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, newest, unpack
-from reactdb.store.transaction import remove_dropped
+from reactdb.store.transaction import WriteTransaction, remove_dropped
 from reactdb.values.value import Value
 
 # Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
@@ -43,6 +43,8 @@ RETAIN_EVERY = 500
 # Changes that removal leaves, beyond what was asked for, to the feeds of this process that have still to read them. A reader
 # that was forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
 MOST_HELD_CHANGES = 1_000_000
+# The fact that names another number, for the file.
+HELD_CHANGES = "held_changes"
 
 
 class Retention(Value):
@@ -85,6 +87,20 @@ class Retention(Value):
                 target, newest_older_than(connection, low, head, time.time_ns() // 1_000_000 - self.age_ms)
             )
         return max(target, low)
+
+
+def held_changes(connection: Connection) -> int:
+    """How many changes, beyond what is asked for, stay for those who have still to read them: as the file says, or else
+    MOST_HELD_CHANGES."""
+    named = fact(connection, HELD_CHANGES)
+    return MOST_HELD_CHANGES if named is None else int(named)
+
+
+def hold_changes(transaction: WriteTransaction, changes: int) -> None:
+    """Let the file name how many changes stay for those who have still to read them."""
+    transaction.secure()
+    set_fact(transaction.connection, HELD_CHANGES, changes)
+    transaction.has_other_rows = True
 
 
 def newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
@@ -176,10 +192,14 @@ class Compaction:
             raise self._writer.engine.translated(error, "compact") from error
 
     def _held_back(self, target: int) -> int:
-        """The low-water mark that is asked for, or a lower one that leaves the feeds what they have still to read. A feed that is
-        further behind than the limit holds nothing back."""
-        needed = self._writer.engine.lowest_needed(target - MOST_HELD_CHANGES)
-        return target if needed is None else min(target, needed)
+        """The low-water mark that is asked for, or a lower one that leaves feeds and durable consumers what they have still to
+        read. One that is further behind than the limit holds nothing back."""
+        from reactdb.store import leases
+
+        writer = self._writer
+        oldest = target - held_changes(writer.connection)
+        needed = (writer.engine.lowest_needed(oldest), leases.lowest_needed(writer.connection, oldest))
+        return min([target, *(position for position in needed if position is not None)])
 
     def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
         """One transaction's worth of compaction. Whether more is left."""

@@ -22,7 +22,7 @@ from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
-from reactdb.store.sums import Tally, check, check_index
+from reactdb.store.sums import Known, Tally, check
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -142,9 +142,11 @@ class Snapshot:
     # processor's cache takes three quarters of the time.
     page_rows = 256
 
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+    def __init__(self, connection: Connection, catalogue: Catalogue, known: Known | None = None) -> None:
+        """`known`: what this state of the file must have; None: nothing was looked up yet."""
         self.connection = connection
         self.catalogue = catalogue
+        self._known: Known = {} if known is None else known
 
     @property
     def seq(self) -> int:
@@ -205,7 +207,7 @@ class Snapshot:
             tally = Tally()
         found = self.whole(table, rows, tally)
         if tally is not None and (limit < 0 or len(rows) < limit):
-            check(self.connection, table, tally.count, tally.total)
+            self.check(table, None, tally.count, tally.total)
         return found
 
     def found(
@@ -223,7 +225,7 @@ class Snapshot:
     ) -> None:
         """After a read of entries: if that was the whole index, whether there are as many as were written."""
         if start == LEAST and stop >= GREATEST and (limit < 0 or count < limit):
-            check_index(self.connection, table, index, count)
+            self.check(table, index, count)
 
     def entries(
         self,
@@ -271,6 +273,17 @@ class Snapshot:
             if body is not None:
                 yield Row(key, body)
 
+    def check(self, table: TableInfo, index: IndexInfo | None, count: int, total: int | None = None) -> None:
+        """After a read of all documents of a table, or of all entries of an index: whether there are as many as were written.
+
+        Args:
+            total: The sum of the documents' checksums, where the read has it.
+
+        Raises:
+            CorruptDatabase: They are not those that were written.
+        """
+        check(self.connection, self._known, table, index, count, total)
+
     def count(self, table: TableInfo) -> int:
         """How many documents a table has.
 
@@ -278,7 +291,7 @@ class Snapshot:
             CorruptDatabase: It is not the number of those that were written.
         """
         (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
-        check(self.connection, table, found)
+        self.check(table, None, found)
         return int(found)
 
     def changes(
@@ -305,6 +318,10 @@ class Snapshot:
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
         return read_one(self.connection, self.catalogue, seq)
+
+    def newest(self, table: TableInfo, key: bytes) -> Change | None:
+        """The newest log entry of a key, with its metadata; it may be a deletion. None where there is none, or none is left."""
+        return next(iter(self.history(table, key)), None)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its tombstone."""

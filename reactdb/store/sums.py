@@ -7,7 +7,7 @@ block: whoever wants the sums of now rolls forward over 31 of them at most.
 
     Sums         the figures; the writer moves them with each flush
     newest       what the file has, rolled forward to now
-    check, ...   what a read of all documents, or of a whole index, has found is compared here
+    check        what a read of all documents, or of a whole index, has found is compared here
 
 Rule of this file: the figures follow from the log, never from the trees that they watch over. The one exception is `taken_stock`,
 for a table of a file that had none.
@@ -209,39 +209,56 @@ class Tally:
         self.total += sum(checksums)
 
 
-def check(connection: Connection, table: TableInfo, count: int, total: int | None = None) -> None:
-    """Compare all documents of a table, as a read has found them, with those that were written.
+Known = dict[tuple[int, int], tuple[int, int] | None]
+"""What one state of a file must have, as far as it was looked up: by number of the table and of the index (0: documents), how many
+and the sum; None where that is not known."""
+
+
+def check(
+    connection: Connection,
+    known: Known,
+    table: TableInfo,
+    index: IndexInfo | None,
+    count: int,
+    total: int | None = None,
+) -> None:
+    """Compare all documents of a table, or all entries of an index without hidden ones, as a read has found them, with those that
+    were written.
 
     Args:
-        total: The sum of their checksums, where the read has it.
+        total: The sum of the documents' checksums, where the read has it.
 
     Raises:
         CorruptDatabase: They are not those that were written.
     """
-    _, sums = newest(connection, table)
-    if sums is None:
+    place = table.id, 0 if index is None else index.id
+    if place not in known:
+        known[place] = _written(connection, table, index)
+    written = known[place]
+    if written is None:
         return
-    if count != sums.count:
-        raise _differs(f"table `{table.name}`: {_number(count, 'document')} can be found", sums.count, table)
-    if total is not None and (total - sums.total) & LOW:
-        raise _differs(
-            f"table `{table.name}`: of the {_number(count, 'document')} some are not the newest", None, table
-        )
+    what = f"table `{table.name}`: {_number(count, 'document')}"
+    if index is not None:
+        what = f"index `{index.name}` of {what}"
+    if count != written[0]:
+        trouble = f"{what} can be found, and {written[0]:,} were written"
+    elif total is not None and (total - written[1]) & LOW:
+        trouble = f"{what} can be found, as many as were written, but not all are the newest"
+    else:
+        return
+    raise CorruptDatabase(
+        f"{trouble}: another program has changed the file, or it is damaged. {ADVICE}", table=table.name
+    )
 
 
-def check_index(connection: Connection, table: TableInfo, index: IndexInfo, count: int) -> None:
-    """Compare the number of all entries of an index, without hidden ones, with that of those that were written.
-
-    Raises:
-        CorruptDatabase: It is another.
-    """
-    _, sums = newest(connection, table, (index,))
-    figures = None if sums is None else sums.indexes.get(index.id)
-    if figures is not None and figures[0] != count:
-        found = (
-            f"index `{index.name}` of table `{table.name}`: {_number(count, 'entry', 'entries')} can be found"
-        )
-        raise _differs(found, figures[0], table)
+def _written(connection: Connection, table: TableInfo, index: IndexInfo | None) -> tuple[int, int] | None:
+    _, sums = newest(connection, table, () if index is None else (index,))
+    if sums is None:
+        return None
+    if index is None:
+        return sums.count, sums.total & LOW
+    count, total = sums.indexes.get(index.id, (None, 0))
+    return None if count is None else (count, total & LOW)
 
 
 def differences(connection: Connection, table: TableInfo) -> Iterable[str]:
@@ -266,14 +283,6 @@ def differences(connection: Connection, table: TableInfo) -> Iterable[str]:
                     f"index {index.name!r} of table {table.name!r} has {_number(there[0], what, plural)},"
                     f" and the running sums say {known[0]:,}" + (" others" if there[0] == known[0] else "")
                 )
-
-
-def _differs(found: str, written: int | None, table: TableInfo) -> CorruptDatabase:
-    written_in_words = "" if written is None else f", and {written:,} were written"
-    return CorruptDatabase(
-        f"{found}{written_in_words}: another program has changed the file, or it is damaged. {ADVICE}",
-        table=table.name,
-    )
 
 
 def _number(count: int, one: str, many: str | None = None) -> str:

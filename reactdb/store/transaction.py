@@ -20,13 +20,14 @@ from types import TracebackType
 from typing import Any, Protocol
 from zlib import adler32
 
-from reactdb.change import DELETE, INSERT, Change
-from reactdb.errors import CorruptDatabase
+from reactdb.change import DELETE, INSERT, REPLACE, Change
+from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
-from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts
+from reactdb.store.hooks import Derived, Draft, ask
+from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.store.sums import (
@@ -216,19 +217,20 @@ class WriteTransaction:
             return None if body is None else (seq, body)
         return read_document(self.connection, table, key)
 
-    def insert(self, table: TableInfo, key: bytes, body: bytes, meta: bytes | None = None) -> None:
+    def insert(self, table: TableInfo, key: bytes, body: bytes) -> None:
         """Add a document whose key is free.
 
         Raises:
             KeyTaken: It is not, and nothing was written.
         """
-        if self.savepoint is None:
+        # A hook is asked only when it is known that the key is free.
+        if self.savepoint is None and table.hook is None:
             # Nothing has to be taken back alone, so SQLite may say whether the key is free: a step less.
             count = self.count
             if self._buffer:
                 self.flush()
             try:
-                self.write(table, key, INSERT, None, body, meta)
+                self.write(table, key, INSERT, None, body)
                 self.flush()
             except IntegrityError:
                 self.memory.forget()
@@ -242,7 +244,14 @@ class WriteTransaction:
                 raise KeyTaken
         elif latest[1] is not None:
             raise KeyTaken
-        self.write(table, key, INSERT, None, body, meta)
+        self.write(table, key, INSERT, None, body)
+
+    def put(self, table: TableInfo, key: bytes, body: bytes | None, kind: int = REPLACE) -> bool:
+        """Make `body` (None: nothing) the content of a key, whatever is there. Whether that changed anything."""
+        old = self.head(table, key)
+        if body == (None if old is None else old[1]):
+            return False
+        return self.write(table, key, DELETE if body is None else kind, old, body)
 
     def write(
         self,
@@ -251,9 +260,20 @@ class WriteTransaction:
         kind: int,
         old: tuple[int, bytes] | None,
         body: bytes | None,
-        meta: bytes | None = None,
-    ) -> None:
-        """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there."""
+        asked: Any = None,
+    ) -> bool:
+        """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there.
+
+        Args:
+            asked: What a dialect asks of the table's write hook. With it, `body` may be the same as before.
+
+        Returns:
+            Whether there is a new entry. The same document has one only where the hook derived something, and something new.
+
+        Raises:
+            HookNotFound: The table has a write hook that this process does not know.
+            UsageError: The hook refuses it, or there is none to ask. Nothing was written.
+        """
         table_id = table.id
         had_tombstone = False
         before: int | None = None
@@ -269,6 +289,13 @@ class WriteTransaction:
             if body is None:
                 assert kind == DELETE
                 self.memory.tombstones[table_id] = True
+        meta: bytes | None = None
+        beside: Sequence[tuple[TableInfo, bytes, bytes | None]] = ()
+        if table.hook is not None or asked is not None:
+            derived = self._derived(table, key, kind, prev, old_body, body, asked)
+            if derived is None:
+                return False
+            meta, beside = derived
         moves = places = None
         if table.indexes:
             moves, places = index_moves(table, key, old_body, body)
@@ -294,8 +321,47 @@ class WriteTransaction:
             change.places = places
             self.changes.append(change)
         self.count += 1
-        if len(self._buffer) >= MOST_ENTRIES or (body is not None and len(body) > LARGE_BYTES):
+        if (
+            len(self._buffer) >= MOST_ENTRIES
+            or (body is not None and len(body) > LARGE_BYTES)
+            or (meta is not None and len(meta) > LARGE_BYTES)
+        ):
             self.flush()
+        for other in beside:
+            self.put(*other)
+        return True
+
+    def _derived(
+        self,
+        table: TableInfo,
+        key: bytes,
+        kind: int,
+        prev: int | None,
+        old_body: bytes | None,
+        body: bytes | None,
+        asked: Any,
+    ) -> Derived | None:
+        """What the table's write hook makes of a write; None where it makes no new version, and what is beside is written."""
+        if table.hook is None:
+            raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
+        old_meta = None if prev is None else self._meta_of(prev)
+        before = self.count, self.catalogue
+        derived = ask(Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin))
+        if before != (self.count, self.catalogue):
+            raise UsageError(
+                f"the write hook `{table.hook}` has written itself: what it derives is written by the transaction"
+            )
+        is_new = derived.meta is not None and (derived.meta != old_meta or derived.beside)
+        if is_new or old_body != body:
+            return derived
+        for other in derived.beside:
+            self.put(*other)
+        return None
+
+    def _meta_of(self, seq: int) -> bytes | None:
+        """The metadata of an entry to which a head or a tombstone leads."""
+        place = seq - self.first - self.flushed
+        return self._buffer[place][5] if place >= 0 else read_meta(self.connection, self.catalogue, seq)
 
     def _may_have_tombstones(self, table: TableInfo) -> bool:
         known = self.memory.tombstones.get(table.id)
@@ -505,10 +571,11 @@ class WriteTransaction:
         """The running sums of a table as of `until`, the newest entry in the file; None where the file has none."""
         memory = self.memory
         if table_id not in memory.sums:
-            table = self.catalogue.by_id[table_id]
-            _, sums = newest(self.connection, table, tuple(table.indexes.values()), until + 1)
-            if sums is None:
-                sums = taken_stock(self.connection, table, until, MOST_IN_PASSING)
+            table = self.catalogue.by_id.get(table_id)
+            sums = None
+            if table is not None:
+                _, sums = newest(self.connection, table, tuple(table.indexes.values()), until + 1)
+                sums = sums or taken_stock(self.connection, table, until, MOST_IN_PASSING)
             if sums is not None:
                 memory.figures.update(sums.indexes)
             memory.sums[table_id] = sums
@@ -523,7 +590,7 @@ class WriteTransaction:
         Raises:
             KeyTaken: One of them is not, or two are the same. The caller rolls back and finds out which.
         """
-        if self._may_have_tombstones(table):
+        if table.hook is not None or self._may_have_tombstones(table):
             for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
@@ -598,6 +665,12 @@ class WriteTransaction:
         """The caller has looked that `name` is free. Feeds go on: they know the table by its number."""
         self._settle()
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
+        self._catalogue_changed()
+
+    def set_hook(self, table: TableInfo, hook: str | None) -> None:
+        """Let every write of the table ask the write hook of this name; None: none. What is there already stays as it is."""
+        self._settle()
+        self.execute("UPDATE tables SET hook = ? WHERE id = ?", (hook, table.id))
         self._catalogue_changed()
 
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:

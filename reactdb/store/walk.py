@@ -20,7 +20,7 @@ from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import ENTRIES, GREATEST, LEAST, ROWS, PastSnapshot, Snapshot
-from reactdb.store.sums import Tally, check, check_index
+from reactdb.store.sums import Tally
 
 # Documents in the first page, for which the caller is waiting, and in the others.
 FIRST_PAGE = 64
@@ -88,10 +88,7 @@ def _pages(
             yield Page(keys if places is None else places, bodies)
             size = PAGE
         if start == LEAST and stop >= GREATEST:
-            if index is None:
-                check(snapshot.connection, table, tally.count, tally.total)
-            else:
-                check_index(snapshot.connection, table, index, tally.count)
+            snapshot.check(table, index, tally.count, tally.total if index is None else None)
     finally:
         # A statement that is not at its end would keep the snapshot.
         cursor.close()

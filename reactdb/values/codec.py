@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone, tzinfo
 from functools import partial
+from operator import eq
 from typing import Any, Final
 from zlib import adler32
 
@@ -60,7 +61,9 @@ __all__ = [
     "pretty",
     "same",
     "same_bytes",
+    "same_in_order",
     "thaw",
+    "with_sorted_keys",
 ]
 
 MAX_DEPTH: Final = 100
@@ -453,13 +456,18 @@ def same(left: Any, right: Any, *, sees_order: bool = False) -> bool:
     Raises:
         InvalidDocument: One of them could not be stored.
     """
-    return left is right or same_bytes(encode_value(left), encode_value(right), sees_order=sees_order)
+    is_same = same_in_order if sees_order else same_bytes
+    return left is right or is_same(encode_value(left), encode_value(right))
 
 
-def same_bytes(left: bytes, right: bytes, *, sees_order: bool = False) -> bool:
-    """The same of two encoded values; equal bytes are the quick case."""
-    if left == right or sees_order:
-        return left == right
+same_in_order: Callable[[bytes, bytes], bool] = eq
+"""Whether two encoded values are the same, the keys of dicts in the same order: whether their bytes are equal."""
+
+
+def same_bytes(left: bytes, right: bytes) -> bool:
+    """Whether two encoded values are the same, whatever the order of keys; equal bytes are the quick case."""
+    if left == right:
+        return True
     # Another order of keys has the same bytes in other places: as many of them, and the same sum. Most changes differ
     # there already. (The low half of an Adler-32 checksum is the sum, modulo a prime: RFC 1950, section 8.)
     if len(left) != len(right) or (adler32(left) ^ adler32(right)) & 0xFFFF:

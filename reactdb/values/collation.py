@@ -86,7 +86,7 @@ def type_name(value: Any) -> str:
     Raises:
         InvalidKey: It is not a value.
     """
-    name: str | None = inherited(TYPE_NAMES, type(value))
+    name = TYPE_NAMES.get(type(value)) or inherited(TYPE_NAMES, type(value))
     if name is None:
         raise InvalidKey(f"a value of type {type(value).__qualname__} has no place in the order")
     return name if name != "BOUND" else ("MINVAL" if value is minval else "MAXVAL")
@@ -121,7 +121,7 @@ EQUALS: dict[type, Callable[[Any], Any]] = {}
 
 
 def _equal_value(value: Any) -> Any:
-    equal = inherited(EQUALS, type(value)) if EQUALS else None
+    equal = inherited(EQUALS, type(value))
     return value if equal is None else equal(value)
 
 
@@ -169,7 +169,8 @@ _ALWAYS_KEYS: Final = frozenset(REGISTERED_TAGS).union(
 
 
 def _check_primary_key(value: Any, *, within_array: bool) -> None:
-    value = _equal_value(value)
+    if EQUALS:
+        value = _equal_value(value)
     if isinstance(value, (list, tuple)):
         for inner in value:
             _check_primary_key(inner, within_array=True)
@@ -204,7 +205,8 @@ def index_key_bytes(value: Any) -> bytes | None:
 
 
 def _may_be_indexed(value: Any) -> bool:
-    value = _equal_value(value)
+    if EQUALS:
+        value = _equal_value(value)
     if isinstance(value, (list, tuple)):
         return all(map(_may_be_indexed, value))
     if isinstance(value, float):

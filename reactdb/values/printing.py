@@ -83,24 +83,23 @@ def _seconds_of(duration: timedelta) -> Decimal | int:
 
 
 def _pretty_pseudotype(value: Any, newline: str) -> str:
+    shown: dict[str, Any]
     if isinstance(value, datetime):
         offset = value.utcoffset() or timedelta(0)
         # Rounded to a millisecond, as ReQL keeps its times.
         seconds = round(microseconds_of(value.replace(tzinfo=None) - NAIVE_EPOCH - offset) / 1_000_000, 3)
         zone = value.strftime("%z") or "+0000"
-        shown: dict[str, Any] = {"TIME": None, "epoch_time": seconds, "timezone": f"{zone[:3]}:{zone[3:5]}"}
+        name, shown = "TIME", {"epoch_time": seconds, "timezone": f"{zone[:3]}:{zone[3:5]}"}
     elif isinstance(value, (bytes, bytearray, memoryview)):
-        shown = {"BINARY": None, "data": binascii.b2a_base64(value, newline=False).decode()}
+        name, shown = "BINARY", {"data": binascii.b2a_base64(value, newline=False).decode()}
     elif isinstance(value, UUID):
-        shown = {"UUID": None, "uuid": str(value)}
+        name, shown = "UUID", {"uuid": str(value)}
     elif isinstance(value, date):
-        shown = {"DATE": None, "date": value.isoformat()}
+        name, shown = "DATE", {"date": value.isoformat()}
     elif isinstance(value, time):
-        shown = {"LOCALTIME": None, "time": value.isoformat()}
+        name, shown = "LOCALTIME", {"time": value.isoformat()}
     elif isinstance(value, timedelta):
-        shown = {"DURATION": None, "seconds": _seconds_of(value)}
+        name, shown = "DURATION", {"seconds": _seconds_of(value)}
     else:
         return errors.shown(value, 200)
-    name = next(iter(shown))
-    del shown[name]
     return _pretty({"$reql_type$": name, **shown}, newline)

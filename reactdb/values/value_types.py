@@ -31,7 +31,7 @@ from reactdb.values.key_format import ENCODERS, key_bytes, registered_key
 from reactdb.values.scalars import Refused
 from reactdb.values.value import Value
 
-__all__ = ["BY_KIND", "NAMED", "ValueType", "is_registered", "register_type", "text_of"]
+__all__ = ["BY_KIND", "NAMED", "TEXTS", "ValueType", "is_registered", "register_type", "text_of"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", re.ASCII)
 
@@ -112,6 +112,9 @@ class ValueType(Value):
 
 BY_KIND: Final[dict[type, ValueType]] = {}
 NAMED: Final[dict[str, ValueType]] = {}
+TEXTS: Final[dict[type, Callable[[Any], str]]] = {
+    UnknownValue: lambda value: f"extension {value.code}: {value.data.hex()}"
+}
 
 
 def register_type(wanted: ValueType) -> None:
@@ -131,6 +134,7 @@ def register_type(wanted: ValueType) -> None:
     TYPE_NAMES[wanted.kind] = f"PTYPE<{wanted.name.upper()}>"
     if wanted.equals is not None:
         EQUALS[wanted.kind] = wanted.equals
+    TEXTS[wanted.kind] = wanted.text
     BY_KIND[wanted.kind] = NAMED[wanted.name] = wanted
 
 
@@ -162,12 +166,10 @@ def _check(wanted: ValueType) -> None:
 
 def is_registered(kind: type) -> bool:
     """Whether values of this very type are extensions of a dialect or a program, known here or not."""
-    return kind in BY_KIND or kind is UnknownValue
+    return kind in TEXTS
 
 
 def text_of(value: Any) -> str | None:
     """A registered value as text; of an unknown one its bytes; None for values of the core."""
-    known: ValueType | None = inherited(BY_KIND, type(value))
-    if known is not None:
-        return known.text(value)
-    return f"extension {value.code}: {value.data.hex()}" if type(value) is UnknownValue else None
+    write = TEXTS.get(type(value))
+    return None if write is None else write(value)

@@ -255,7 +255,16 @@ DAMAGE = {
         "'x'",
     ),
     "there is no epoch": (["DELETE FROM epochs"], "facts", "no epoch"),
-    "an epoch is missing": (["UPDATE epochs SET position = position + 1"], "facts", "is number 2"),
+    "an epoch is missing": (
+        ["INSERT INTO epochs (epoch, since, position) SELECT 'e', max(since), max(position) + 2 FROM epochs"],
+        "facts",
+        "others from number 1 on",
+    ),
+    "a position was changed": (
+        ["INSERT INTO positions VALUES ('receipt', 'job', 0, 1, NULL, 0, NULL, NULL, 0, NULL, 1)"],
+        "positions",
+        "checksum",
+    ),
     "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
     "a time is text": (["UPDATE log SET time = 'noon' WHERE seq = 3"], "values", "log.time has 1 values"),
     "a key is text": (

@@ -21,6 +21,7 @@ from reactdb.cli import exporting, importing
 from reactdb.values import codec
 from reactdb.values.codec import UnknownValue
 from tests.support.command import done, error_of, run
+from tests.support.inspection import documents
 from tests.support.registered_types import Exact, Mark, Release
 from tests.support.scaling import examples
 
@@ -63,11 +64,6 @@ def people(tmp_path: Path) -> Path:
     return path
 
 
-def documents(file, table="people"):
-    with reactdb.connect(file, read_only=True) as db:
-        return db.table(table).run()
-
-
 def fill(file, found):
     with reactdb.connect(file) as db:
         db.table("people").insert(found)
@@ -84,8 +80,8 @@ def test_every_type_comes_back(file, tmp_path, form):
 
     done(run("import", tmp_path / "new.db", "people", tmp_path / f"out.{form}", "--create"))
 
-    assert [codec.encode(one) for one in documents(file)] == [
-        codec.encode(one) for one in documents(tmp_path / "new.db")
+    assert [codec.encode(one) for one in documents(file, "people")] == [
+        codec.encode(one) for one in documents(tmp_path / "new.db", "people")
     ]
 
 
@@ -186,7 +182,7 @@ def test_a_copy_kept_up_to_date_by_exports_is_equal(file, tmp_path):
         seq = json.loads(out.stderr)["seq"]
         done(run("import", copy, "people", "--create", "--conflict", "replace", input=out.stdout_bytes))
 
-        assert documents(file) == documents(copy)
+        assert documents(file, "people") == documents(copy, "people")
 
 
 def test_an_export_of_the_past(file):
@@ -255,7 +251,7 @@ def test_the_database_itself_is_neither_source_nor_target(file, command, suffix)
 
     assert 2 == result.exit_code
     assert "belongs to the database" in error_of(result)
-    assert [{"id": 1}] == documents(file)
+    assert [{"id": 1}] == documents(file, "people")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -338,7 +334,7 @@ def test_a_bad_line_is_named_and_nothing_of_its_batch_is_stored(file, people, li
     assert message.startswith(f"{people}, line 2501: ")
     assert reason in message
     assert message.endswith("2,000 documents of the lines before are stored, and --resume goes on after them")
-    assert 2000 == len(documents(file))
+    assert 2000 == len(documents(file, "people"))
 
 
 def test_a_line_that_is_not_utf_8_is_named(file, tmp_path):
@@ -360,7 +356,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(file, monkeypa
 def test_blank_lines_and_a_byte_order_mark_are_passed_over(file):
     done(run("import", file, "people", input=b'\xef\xbb\xbf{"id": 1}\n\n  \n{"id": 2}'))
 
-    assert [{"id": 1}, {"id": 2}] == documents(file)
+    assert [{"id": 1}, {"id": 2}] == documents(file, "people")
 
 
 @pytest.mark.parametrize(
@@ -372,14 +368,14 @@ def test_a_taken_key_is_what_conflict_says(file, conflict, stored, counted):
 
     result = done(run("import", file, "people", "--conflict", conflict, input='{"id": 1, "b": 2}\n'))
 
-    assert [stored] == documents(file)
+    assert [stored] == documents(file, "people")
     assert counted in result.stdout
 
 
 def test_documents_without_a_key_get_one(file):
     done(run("import", file, "people", input='{"name": "Bob"}\n'))
 
-    (document,) = documents(file)
+    (document,) = documents(file, "people")
     assert ("Bob", 36) == (document["name"], len(document["id"]))
 
 
@@ -397,7 +393,7 @@ def test_nothing_is_something_too(file):
 def test_csv_cells_have_the_types_that_they_show(file):
     done(run("import", file, "people", "--format", "csv", input="id,zip,price,ok,note\n1,01234,1.5,true,\n"))
 
-    assert [{"id": 1, "zip": "01234", "price": 1.5, "ok": True}] == documents(file)
+    assert [{"id": 1, "zip": "01234", "price": 1.5, "ok": True}] == documents(file, "people")
 
 
 def test_csv_columns_can_be_declared(file):
@@ -419,7 +415,7 @@ def test_csv_columns_can_be_declared(file):
         )
     )
 
-    assert [{"id": "1", "price": Decimal("1.50"), "a=b": 7}] == documents(file)
+    assert [{"id": "1", "price": Decimal("1.50"), "a=b": 7}] == documents(file, "people")
 
 
 @pytest.mark.parametrize(
@@ -465,7 +461,7 @@ def test_excels_line_ends_and_byte_order_mark_are_understood(file):
         )
     )
 
-    assert [{"id": 1, "a": "x\r\ny"}, {"id": 2, "a": "z"}] == documents(file)
+    assert [{"id": 1, "a": "x\r\ny"}, {"id": 2, "a": "z"}] == documents(file, "people")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -481,13 +477,13 @@ def test_an_import_goes_on_where_it_stopped(file, tmp_path, form):
     good = [*header, *(row.format(n=n) for n in range(25))]
     source.write_text("\n".join([*good[:20], "{bad", *good[20:]]) + "\n")
     assert 1 == run("import", file, "people", source, "--batch", 7).exit_code
-    stored = len(documents(file))
+    stored = len(documents(file, "people"))
     assert 0 < stored < 20
 
     source.write_text("\n".join(good) + "\n")
     result = done(run("import", file, "people", source, "--batch", 7, "--resume", "--json"))
 
-    assert [{"id": n, "text": "a\nb"} for n in range(25)] == documents(file)
+    assert [{"id": n, "text": "a\nb"} for n in range(25)] == documents(file, "people")
     assert 25 - stored == json.loads(result.stdout)["inserted"]
 
 
@@ -505,7 +501,7 @@ def test_standard_input_can_be_resumed_too(file, people):
     done(run("import", file, "people", input=people.read_bytes()[:1000].rpartition(b"\n")[0]))
     done(run("import", file, "people", "--resume", input=people.read_bytes()))
 
-    assert 2500 == len(documents(file))
+    assert 2500 == len(documents(file, "people"))
 
 
 def test_another_source_of_the_same_name_is_refused(file, people):
@@ -576,7 +572,7 @@ def test_ctrl_c_keeps_whole_batches(file):
     assert err.splitlines()[-1].startswith(
         b"reactdb: interrupted; 4 documents of the lines before are stored"
     )
-    assert 4 == len(documents(file))
+    assert 4 == len(documents(file, "people"))
 
 
 def test_a_missing_file_is_told_how_to_be_made(tmp_path):

@@ -17,6 +17,7 @@ from typing import Any
 from reactdb.feeds.feed import Feed
 from reactdb.store import retention, snapshot, transaction
 from reactdb.store.file.sqlite import Connection
+from reactdb.store.hooks import Derived
 from reactdb.store.transaction import Savepoint, WriteTransaction
 from reactdb.store.writer import Writer
 
@@ -161,6 +162,17 @@ def part_not_taken_back() -> None:
     Savepoint._take_back = nothing  # type: ignore[method-assign]
 
 
+def hook_not_asked() -> None:
+    """One write in twenty goes past the table's write hook."""
+    derived, random = WriteTransaction._derived, Random(1)
+
+    def sometimes(self: WriteTransaction, *args: Any) -> Any:
+        found = derived(self, *args)
+        return found if random.random() > 0.05 else Derived(None)
+
+    WriteTransaction._derived = sometimes  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -174,6 +186,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
         seq_given_twice,
         token_one_ahead,
         part_not_taken_back,
+        hook_not_asked,
     )
 }
 

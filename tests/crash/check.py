@@ -21,10 +21,24 @@ from reactdb.change import KINDS
 from reactdb.database import Database
 from reactdb.store.tools.doctor import examine
 from reactdb.values.collation import key_value
+from tests.support.hooks import revision
 
 from .consumer import stamp
 from .following import check_following
-from .lanes import ACCOUNT_COUNT, ACCOUNTS, BASE, EUROS, FORMS, FOUNDER, HITS, SHARED, Document, Holding, Step
+from .lanes import (
+    ACCOUNT_COUNT,
+    ACCOUNTS,
+    BASE,
+    EUROS,
+    FORMS,
+    FOUNDER,
+    HITS,
+    NOTES,
+    SHARED,
+    Document,
+    Holding,
+    Step,
+)
 from .records import Entry, Life, Memory, Op, by_lane
 
 Tables = dict[str, dict[str, Document]]
@@ -121,6 +135,7 @@ class Examination:
     def run(self) -> Iterator[str]:
         yield from self.check_against_rows()
         yield from self.check_positions()
+        yield from self.check_revisions()
         documents, losses = self.fold()
         yield from losses
         lanes, losses = self.check_lanes()
@@ -186,6 +201,21 @@ class Examination:
                         yield f"{op.name} was acknowledged at {seq}, and so was {other}"
         if low != memory.low and not memory.low < low <= max(head - min(keeps, default=head), memory.low):
             yield f"the low-water mark went from {memory.low} to {low} of {head}, where {keeps} were to be kept"
+
+    def check_revisions(self) -> Iterator[str]:
+        """Each version of a document of the table with a write hook has the revision that follows from the one before."""
+        entries = self.memory.entries | {change.seq: Entry.of(change) for change in self.log}
+        for change in self.log:
+            before = entries.get(change.prev or 0)
+            if change.table != NOTES:
+                expected = change.meta is None
+            elif change.prev is not None and before is None:
+                # Compaction took it before anybody looked.
+                expected = change.meta is not None and not change.meta.startswith(b"1-")
+            else:
+                expected = change.meta == revision(None if before is None else before.meta, change.new_bytes)
+            if not expected:
+                yield f"log entry {change.seq} of {change.table} has revision {change.meta!r}, after {before}"
 
     def fold(self) -> tuple[dict[int, dict[str, Document]], list[str]]:
         """The documents, by following the log from what was there at the last look, or else at the low-water mark."""

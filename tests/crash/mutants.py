@@ -69,6 +69,20 @@ def answers_unflushed() -> None:
     schema.touch = lambda connection: None
 
 
+def beside_apart() -> None:
+    """What a write hook writes beside is committed in a transaction of its own."""
+    real = transaction.WriteTransaction.put
+
+    def put(self: Any, *arguments: Any) -> bool:
+        if self.savepoint is None:
+            self.flush()
+            self.connection.execute("COMMIT")
+            self.connection.execute("BEGIN IMMEDIATE")
+        return real(self, *arguments)
+
+    transaction.WriteTransaction.put = put  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "synchronous=OFF": synchronous_off,
     "soft judged as hard": soft_for_hard,
@@ -76,4 +90,5 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "a feed is told early": told_early,
     "a failed flush is forgotten": forgets_failures,
     "an answer is not flushed": answers_unflushed,
+    "what is beside is committed apart": beside_apart,
 }

@@ -212,6 +212,9 @@ def wrong_log(database: Any, held: Candidate) -> Iterator[str]:
             yield f"log entry {change.seq} is of table {change.table}, and was of {table}"
         if (change.key, change.new_val) != (key, document):
             yield f"log entry {change.seq} is {change!r} with {change.new_val}, and was {document} under {key!r}"
+        # What a write hook derived is in the entry, and in the one after it, of the table beside.
+        if change.meta is not None and change.meta != (held.log[change.seq][2] or {}).get("revision"):
+            yield f"log entry {change.seq} has revision {change.meta!r}, and beside it is {held.log[change.seq]}"
 
 
 def wrong_tokens(database: Any, expectation: Expectation, held: Candidate) -> Iterator[str]:

@@ -122,6 +122,8 @@ class Entry(NamedTuple):
     # Whether the documents pass the condition of the feed `high`.
     old_high: bool
     new_high: bool
+    meta: bytes | None
+    prev: int | None
 
     @classmethod
     def of(cls, change: Any) -> Entry:
@@ -135,6 +137,8 @@ class Entry(NamedTuple):
             stamp(change.new_val),
             is_high(change.table, change.old_val),
             is_high(change.table, change.new_val),
+            change.meta,
+            change.prev,
         )
 
 

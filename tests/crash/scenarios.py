@@ -13,6 +13,9 @@ from itertools import count
 from random import Random
 from typing import Any
 
+# Registers the write hooks, where a scenario is carried out and where its images are opened.
+import tests.support.hooks  # noqa: F401
+
 from .workload import (
     Action,
     Document,
@@ -26,6 +29,7 @@ from .workload import (
     create,
     delete,
     drop,
+    hook,
     index,
     put,
     unindex,
@@ -285,6 +289,21 @@ def together(by: str, *durabilities: str) -> Callable[[Random], list[Step]]:
     return steps
 
 
+def hooks(random: Random) -> list[Step]:
+    """Writes to a table with a write hook, and to one without."""
+    script = Script(random)
+    made = script.make("hard", create("games"), create("ranked"), hook("ranked"))
+    steps: list[Step] = [made, script.make("hard", index("ranked", "n"))]
+    for _ in range(3):
+        steps += [
+            *(script.one(random.choice(("hard", "soft")), "ranked", keys=5) for _ in range(6)),
+            script.several("hard", ("ranked", "games")),
+            script.many("soft", 6, "ranked"),
+            random.choice((Reopen(), script.one("hard"))),
+        ]
+    return steps
+
+
 def reopenings(random: Random) -> list[Step]:
     script = Script(random)
     steps: list[Step] = [*script.tables("hard", "games")]
@@ -339,6 +358,7 @@ SCENARIOS = {
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
         Scenario("reopenings", reopenings),
+        Scenario("hooks", hooks, checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("a flush fails in creation", with_second_tries(creation("hard")), failing=""),
         Scenario("a flush of the log fails", with_second_tries(writes("hard")), failing="-wal"),
         Scenario(

@@ -79,6 +79,9 @@ class TestImages:
             pytest.param(
                 "an answer is not flushed", "writes, mixed", 1, "no prefix of the commits", marks=LATER
             ),
+            pytest.param(
+                "what is beside is committed apart", "hooks", 1, "no prefix of the commits", marks=LATER
+            ),
         ],
     )
     def test_a_store_that_is_wrong_is_found_out(self, shop, mutant, scenario, seed, complaint):
@@ -91,6 +94,9 @@ class TestImages:
     def test_hard_commits_outlive_every_cut(self, shop):
         """The shortest form of the above, for whoever changes how commits are flushed."""
         assert [] == power.cut(shop, "writes", 60, seed=1).failures
+
+    def test_what_a_write_hook_derives_is_there_with_its_document_or_not_at_all(self, shop):
+        assert [] == power.cut(shop, "hooks", 40, seed=1).failures
 
     @pytest.mark.parametrize("operation", [Operation.SYNC, Operation.SYNC_FOLDER])
     def test_a_disk_that_does_not_flush_is_found_out(self, shop, monkeypatch, operation):

@@ -13,27 +13,39 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+JOURNAL = "journal"
 Document = dict[str, Any]
 Change = tuple[str, Any, Document | None]
 
 
 @dataclass(slots=True)
 class Model:
-    """What a database holds, and its log: one change (table, key, new document) for each seq."""
+    """What a database holds, and its log: one change (table, key, new document) for each seq. A write to a table in `hooked` is
+    followed by that of its revision into the table `journal`."""
 
     tables: dict[str, dict[Any, Document]] = field(default_factory=dict)
     indexes: dict[str, set[str]] = field(default_factory=dict)
     log: list[Change] = field(default_factory=list)
+    hooked: set[str] = field(default_factory=set)
 
     def put(self, table: str, document: Document) -> None:
         key = document["id"]
         if table in self.tables and self.tables[table].get(key) != document:
             self.tables[table][key] = document
-            self.log.append((table, key, document))
+            self._changed(table, key, document)
 
     def delete(self, table: str, key: Any) -> None:
         if self.tables.get(table, {}).pop(key, None) is not None:
-            self.log.append((table, key, None))
+            self._changed(table, key, None)
+
+    def _changed(self, table: str, key: Any, document: Document | None) -> None:
+        self.log.append((table, key, document))
+        if table in self.hooked:
+            before = self.tables[JOURNAL].get(key, {"revision": b"0-"})["revision"]
+            number, fields = int(before.partition(b"-")[0]) + 1, len(document or ())
+            kept = {"id": key, "revision": b"%d-%d" % (number, fields), "is_deleted": document is None}
+            self.tables[JOURNAL][key] = kept
+            self.log.append((JOURNAL, key, kept))
 
     def picture(self) -> Picture:
         """A copy, to compare with."""
@@ -45,7 +57,7 @@ class Model:
     def copy(self) -> Model:
         tables = {name: dict(documents) for name, documents in self.tables.items()}
         indexes = {name: set(names) for name, names in self.indexes.items()}
-        return Model(tables, indexes, list(self.log))
+        return Model(tables, indexes, list(self.log), set(self.hooked))
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,6 +142,23 @@ def create(table: str) -> Action:
     def perform(database: Any, durability: str | None) -> None:
         with database.transaction(durability=durability):
             database.table_create(table, exist_ok=True)
+
+    return Action(perform, effect)
+
+
+def hook(table: str) -> Action:
+    """A write hook for a table that was just made, and the table beside that it writes to."""
+    made = create(JOURNAL)
+
+    def perform(database: Any, durability: str | None) -> None:
+        with database.transaction(durability=durability):
+            made.perform(database, None)
+            database.session.set_hook(table, "tests.journalled")
+
+    def effect(model: Model) -> None:
+        if table in model.tables:
+            made.effect(model)
+            model.hooked.add(table)
 
     return Action(perform, effect)
 

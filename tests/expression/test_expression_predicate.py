@@ -15,11 +15,9 @@ from reactdb.expression import (
     as_order_key,
     as_patch,
     as_predicate,
-    as_update,
     asc,
     compile_predicate,
     desc,
-    has_fields_predicate,
     literal,
     merge_document,
     r,
@@ -145,7 +143,7 @@ def test_now_is_fixed_when_a_predicate_is_made() -> None:
 
 
 def test_has_fields_as_a_predicate() -> None:
-    predicate = has_fields_predicate("a", {"b": "c"})
+    predicate = as_predicate(row.has_fields("a", {"b": "c"}))
 
     assert [True, False, False] == [
         predicate.test({"a": 0, "b": {"c": 1}}),
@@ -180,20 +178,20 @@ OLD = {"id": 1, "score": 1, "meta": {"a": 1, "b": {"c": 2}}, "tags": ["x"]}
 def test_an_update_merges_a_patch(patch: Any, changed: dict[str, Any]) -> None:
     before = copy.deepcopy(OLD)
 
-    assert {**OLD, **changed} == as_update(patch)(OLD)
-    assert {**OLD, **changed} == as_update(patch)(freeze(OLD))
+    assert {**OLD, **changed} == merge_document(OLD, as_patch(patch)(OLD))
+    assert {**OLD, **changed} == merge_document(freeze(OLD), as_patch(patch)(OLD))
     assert before == OLD
 
 
 def test_a_literal_without_a_value_takes_the_field_away() -> None:
-    new = as_update({"meta": {"b": literal()}, "tags": literal(), "none": literal()})(OLD)
+    new = merge_document(OLD, as_patch({"meta": {"b": literal()}, "tags": literal(), "none": literal()})(OLD))
 
     assert {"id": 1, "score": 1, "meta": {"a": 1}} == new
 
 
 def test_a_patch_must_be_an_object() -> None:
     with pytest.raises(QueryError, match=r"^Inserted value must be an OBJECT \(got NUMBER\):\n5$"):
-        as_update(5)(OLD)
+        merge_document(OLD, as_patch(5)(OLD))
     with pytest.raises(QueryError, match="Stray literal"):
         as_patch(literal({"a": 1}))
 

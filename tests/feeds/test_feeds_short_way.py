@@ -382,7 +382,10 @@ def test_ctrl_c_while_a_subscriber_comes_or_goes_harms_nobody_else() -> None:
             for one in there:
                 assert one.heard == [1, 2] or (one.ended and one.heard == [1, 2][: len(one.heard)]), place
         db.close()
-        assert db.session.engine.listener is None or not db.session.engine.listener.live.nodes, place
+        assert (
+            db.session.engine.publisher.listener is None
+            or not db.session.engine.publisher.listener.live.nodes
+        ), place
         return found
 
     for others in range(3):

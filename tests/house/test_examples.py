@@ -47,6 +47,11 @@ OUTPUT: dict[str, list[str]] = {
         "Eve for Cem: Bob 140, Eve 65, Dia 60",
         "The board is what the query gives.",
     ],
+    "outbox": [
+        "the server has 29 orders, in order: True",
+        "it knew some by their ids: True",
+        "order 13 was set aside after 8 attempts: HTTPError: HTTP Error 422: Unprocessable Entity",
+    ],
     "rethinkdb_chat": [
         "lobby:  hello",
         "lobby:  anybody there?",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -68,6 +68,7 @@ def test_two_values_are_the_same_where_their_bytes_are(one: Any, other: Any) -> 
 
 @settings(max_examples=examples(300))
 @given(st.sampled_from(TYPES), st.binary(max_size=6))
+@example(TYPES[1], b"01.1")
 def test_bytes_are_either_a_values_own_or_damage(kind: Any, data: bytes) -> None:
     packed = codec.encode_value(UnknownValue(127, data)).replace(b"\x7f", bytes((kind.code,)), 1)
     try:

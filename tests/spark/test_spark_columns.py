@@ -36,6 +36,10 @@ WHEN = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
 ID = UUID("0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a")
 
 
+# A value of a type that nobody has registered has no place in the order of keys.
+NO_KEYS = (type(None), UnknownValue)
+
+
 def ddl(text: str) -> Any:
     """A Spark type from its words, without a session."""
     simple = {
@@ -331,7 +335,7 @@ def test_json_text_can_be_parsed(value):
     json.loads(dumps_plain(value))
 
 
-@given(st.lists(scalars.filter(lambda value: value is not None), min_size=1, max_size=5))
+@given(st.lists(scalars.filter(lambda value: not isinstance(value, NO_KEYS)), min_size=1, max_size=5))
 def test_keys_read_together_are_the_keys_read_one_by_one(keys):
     encoded = [key_bytes(key) for key in keys]
 

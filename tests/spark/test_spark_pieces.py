@@ -18,6 +18,7 @@ from reactdb.spark.options import Instant, Version, parse
 from reactdb.store import exports
 from reactdb.store.file.sqlite import connect
 from reactdb.values.collation import key_bytes
+from tests.support.processes import run_python
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -34,6 +35,20 @@ from reactdb.spark.source import ReactdbSource
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options
+
+
+def test_modules_that_register_types_are_imported_wherever_the_options_arrive():
+    options = parse({"path": "a.db", "imports": "tests.support.registered_types, json"})
+
+    assert ("tests.support.registered_types", "json") == options.imports
+    printed = run_python(
+        "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]));"
+        "print('tests.support.registered_types' in sys.modules)",
+        pickle.dumps(options).hex(),
+    )
+    assert "True\n" == printed
+    with pytest.raises(InvalidOption, match=r"option imports: No module named 'no_such_module'"):
+        parse({"imports": "no_such_module"})
 
 
 def test_option_names_have_no_case_and_other_spellings():

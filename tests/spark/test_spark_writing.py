@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from tests.support.inspection import documents as games
 
 
 def save(frame: Any, path: Path, mode: str = "append", **options: Any) -> None:
@@ -18,11 +19,6 @@ def save(frame: Any, path: Path, mode: str = "append", **options: Any) -> None:
     for name, value in options.items():
         writer = writer.option(name, value)
     writer.save(str(path))
-
-
-def games(path: Path) -> list[dict[str, Any]]:
-    with reactdb.connect(path, read_only=True) as db:
-        return list(db.table("games").run())
 
 
 def left_over(path: Path) -> list[str]:

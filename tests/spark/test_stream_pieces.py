@@ -330,26 +330,25 @@ class TestHistories:
             with pytest.raises(HistoryDiverged):
                 stream.partitions({"version": 1, "files": {}}, end)
 
-    def test_an_older_copy_in_its_place_is_told(self, path: Path, tmp_path: Path):
-        kept = tmp_path / "kept" / "a.db"
+    def put_back(self, path: Path) -> dict[str, Any]:
+        """The end of a stream that has read five more changes; then a copy without them is in the file's place."""
+        kept = path.parent / "kept" / "a.db"
         kept.parent.mkdir()
         shutil.copy(path, kept)
         make(path, 5, first=10)
         end = self.end(path)
         reactdb.remove(path)
         shutil.copy(kept, path)
+        return end
+
+    def test_an_older_copy_in_its_place_is_told(self, path: Path):
+        end = self.put_back(path)
 
         with pytest.raises(HistoryDiverged, match="ends at seq 10; the stream has read it up to seq 15"):
             reader(path).latestOffset(end, ALL)
 
-    def test_an_older_copy_that_has_grown_since_is_told(self, path: Path, tmp_path: Path):
-        kept = tmp_path / "kept" / "a.db"
-        kept.parent.mkdir()
-        shutil.copy(path, kept)
-        make(path, 5, first=10)
-        end = self.end(path)
-        reactdb.remove(path)
-        shutil.copy(kept, path)
+    def test_an_older_copy_that_has_grown_since_is_told(self, path: Path):
+        end = self.put_back(path)
         make(path, 20, first=100)
 
         with pytest.raises(

@@ -27,6 +27,7 @@ from reactdb.spark.variant import variant_of  # noqa: E402
 from reactdb.spark.whole_documents import WholeDocumentMaker, json_value  # noqa: E402
 from reactdb.spark.write import BatchWriter  # noqa: E402
 from reactdb.values import codec  # noqa: E402
+from tests.support.inspection import documents as games  # noqa: E402
 
 TYPES: dict[str, t.DataType] = {"json": t.StringType(), "variant": t.VariantType(), "binary": t.BinaryType()}
 ID = UUID("0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a")
@@ -80,11 +81,6 @@ def write(path: Path, form: str, values: list[Any], *, overwrite: bool = False, 
         values = ['{"id": 1}' if value is None else value for value in values]
     job = BatchWriter(given, schema_of(form, **types), overwrite)
     job.commit([job.write(iter([batch_of(form, values, **more)]))])
-
-
-def games(path: Path) -> list[dict[str, Any]]:
-    with reactdb.connect(path, read_only=True) as db:
-        return list(db.table("games").run())
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ from reactdb.spark.staging import Part, PartWriter, pages  # noqa: E402
 from reactdb.spark.write import BatchWriter, StreamWriter  # noqa: E402
 from reactdb.spark.write_options import local_path  # noqa: E402
 from reactdb.store.epochs import epochs  # noqa: E402
+from tests.support.hooks import REVISIONS, revision  # noqa: E402
+from tests.support.inspection import documents as games  # noqa: E402
 
 NEW_YORK = pa.timestamp("us", tz="America/New_York")
 
@@ -327,11 +329,6 @@ def write(
         raise
 
 
-def games(path: Path) -> list[dict[str, Any]]:
-    with reactdb.connect(path, read_only=True) as db:
-        return list(db.table("games").run())
-
-
 def staged(path: Path) -> list[Path]:
     return [file for file in path.parent.rglob("*") if not file.name.startswith(path.name)]
 
@@ -353,6 +350,31 @@ class TestWriting:
 
         with reactdb.connect(path) as db:
             assert [1, 1] == [change.commit for change in db.log()]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"conflict": "replace"},
+            {"conflict": "update"},
+            {"conflict": "update", "deleteField": "gone"},
+        ],
+    )
+    def test_a_write_hook_is_asked_for_every_row(self, path: Path, inline: int, options: dict[str, Any]):
+        with reactdb.connect(path) as db:
+            db.table_create("games")
+            db.session.set_hook("games", REVISIONS)
+        write(path, [(1, "Ann", False), (2, "Bob", False)], [(3, None, False)], inlineBytes=inline)
+        if options:
+            write(path, [(1, "Ann!", False), (4, "Eve", False), (3, "", True)], inlineBytes=inline, **options)
+        write(path, [(2, "Bob!", False), (5, "Zoe", False)], overwrite=True, inlineBytes=inline)
+
+        newest: dict[Any, bytes | None] = {}
+        with reactdb.connect(path) as db:
+            for change in db.log(table="games"):
+                assert change.meta == revision(newest.get(change.key), change.new_bytes)
+                newest[change.key] = change.meta
+            assert {1, 2, 3, 5} <= newest.keys()
 
     def test_a_key_that_is_taken_fails_the_whole_write(self, path: Path, inline: int):
         write(path, [(2, "Ann")])

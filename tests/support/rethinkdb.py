@@ -21,8 +21,8 @@ def subscriptions(db: Any) -> int:
 class Raw:
     """A socket that can send anything."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=5)
+    def __init__(self, address: tuple[str, int], *, timeout_s: float = 5.0) -> None:
+        self.socket = socket.create_connection(address, timeout=timeout_s)
 
     def __enter__(self) -> Raw:
         return self

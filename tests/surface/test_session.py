@@ -10,7 +10,7 @@ import reactdb
 from reactdb.change import REPLACE, UPDATE
 from reactdb.feeds.subscription import ENDED, NOTHING
 from reactdb.query import ALL_TABLES, Filter, Query
-from reactdb.values.codec import decode, encode
+from reactdb.values.codec import decode, encode, same_in_order
 from reactdb.values.collation import primary_key_bytes
 from reactdb.writing import SKIPPED, Policy, Write
 
@@ -27,7 +27,7 @@ class Counting(Policy):
 class Ordered(Policy):
     """Documents whose fields stand in another order are others."""
 
-    sees_field_order = True
+    is_same = staticmethod(same_in_order)
 
 
 class Consumer:

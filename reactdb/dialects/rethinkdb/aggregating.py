@@ -14,18 +14,19 @@ from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, TermCall, exact, handles
 from reactdb.dialects.rethinkdb.functions import Function
-from reactdb.dialects.rethinkdb.keys import checked_index
 from reactdb.dialects.rethinkdb.ordering import as_expression
 from reactdb.dialects.rethinkdb.selecting import single
+from reactdb.dialects.rethinkdb.storing import checked_index
 from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Sequence, Single, expected
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import check_array_size, equal, sort_key
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_array import distinct_by_key
+from reactdb.expression.operations_logic import passes
 from reactdb.expression.operations_number import add
 from reactdb.expression.operations_sequence import contains as contains_all
-from reactdb.expression.operations_sequence import numbers_of, passes
+from reactdb.expression.operations_sequence import numbers_of
 from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.values import collation
 

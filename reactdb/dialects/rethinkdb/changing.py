@@ -12,7 +12,7 @@ from typing import Any, Final
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed, located
 from reactdb.dialects.rethinkdb.evaluator import TermCall, cannot_convert, handles
-from reactdb.dialects.rethinkdb.keys import MissingIndex
+from reactdb.dialects.rethinkdb.storing import MissingIndex
 from reactdb.dialects.rethinkdb.streams import (
     ATOM_FEED,
     ORDER_BY_LIMIT_FEED,

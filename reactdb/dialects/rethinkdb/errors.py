@@ -65,6 +65,7 @@ _KINDS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.TableExists, OP_FAILED),
     (errors.IndexNotFound, OP_FAILED),
     (errors.IndexExists, OP_FAILED),
+    (errors.HookNotFound, OP_FAILED),
     (errors.ReadOnlyDatabase, PERMISSION),
     (errors.DatabaseClosed, OP_FAILED),
     (Terminated, OP_INDETERMINATE),

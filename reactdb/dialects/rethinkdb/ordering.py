@@ -16,7 +16,6 @@ from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, LocatedExpression
-from reactdb.dialects.rethinkdb.keys import checked_index, primary_key
 from reactdb.dialects.rethinkdb.selecting import (
     AFTER_LIMIT,
     NOT_DETERMINISTIC,
@@ -24,6 +23,7 @@ from reactdb.dialects.rethinkdb.selecting import (
     shown_index,
     single,
 )
+from reactdb.dialects.rethinkdb.storing import checked_index, primary_key
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     ARRAY_SELECTION,

@@ -15,7 +15,7 @@ from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, forgiven, predicate
-from reactdb.dialects.rethinkdb.keys import index_key, index_option, looked_up, primary_key
+from reactdb.dialects.rethinkdb.storing import index_key, index_option, looked_up, primary_key
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
     EAGER,

@@ -21,9 +21,9 @@ from reactdb.dialects.rethinkdb.functions import (
     is_deterministic,
     to_node,
 )
-from reactdb.dialects.rethinkdb.keys import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
+from reactdb.dialects.rethinkdb.storing import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.streams import Fold, OffsetsOf, united
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
@@ -40,7 +40,8 @@ from reactdb.dialects.rethinkdb.values import (
 from reactdb.errors import MissingValue, QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import OPERATIONS, Call, Expression, Predicate, Row
 from reactdb.expression.checks import checked_array, equal, truth
-from reactdb.expression.operations_sequence import ordered, passes
+from reactdb.expression.operations_logic import passes
+from reactdb.expression.order import ordered
 from reactdb.expression.tree import constant
 from reactdb.query import GetAll, HasFields, Union
 from reactdb.steps import Convert, Expand, Keep

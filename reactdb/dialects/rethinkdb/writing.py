@@ -22,7 +22,6 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, cannot_con
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, jobs_of
-from reactdb.dialects.rethinkdb.keys import primary_key
 from reactdb.dialects.rethinkdb.storing import (
     MAX_ARRAY_ON_DISK,
     body_of,
@@ -30,6 +29,7 @@ from reactdb.dialects.rethinkdb.storing import (
     check_object,
     check_storable,
     message_of,
+    primary_key,
 )
 from reactdb.dialects.rethinkdb.terms import FUNC
 from reactdb.dialects.rethinkdb.values import (
@@ -224,7 +224,8 @@ def insert(call: TermCall) -> Any:
         write.generated_keys = generated
         # These mistakes are found before anything is written, so they come first.
         write.first_error = next((row for key, row in rows if key is None), None)
-        if bodies is not None and hook is None and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
+        is_plain = hook is None and write.table.hook is None
+        if bodies is not None and is_plain and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
             keys = [key for key, _ in rows if key is not None]
             if not any(write.head(key) is not None for key in keys):
                 write.insert_free(keys, bodies)

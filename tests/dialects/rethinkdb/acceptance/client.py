@@ -24,16 +24,41 @@ class Clock:
         return self.now
 
 
-class Client:
-    """See the head of this file. `batches` are responses, decoded, in the order in which they came."""
+class Batches:
+    """The batches of one query at a time: responses, decoded, in the order in which they came."""
 
-    def __init__(self, db: Database, clock: Clock, *, is_automatic: bool = True) -> None:
-        self.clock = clock
-        self.session = Session(db, clock=clock)
+    def __init__(self, *, is_automatic: bool) -> None:
         self.is_automatic = is_automatic
         self.batches: list[dict[str, Any]] = []
         self.is_outstanding = False
         self._token = 0
+
+    def _take(self, response: dict[str, Any]) -> None:
+        self.batches.append(response)
+        self.is_outstanding = False
+        if response["t"] == 3 and self.is_automatic:
+            self.ask()
+
+    def ask(self) -> bool:
+        """Ask for the next batch, unless one is being waited for, or there is none to come."""
+        if self.is_outstanding or not self.batches or self.batches[-1]["t"] != 3:
+            return False
+        self.is_outstanding = True
+        self._ask()
+        return True
+
+    def _ask(self) -> None:
+        """Send the request for the next batch."""
+        raise NotImplementedError
+
+
+class Client(Batches):
+    """See the head of this file."""
+
+    def __init__(self, db: Database, clock: Clock, *, is_automatic: bool = True) -> None:
+        super().__init__(is_automatic=is_automatic)
+        self.clock = clock
+        self.session = Session(db, clock=clock)
 
     def run(self, query: Any, database: str = "test", **options: Any) -> dict[str, Any]:
         """One query of the driver; its first response."""
@@ -51,20 +76,9 @@ class Client:
         self._token += 1
         self._take(self.start(json.dumps([1, wire, {"db": [14, [database]], **options}])))
 
-    def _take(self, response: dict[str, Any]) -> None:
-        self.batches.append(response)
-        self.is_outstanding = False
-        if response["t"] == 3 and self.is_automatic:
-            self.ask()
-
-    def ask(self) -> bool:
-        """Ask for the next batch, unless one is being waited for, or there is none to come."""
-        if self.is_outstanding or not self.batches or self.batches[-1]["t"] != 3:
-            return False
-        self.is_outstanding = True
+    def _ask(self) -> None:
         for frame in self.session.receive(self._token, b"[2]"):
             self._take(json.loads(frame.body))
-        return True
 
     def stop(self) -> None:
         for frame in self.session.receive(self._token, b"[3]"):

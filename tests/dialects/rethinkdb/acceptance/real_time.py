@@ -10,18 +10,15 @@ from __future__ import annotations
 import json
 import select
 import socket
-import struct
 import time
 from contextlib import ExitStack
 from typing import Any
 
-from rethinkdb.ast import ReQLDecoder, ReQLEncoder
-from rethinkdb.handshake import HandshakeV1_0
-
 import reactdb
 from reactdb.servers.rethinkdb import serve_in_thread
+from tests.dialects.rethinkdb.acceptance.client import Batches
+from tests.support.rethinkdb import Raw
 
-HEADER = struct.Struct("<qL")
 # Tokens of the questions that are asked to be answered.
 PINGS = 1_000_000
 TIMEOUT_S = 60.0
@@ -71,73 +68,29 @@ class RealTime:
             select.select(listening, [], [], left)
 
 
-class SocketClient:
+class SocketClient(Batches):
     """A driver's side of one connection, with one query at a time. As `client.Client`."""
 
     def __init__(self, address: tuple[str, int], *, is_automatic: bool = True) -> None:
-        self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
+        super().__init__(is_automatic=is_automatic)
+        self._raw = Raw(address, timeout_s=TIMEOUT_S)
+        self.socket = self._raw.socket
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._received = bytearray()
-        self._shake_hands()
-        self.is_automatic = is_automatic
-        self.batches: list[dict[str, Any]] = []
-        self.is_outstanding = False
+        self._raw.shake_hands()
         self.is_closed = False
         self.is_timed = False
-        self._token = 0
         self._pings = PINGS
-
-    def _shake_hands(self) -> None:
-        handshake = HandshakeV1_0(ReQLDecoder(), ReQLEncoder(), "", 0, "admin", "")
-        response = None
-        while (request := handshake.next_message(response)) is not None:
-            if request:
-                self.socket.sendall(request)
-            while b"\0" not in self._received:
-                self._receive()
-            response, _, self._received = self._received.partition(b"\0")
-            response = bytes(response)
-
-    def _receive(self) -> None:
-        data = self.socket.recv(65_536)
-        assert data, "the server has closed the connection"
-        self._received += data
-
-    def _send(self, token: int, body: bytes) -> None:
-        self.socket.sendall(HEADER.pack(token, len(body)) + body)
-
-    def _response(self) -> tuple[int, dict[str, Any]]:
-        while len(self._received) < HEADER.size:
-            self._receive()
-        token, length = HEADER.unpack_from(self._received)
-        while len(self._received) < HEADER.size + length:
-            self._receive()
-        body = json.loads(self._received[HEADER.size : HEADER.size + length])
-        del self._received[: HEADER.size + length]
-        return token, body
-
-    # -----------------------------------------------------------------------------------------------------------
 
     def open(self, wire: Any, database: str = "test", **options: Any) -> None:
         self._token += 1
-        self._send(self._token, json.dumps([1, wire, {"db": [14, [database]], **options}]).encode())
-        self._take(self._response()[1])
+        self._raw.frame(self._token, json.dumps([1, wire, {"db": [14, [database]], **options}]).encode())
+        self._take(self._raw.response()[1])
 
-    def _take(self, response: dict[str, Any]) -> None:
-        self.batches.append(response)
-        self.is_outstanding = False
-        if response["t"] == 3 and self.is_automatic:
-            self.ask()
-
-    def ask(self) -> bool:
-        if self.is_outstanding or not self.batches or self.batches[-1]["t"] != 3:
-            return False
-        self.is_outstanding = True
-        self._send(self._token, b"[2]")
-        return True
+    def _ask(self) -> None:
+        self._raw.frame(self._token, b"[2]")
 
     def stop(self) -> None:
-        self._send(self._token, b"[3]")
+        self._raw.frame(self._token, b"[3]")
         self.is_automatic = False
         self.pump()
 
@@ -152,10 +105,10 @@ class SocketClient:
 
     def _hear(self) -> bool:
         self._pings += 1
-        self._send(self._pings, b"[1,[86,[[2,[]]]]]")
+        self._raw.frame(self._pings, b"[1,[86,[[2,[]]]]]")
         found = False
         while True:
-            token, response = self._response()
+            token, response = self._raw.response()
             if token == self._pings:
                 return found
             found = True
@@ -164,8 +117,8 @@ class SocketClient:
     def _listen(self) -> bool:
         """Take what is there, without asking."""
         found = False
-        while not self.is_closed and (self._received or select.select([self.socket], [], [], 0)[0]):
-            self._take(self._response()[1])
+        while not self.is_closed and select.select([self.socket], [], [], 0)[0]:
+            self._take(self._raw.response()[1])
             found = True
         return found
 

@@ -1,0 +1,825 @@
+"""Batches: one worker of a durable consumer, and the batches of changes that it is given.
+
+    poll     mind the leases (take, renew, give up); note what became of the last batch; read the next one from the log
+    wait     until something is committed, or it is time to look at the leases or to try again: in a thread, or in a coroutine
+
+The position is in the file and nowhere else: each batch is read from where the file says, and an acknowledgement is refused where
+the file has moved on. So there is nothing here that a crash, a rollback or another worker could make wrong.
+
+A batch that fails comes again after a while, half as long, until the change that fails is alone; that one is counted in the file,
+and set aside after `max_attempts`. Trouble with the file itself is no fault of a change, and counts for none.
+
+Rule of this file: `poll` never waits. Time comes from the clock that the worker was given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, cast
+from zlib import crc32
+
+from reactdb import workers
+from reactdb.change import Change
+from reactdb.errors import (
+    DatabaseBusy,
+    HistoryLost,
+    InvalidDocument,
+    LeaseLost,
+    ReactDBError,
+    StorageError,
+    UnsupportedFeed,
+    UsageError,
+)
+from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.events import Event, renderer
+from reactdb.feeds.failures import Failures
+from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
+from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader
+from reactdb.feeds.options import FeedOptions
+from reactdb.feeds.views.base import AnyDelta, StateReader, View
+from reactdb.feeds.views.select import AllTablesView, PairingView
+from reactdb.logs import logger
+from reactdb.query import ALL_TABLES, Query
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.leases import (
+    LOOKS,
+    Lease,
+    next_leases,
+    read_lease,
+    read_leases,
+    still_held,
+    write_lease,
+)
+from reactdb.store.snapshot import Snapshot
+from reactdb.store.transaction import WriteTransaction
+from reactdb.table import Table
+from reactdb.values.value import Value
+
+if TYPE_CHECKING:
+    from reactdb.session import Session
+
+SET_ASIDE = "consumers.set_aside"
+"""The table of the changes that were set aside: an ordinary one, made with the first of them."""
+
+# Changes that do not concern a consumer and that it has passed before it notes that in the file, where nothing else makes it
+# write. History that it has passed can be removed then.
+PASSED_CHANGES = 10_000
+# The fewest changes that are read at a time where only some of them are selected: a page costs some 20 µs whatever is on it.
+FEWEST_READ = 32
+# Characters of an error that are kept with a change.
+MOST_ERROR = 2_000
+
+ROW_WISE = (
+    "a consumer is given each change once, so what it selects is looked at document by document: take order_by with limit, "
+    "aggregates, group, distinct and union out of its selection, and work them out of what it is given"
+)
+
+# What became of a batch: the states, and the moves between them.
+OPEN, ACKNOWLEDGED, FAILED, LEFT = "open", "acknowledged", "failed", "left"
+MOVES: Final = {
+    # The transaction that acknowledged it may be taken back, by an exception that leaves the batch, too.
+    OPEN: (ACKNOWLEDGED, FAILED, LEFT),
+    ACKNOWLEDGED: (FAILED,),
+    FAILED: (),
+    # By Ctrl-C, or because another worker has the lease: it is no fault of the batch.
+    LEFT: (),
+}
+
+
+class Clock:
+    """The time: monotonic for what this worker waits for, by the wall for what others read. A scheduler's where there is one."""
+
+    def __init__(self, scheduler: Any = None) -> None:
+        self._scheduler = scheduler
+
+    def now_s(self) -> float:
+        """Seconds from some moment on; it never goes back."""
+        return time.monotonic() if self._scheduler is None else self._scheduled_s()
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return time.time_ns() // 1_000_000 if self._scheduler is None else int(self._scheduled_s() * 1000)
+
+    def _scheduled_s(self) -> float:
+        return float(self._scheduler.to_seconds(self._scheduler.now))
+
+
+class Settings(Value):
+    """What all workers of one consumer have in common: see `Database.consumer`."""
+
+    __slots__ = (
+        "backoff_s",
+        "clock",
+        "lease_ms",
+        "max_attempts",
+        "most_backoff_s",
+        "name",
+        "query",
+        "selection",
+        "session",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        query: Query,
+        selection: str,
+        lease_ms: int,
+        max_attempts: int | None,
+        backoff_s: float,
+        most_backoff_s: float,
+        clock: Clock,
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.query = query
+        self.selection = selection
+        self.lease_ms = lease_ms
+        self.max_attempts = max_attempts
+        self.backoff_s = backoff_s
+        self.most_backoff_s = most_backoff_s
+        self.clock = clock
+
+
+def partition_of(key_bytes: bytes, partitions: int) -> int:
+    """Which partition has the changes of a key: the CRC-32 of the key's bytes, modulo their number. It is the same for ever."""
+    return crc32(key_bytes) % partitions
+
+
+class Share:
+    """A view of the changes that one partition has: of what a row-wise view reports, each change once."""
+
+    is_stateful = False
+
+    def __init__(self, view: PairingView | AllTablesView, lease: Lease) -> None:
+        self.view = view
+        self._partition = lease.partition
+        self._partitions = lease.partitions
+        self._is_of_all = isinstance(view, AllTablesView)
+
+    def tables(self) -> Sequence[TableInfo]:
+        return self.view.tables()
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        if self._partitions > 1 and partition_of(change.key_bytes, self._partitions) != self._partition:
+            return ()
+        if self._is_of_all and change.table == SET_ASIDE:
+            # Else what a consumer of all tables sets aside would come back to it.
+            return ()
+        return self.view.advance(change, reader)[:1]
+
+
+def row_wise(query: Query, snapshot: Snapshot) -> Plan:
+    """The query compiled, if it can be looked at document by document.
+
+    Raises:
+        UnsupportedFeed: It cannot.
+        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+    """
+    plan = compile_query(query, snapshot, Failures(query.table, raises=True))
+    if not isinstance(plan.view, (PairingView, AllTablesView)):
+        raise UnsupportedFeed(ROW_WISE)
+    return plan
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What was read
+
+
+class Batch:
+    """Some changes of one partition, in the order of the log. Iterate it; leave its `with` block, or `acknowledge` it.
+
+    Attributes:
+        changes: Events as of a feed, `old_val`, `new_val`, `type` ("add", "change" or "remove") and `seq`; then `key`, the
+            primary key, and `id`, which is the same whenever the change is given, and no other change's in any file. Of all
+            tables: `table`.
+        partition: Whose.
+        attempt: 1 where its first change was not given alone before, and failed.
+        until: The position once it is acknowledged.
+
+    Thread safety: one thread at a time.
+    """
+
+    __slots__ = ("_lease", "_settings", "attempt", "changes", "error", "partition", "state", "until")
+
+    def __init__(self, settings: Settings, lease: Lease, changes: list[Event], until: int) -> None:
+        self._settings = settings
+        self._lease = lease
+        self.changes = changes
+        self.partition = lease.partition
+        self.attempt = lease.attempts + 1 if lease.failing == changes[0]["seq"] else 1
+        self.until = until
+        self.state = OPEN
+        self.error: BaseException | None = None
+
+    @property
+    def fence(self) -> int:
+        """The fencing number of the worker: an outside system can refuse lower ones than it has seen."""
+        return self._lease.fence
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __iter__(self) -> Iterator[Event]:
+        """The changes. Who goes on iterating lives: the lease is renewed when half of it is gone."""
+        settings = self._settings
+        for change in self.changes:
+            if (
+                self._lease.is_half_gone(settings.clock.wall_ms())
+                and settings.session.engine.current_transaction() is None
+            ):
+                self.renew()
+            yield change
+
+    def __repr__(self) -> str:
+        name, last = self._settings.name, self.changes[-1]["seq"]
+        return f"<Batch of {name!r}: {len(self)} changes up to seq {last}, {self.state}>"
+
+    def acknowledge(self) -> None:
+        """Move the consumer's position past this batch: in this thread's transaction, or as a commit of its own.
+
+        Raises:
+            LeaseLost: Another worker has taken over, or the position was moved. Nothing was moved.
+            UsageError: What became of it is known already.
+        """
+        settings = self._settings
+        self._check_open()
+
+        def move(transaction: WriteTransaction) -> None:
+            lease = still_held(transaction, self._lease)
+            write_lease(transaction, lease.moved(self.until).renewed(settings.clock.wall_ms()))
+
+        try:
+            settings.session.transact(move, operation="acknowledge")
+        except LeaseLost:
+            self._become(LEFT)
+            raise
+        self._become(ACKNOWLEDGED)
+
+    def renew(self) -> None:
+        """Say that the worker still lives, where one batch takes longer than the lease.
+
+        Raises:
+            LeaseLost: Another worker has taken over.
+        """
+        settings = self._settings
+        self._check_open()
+
+        def renew(transaction: WriteTransaction) -> Lease:
+            lease = still_held(transaction, self._lease).renewed(settings.clock.wall_ms())
+            write_lease(transaction, lease)
+            return lease
+
+        self._lease = settings.session.transact(renew, durability="soft", operation="renew a lease")
+
+    def _check_open(self) -> None:
+        if self.state != OPEN:
+            raise UsageError(
+                f"this batch was {self.state} before: it is acknowledged once, or left by an exception"
+            )
+
+    def _become(self, state: str) -> None:
+        assert state in MOVES[self.state], (self.state, state)
+        self.state = state
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Without an exception: acknowledge. With one: the batch has failed, and comes again. The exception ends here, so that
+        the loop around it goes on; but not inside a transaction, which has to be taken back by it."""
+        if error is None:
+            if self.state == OPEN:
+                self.acknowledge()
+            return False
+        if self.state in (FAILED, LEFT):
+            return False
+        is_outside = self._settings.session.engine.current_transaction() is None
+        if self.state == ACKNOWLEDGED and is_outside and self._is_done():
+            return False
+        if not isinstance(error, Exception) or isinstance(error, LeaseLost):
+            if self.state == OPEN:
+                self._become(LEFT)
+            return False
+        self._become(FAILED)
+        self.error = error
+        if is_outside:
+            logger.warning("consumer %r: %r failed: %s", self._settings.name, self, _in_words(error))
+        return is_outside
+
+    def _is_done(self) -> bool:
+        """Whether the transaction that acknowledged it was committed."""
+        with self._settings.session.read() as snapshot:
+            lease = read_lease(snapshot.connection, self._settings.name, self.partition)
+        return lease is not None and lease.seq >= self.until
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")[:MOST_ERROR]
+
+
+class Held:
+    """What a worker remembers of a partition that it has. All of it could be forgotten.
+
+    Attributes:
+        lease: As it was read last.
+        passed: There is nothing for this partition between the position and this one.
+        full_by: Until when a batch that is not full waits for more; None while there is nothing for one.
+        size: The most changes in a batch, where it failed; None elsewhere.
+        failures: How often batches have failed since the position was moved.
+        retry_at_s: When the next may be given, after a failure.
+    """
+
+    __slots__ = ("failures", "full_by", "lease", "passed", "retry_at_s", "size")
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.passed = lease.seq
+        self.full_by: float | None = None
+        self.size: int | None = 1 if lease.attempts else None
+        self.failures = 0
+        self.retry_at_s = 0.0
+
+    def see(self, lease: Lease) -> None:
+        self.lease = lease
+        self.passed = max(self.passed, lease.seq)
+
+    def succeeded(self, most: int) -> None:
+        """A batch was acknowledged: the next may be twice as long."""
+        self.failures = 0
+        if self.size is not None:
+            self.size = self.size * 2 if self.size * 2 < most else None
+
+    def failed(self, now_s: float, backoff_s: float, most_s: float) -> None:
+        """The next comes after a while, which doubles each time."""
+        self.retry_at_s = now_s + min(most_s, backoff_s * 2 ** min(self.failures, 60))
+        self.failures += 1
+        self.full_by = None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The worker
+
+
+class Batches:
+    """What `consumer.batches()` gives: an iterator of batches, for threads and coroutines, that waits where there is none.
+
+        with consumer.batches() as batches:
+            for batch in batches: ...
+
+    It is one worker: it has the lease of each partition that it works for. Closing it, by `close` or `with`, gives them up at
+    once; one that is forgotten gives them up to other workers of this process at once, and to other processes when their time is
+    over.
+
+    Thread safety: one thread at a time, but `close` any.
+    """
+
+    def __init__(self, settings: Settings, max_changes: int, max_wait_s: float) -> None:
+        self._settings = settings
+        self._session = settings.session
+        self._clock = settings.clock
+        self._max_changes = max_changes
+        self._max_wait_s = max_wait_s
+        self._held: dict[int, Held] = {}
+        self._out: Batch | None = None
+        # When each lease was first seen as it is: its fencing number and time, and our own time then.
+        self._seen: dict[int, tuple[int, int, float]] = {}
+        self._turn = 0
+        self._due_s = 0.0
+        # What is told of commits, by the thread or the coroutine that waits for them.
+        self._bell: Cursor | AsyncCursor | None = None
+        self._plan: tuple[object, Plan] | None = None
+        self.is_closed = False
+        self.name = workers.named(self)
+        self._render = renderer(
+            FeedOptions(include_types=True, include_seq=True),
+            is_ordered=False,
+            is_of_all_tables=settings.query.table == ALL_TABLES,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Not closed, nor is the database."""
+        return not self.is_closed and not self._session.is_closed
+
+    @property
+    def partitions(self) -> list[int]:
+        """Those that this worker had when it looked last."""
+        return sorted(self._held)
+
+    def close(self) -> None:
+        """Give up the leases and end the iteration, also of a thread that waits. A batch that is out cannot be acknowledged any
+        more."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._bell is not None:
+            self._bell.close()
+        if self._held and not self._session.is_closed:
+            # Where it cannot be written now, the leases end by their time.
+            with suppress(ReactDBError):
+                self._session.transact(self._give_up, durability="soft", operation="give up a lease")
+        self._held.clear()
+
+    def _give_up(self, transaction: WriteTransaction) -> None:
+        for lease in read_leases(transaction.connection, self._settings.name):
+            if lease.holder == self.name:
+                write_lease(transaction, lease.given_up(self._clock.wall_ms()))
+
+    def __enter__(self) -> Batches:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Waiting
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> Batch:
+        """The next batch; waits for it.
+
+        Raises:
+            StopIteration: This, or the database, was closed.
+            What `poll` raises.
+            FeedAborted: The table, or an index that the selection needs, was dropped.
+        """
+        while not self.is_closed:
+            # Before the log is read: a commit after that rings.
+            bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
+            batch = self.poll()
+            if batch is not None:
+                return batch
+            with suppress(TimeoutError):
+                bell.next(self.wait_s)
+        raise StopIteration
+
+    def __aiter__(self) -> Batches:
+        return self
+
+    async def __anext__(self) -> Batch:
+        """As `__next__`, for a coroutine."""
+        from asyncio import sleep, wait_for
+
+        # Others have their turn between two batches.
+        await sleep(0)
+        while not self.is_closed:
+            bell = self._bell = (
+                self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
+            )
+            batch = self.poll()
+            if batch is not None:
+                return batch
+            with suppress(TimeoutError):
+                await wait_for(bell.__anext__(), self.wait_s)
+        raise StopAsyncIteration
+
+    def _feed(self) -> Feed:
+        """What tells of commits that concern the selection. It keeps one event and no more: what is given is read from the
+        log."""
+        return self._session.watch(self._settings.query, {"changefeed_queue_size": 1})
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds after which there may be something to do without any commit: a lease to look at, a batch to give again."""
+        return max(0.0, self._due_s - self._clock.now_s())
+
+    def _due_in(self, seconds: float) -> None:
+        self._due_s = min(self._due_s, self._clock.now_s() + seconds)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The next batch
+
+    def poll(self) -> Batch | None:
+        """The next batch, without waiting. None: there is none now. Ask again after a commit, or after `wait_s`.
+
+        Raises:
+            UsageError: The batch before was neither acknowledged nor left; this thread is in a transaction; or the consumer was
+                removed, or made anew with another selection.
+            HistoryLost: What it has still to read was removed.
+        """
+        session = self._session
+        session.check_open()
+        if self.is_closed:
+            return None
+        if session.engine.current_transaction() is not None:
+            raise UsageError(
+                "the next batch cannot be read inside a transaction: iterate outside, and begin a transaction for each batch"
+            )
+        if self._out is not None and self._out.state == OPEN:
+            raise UsageError(
+                "the batch before this one was neither acknowledged nor left: use `with batch:`, or call batch.acknowledge()"
+            )
+        self._due_s = self._clock.now_s() + self._settings.lease_ms / 2_000
+        self._mind()
+        self._settle()
+        # One partition after the other, beginning with the one after that which had its turn last.
+        order = sorted(self._held)
+        order = [one for one in order if one > self._turn] + [one for one in order if one <= self._turn]
+        for partition in order:
+            batch = self._next_of(self._held[partition])
+            if batch is not None:
+                self._turn = partition
+                self._out = batch
+                return batch
+        return None
+
+    # Leases
+
+    def _mind(self) -> None:
+        """Take, renew, give up: see `next_leases`."""
+        settings = self._settings
+        with self._session.read() as snapshot:
+            leases = read_leases(snapshot.connection, settings.name)
+        changed = self._next_leases(leases)
+        if changed:
+            try:
+                leases = self._session.transact(
+                    self._change_leases, durability="soft", operation="take a lease"
+                )
+            except DatabaseBusy:
+                # Somebody writes for long. What this worker has it has, until another one takes it.
+                logger.debug("the leases of %r cannot be written now", settings.name, exc_info=True)
+        if not leases or leases[0].selection != settings.selection:
+            raise UsageError(
+                f"consumer `{settings.name}` was {'made anew with another selection' if leases else 'removed'} meanwhile"
+            )
+        held = {lease.partition: lease for lease in leases if lease.holder == self.name}
+        before, self._held = self._held, {}
+        for partition, lease in held.items():
+            progress = before.get(partition)
+            if progress is None or progress.lease.fence != lease.fence:
+                progress = Held(lease)
+            progress.see(lease)
+            self._held[partition] = progress
+        if len(held) < len(leases):
+            self._due_in(settings.lease_ms / 1_000 / LOOKS)
+
+    def _change_leases(self, transaction: WriteTransaction) -> list[Lease]:
+        leases = read_leases(transaction.connection, self._settings.name)
+        changed = {lease.partition: lease for lease in self._next_leases(leases)}
+        for lease in changed.values():
+            write_lease(transaction, lease)
+        return [changed.get(lease.partition, lease) for lease in leases]
+
+    def _next_leases(self, leases: Sequence[Lease]) -> list[Lease]:
+        settings = self._settings
+        now_ms = self._clock.wall_ms()
+        changed = {
+            lease.partition: lease
+            for lease in next_leases(leases, self.name, now_ms, settings.lease_ms, self._is_silent)
+        }
+        for lease in leases:
+            # What was passed without a match is noted where something is written anyway, or when it is much.
+            progress = self._held.get(lease.partition)
+            if progress is None or (lease.holder, lease.fence) != (self.name, progress.lease.fence):
+                continue
+            after = changed.get(lease.partition)
+            is_much = progress.passed - lease.seq >= PASSED_CHANGES
+            if progress.passed > lease.seq and self._out is None and (after is not None or is_much):
+                changed[lease.partition] = (after or lease.renewed(now_ms)).changed(seq=progress.passed)
+        return list(changed.values())
+
+    def _is_silent(self, lease: Lease) -> bool:
+        """Whether the holder of a lease is gone, or has not been heard of for the time of a lease: by its own word, or, should
+        the wall clock have been set back, since we first saw the lease as it is."""
+        now_s = self._clock.now_s()
+        fence, until_ms, since_s = self._seen.get(lease.partition, (-1, 0, 0.0))
+        if (fence, until_ms) != (lease.fence, lease.until_ms):
+            since_s = now_s
+            self._seen[lease.partition] = (lease.fence, lease.until_ms, now_s)
+        return (
+            self._clock.wall_ms() >= lease.until_ms
+            or 1_000 * (now_s - since_s) >= lease.lease_ms
+            or (lease.holder is not None and workers.is_gone(lease.holder))
+        )
+
+    # What became of the last batch
+
+    def _settle(self) -> None:
+        batch, self._out = self._out, None
+        if batch is None or batch.state == LEFT:
+            return
+        progress = self._held.get(batch.partition)
+        if progress is None or progress.lease.fence != batch.fence:
+            return
+        if batch.state == ACKNOWLEDGED:
+            if progress.lease.seq >= batch.until:
+                progress.succeeded(self._max_changes)
+                return
+            batch.error = UsageError("the transaction that acknowledged it was taken back")
+        settings = self._settings
+        progress.failed(self._clock.now_s(), settings.backoff_s, settings.most_backoff_s)
+        if isinstance(batch.error, StorageError):
+            return
+        if len(batch) > 1:
+            progress.size = len(batch) // 2
+            return
+        assert batch.error is not None
+        self._count_failure(progress, batch, _in_words(batch.error))
+
+    def _count_failure(self, progress: Held, batch: Batch, error: str) -> None:
+        """A change has failed alone: count that in the file, and set the change aside after the last attempt."""
+        settings = self._settings
+        (change,) = batch.changes
+        is_last = settings.max_attempts is not None and batch.attempt >= settings.max_attempts
+
+        def note(transaction: WriteTransaction) -> Lease:
+            lease = still_held(transaction, progress.lease)
+            if not is_last:
+                after = lease.changed(attempts=batch.attempt, failing=change["seq"], error=error)
+                write_lease(transaction, after)
+                return after
+            event = {"table": settings.query.table} | change
+            return set_aside(self._session, transaction, lease, event, batch.until, error, batch.attempt)
+
+        try:
+            progress.see(
+                self._session.transact(
+                    note, durability=None if is_last else "soft", operation="note a failure"
+                )
+            )
+        except LeaseLost:
+            # Who has it now counts for itself.
+            return
+        if is_last:
+            progress.failures = 0
+            progress.retry_at_s = 0.0
+
+    # Reading
+
+    def _next_of(self, progress: Held) -> Batch | None:
+        """The next batch of a partition; None where there is none now."""
+        now_s = self._clock.now_s()
+        if now_s < progress.retry_at_s:
+            self._due_in(progress.retry_at_s - now_s)
+            return None
+        most = min(progress.size or self._max_changes, self._max_changes)
+        is_waiting = progress.full_by is not None and now_s < progress.full_by
+        if is_waiting:
+            with self._session.read() as snapshot:
+                if snapshot.seq - progress.passed < most:
+                    assert progress.full_by is not None
+                    self._due_in(progress.full_by - now_s)
+                    return None
+        changes, until = self._read(progress, most)
+        if not changes:
+            progress.passed = until
+            progress.full_by = None
+            return None
+        progress.passed = max(progress.passed, changes[0]["seq"] - 1)
+        if len(changes) < most and progress.size is None and self._max_wait_s:
+            if progress.full_by is None:
+                progress.full_by = now_s + self._max_wait_s
+            if now_s < progress.full_by:
+                self._due_in(progress.full_by - now_s)
+                return None
+        progress.full_by = None
+        return Batch(self._settings, progress.lease, changes, until)
+
+    def _read(self, progress: Held, most: int) -> tuple[list[Event], int]:
+        """At most so many changes of a partition from its position on, and the position after them."""
+        changes: list[Event] = []
+        reader: LogReader | None = None
+        while True:
+            with self._session.read() as snapshot:
+                if reader is None:
+                    plan = self._plan_of(snapshot, progress.lease)
+                    reader = LogReader(self._session.engine, plan, progress.passed)
+                try:
+                    deltas, is_last = reader.read(
+                        snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)), most - len(changes)
+                    )
+                except HistoryLost as error:
+                    raise self._history_lost(error) from None
+                changes += self._events(snapshot, deltas)
+                failing = None
+                if reader.failure is not None and not changes:
+                    failing = self._after(snapshot, reader)
+            if failing is not None and reader.failure is not None:
+                if not self._pass_over(progress, failing, reader.failure):
+                    return [], progress.passed
+                reader = None
+            elif is_last or len(changes) >= most or reader.failure is not None:
+                return changes, reader.position
+
+    def _plan_of(self, snapshot: Snapshot, lease: Lease) -> Plan:
+        made = self._plan
+        if made is None or made[0] is not snapshot.catalogue:
+            made = self._plan = snapshot.catalogue, row_wise(self._settings.query, snapshot)
+        plan = made[1]
+        assert isinstance(plan.view, (PairingView, AllTablesView))
+        # As much of a view as is asked of one that reads on from the log.
+        return Plan(cast("View", Share(plan.view, lease)), plan.key, False, plan.failures)
+
+    def _events(self, snapshot: Snapshot, deltas: Sequence[AnyDelta]) -> Iterator[Event]:
+        if not deltas:
+            return
+        engine, render = self._session.engine, self._render
+        # A change belongs to the epoch that began last before it: no later one can begin there any more.
+        names = [engine.epochs.at(snapshot.connection, deltas[place].seq - 1) for place in (0, -1)]
+        prefix = f"{engine.database_id}.{names[0]}."
+        is_one_epoch = names[0] == names[1]
+        for delta in deltas:
+            event = render(delta)
+            assert event is not None
+            change = delta if isinstance(delta, Change) else delta.change
+            if not is_one_epoch:
+                prefix = f"{engine.database_id}.{engine.epochs.at(snapshot.connection, change.seq - 1)}."
+            event["key"] = change.key
+            event["id"] = f"{prefix}{change.seq}"
+            yield event
+
+    @staticmethod
+    def _after(snapshot: Snapshot, reader: LogReader) -> Change:
+        """The change that the reader could not take in."""
+        tables = reader.plan.view.tables()
+        (change,) = snapshot.changes(reader.position, None, tables[0] if tables else None, 1)
+        # What it was before is read now: the snapshot ends.
+        change.old_val  # noqa: B018
+        return change
+
+    def _pass_over(self, progress: Held, change: Change, error: Exception) -> bool:
+        """The selection cannot be worked out for a change, and never will be: set it aside at once, with its documents as they
+        are.
+        False: another worker has the lease."""
+        if isinstance(error, MemoryError):
+            raise error
+        old, new = change.old_val, change.new_val
+        event = {
+            "table": change.table,
+            "old_val": old,
+            "new_val": new,
+            "type": "add" if old is None else "remove" if new is None else "change",
+            "seq": change.seq,
+            "key": change.key,
+        }
+
+        def note(transaction: WriteTransaction) -> Lease:
+            lease = still_held(transaction, progress.lease)
+            return set_aside(self._session, transaction, lease, event, change.seq, _in_words(error), 1)
+
+        try:
+            progress.see(self._session.transact(note, operation="set a change aside"))
+        except LeaseLost:
+            return False
+        return True
+
+    def _history_lost(self, error: HistoryLost) -> HistoryLost:
+        name = self._settings.name
+        return HistoryLost(
+            error.since,
+            error.oldest,
+            f"consumer `{name}` was behind for too long: ",
+            f"; read what you need of the present, then call reset() to go on from now, or reset(since={error.oldest - 1}) to "
+            f"go on "
+            "with what is left",
+        )
+
+
+def set_aside(
+    session: Session,
+    transaction: WriteTransaction,
+    lease: Lease,
+    change: Event,
+    until: int,
+    error: str,
+    attempts: int,
+) -> Lease:
+    """Put a change into the table SET_ASIDE, and move the lease past it, in this transaction. Returns: the lease."""
+    if SET_ASIDE not in transaction.catalogue.live:
+        transaction.create_table(SET_ASIDE, "id")
+    document = {
+        "id": [lease.name, change["seq"]],
+        "consumer": lease.name,
+        "partition": lease.partition,
+        "table": change["table"],
+        "key": change["key"],
+        "seq": change["seq"],
+        "type": change["type"],
+        "old_val": change["old_val"],
+        "new_val": change["new_val"],
+        "error": error,
+        "attempts": attempts,
+        "time": datetime.fromtimestamp(transaction.time / 1_000, UTC),
+    }
+    table = Table(session, Query(SET_ASIDE))
+    try:
+        table.insert(document, conflict="replace")
+    except InvalidDocument:
+        # Both documents together are too large for one, or a mapping made of them what no document can hold. They are in the log.
+        table.insert(document | {"old_val": None, "new_val": None}, conflict="replace")
+    after = lease.moved(until).changed(set_aside=lease.set_aside + 1)
+    write_lease(transaction, after)
+    return after

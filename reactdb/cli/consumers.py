@@ -1,0 +1,86 @@
+"""`reactdb consumers`: the durable consumers of a file, how they fare, and what can be done to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reactdb.cli.files import SEQ, file_argument, json_option, open_database
+from reactdb.cli.terminal import columns, cut, one_line, plural, safe
+
+# Columns of a terminal that an error gets.
+ERROR_COLUMNS = 60
+
+
+@click.command()
+@file_argument
+@click.option("--reset", metavar="NAME", help="Let this consumer go on from --since.")
+@click.option("--since", type=SEQ, help="For --reset: after this seq; 0 is the start of the log. Else now.")
+@click.option("--skip", metavar="NAME", help="Set the change aside that fails, without further attempts.")
+@click.option("--remove", metavar="NAME", help="Forget this consumer and its position.")
+@click.option("--hold", type=click.IntRange(min=0), help="Hold so many changes for those who are behind.")
+@json_option("One JSON object a line, for each partition.")
+def consumers(
+    file: str,
+    reset: str | None,
+    since: int | None,
+    skip: str | None,
+    remove: str | None,
+    hold: int | None,
+    as_json: bool,
+) -> None:
+    """Show the durable consumers of a file.
+
+    For each partition: position, how far it is behind, who has it, and what fails. With one of the options, something is done
+    first. Workers of a consumer that is reset or removed lose it.
+    """
+    from reactdb import consumer
+    from reactdb.cli.terminal import write_line
+
+    wanted = [one for one in (reset, skip, remove, hold) if one is not None]
+    if len(wanted) > 1:
+        raise click.UsageError("One thing at a time: --reset, --skip, --remove or --hold.")
+    if since is not None and reset is None:
+        raise click.UsageError("--since says where --reset goes on.")
+    with open_database(file, write=bool(wanted)) as database:
+        if reset is not None:
+            consumer.reset(database.session, reset, since)
+        if skip is not None:
+            consumer.skip(database.session, skip)
+        if remove is not None:
+            consumer.remove(database.session, remove)
+        if hold is not None:
+            database.hold_changes(hold)
+        found = database.consumers()
+    if as_json:
+        for one in found:
+            write_line(one)
+        return
+    for line in lines(found):
+        click.echo(line)
+
+
+def lines(found: list[dict[str, Any]]) -> list[str]:
+    """The consumers for people."""
+    if not found:
+        return ["no consumers"]
+    header = ["consumer", "seq", "behind", "age", "attempts", "set aside", "holder"]
+    cells = [
+        [
+            one["name"] + (f" {one['partition'] + 1}/{one['partitions']}" if one["partitions"] > 1 else ""),
+            f"{one['seq']:,}",
+            "lost" if one["is_lost"] else f"{one['lag']:,}",
+            f"{one['lag_s']:.1f} s",
+            f"{one['attempts']:,}",
+            f"{one['set_aside']:,}",
+            safe(one["holder"] or "-"),
+        ]
+        for one in found
+    ]
+    return columns(header, cells, [False, True, True, True, True, True, False]) + [
+        f"{one['name']}: seq {one['failing']} has failed {plural(one['attempts'], 'time')}: "
+        f"{cut(one_line(one['error'] or ''), ERROR_COLUMNS)}"
+        for one in found
+        if one["failing"] is not None
+    ]

@@ -1,0 +1,347 @@
+"""DurableConsumer: a named position in the file, from which workers are given the changes of a selection, each until it is done
+with.
+
+    consumer = db.consumer("uploader", db.table("orders"))
+    for batch in consumer.batches():
+        with batch:
+            for change in batch:
+                upload(change)
+
+Here is what a consumer is: made, described, set back, skipped, removed. How a worker gets its batches is in `batches`, and what
+the file knows of it in `store/leases`.
+
+Rule of this file: arguments are checked here, in the user's words. Each thing that is done to a consumer is one transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from reactdb import workers
+from reactdb.batches import Batches, Clock, Settings, row_wise, set_aside
+from reactdb.errors import InvalidOption, UsageError, shown
+from reactdb.expression import Expression, OrderKey, Predicate
+from reactdb.feeds.events import Event
+from reactdb.feeds.options import check_timeout
+from reactdb.feeds.position import read_position
+from reactdb.query import ALL_TABLES, Query
+from reactdb.session import Session
+from reactdb.store.catalogue import check_name
+from reactdb.store.leases import CONSUMER, Lease, all_leases, read_leases, write_lease
+from reactdb.store.positions import remove_position
+from reactdb.store.snapshot import Snapshot, low_water
+from reactdb.store.transaction import WriteTransaction
+from reactdb.table import Selection
+from reactdb.values import codec
+
+# Of a lease: below, to write the time of each renewal would be most of what a worker does; above, nobody would wait for it.
+LEAST_LEASE_S, MOST_LEASE_S = 0.05, 86_400.0
+MOST_PARTITIONS = 1_024
+
+
+class DurableConsumer:
+    """See the head of this file, and `Database.consumer`.
+
+    Thread safety: any method from any thread; each `batches()` is a worker of its own.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        selection: Selection | None = None,
+        *,
+        since: int | str | None = None,
+        partitions: int | None = None,
+        lease_s: float = 30.0,
+        max_attempts: int | None = 10,
+        backoff_s: float = 0.5,
+        most_backoff_s: float = 60.0,
+        reset: bool = False,
+        scheduler: Any = None,
+    ) -> None:
+        check_name("Consumer", name)
+        query = _query_of(session, selection)
+        _check_number("lease_s", lease_s, LEAST_LEASE_S, MOST_LEASE_S)
+        _check_number("backoff_s", backoff_s, 0, MOST_LEASE_S)
+        _check_number("most_backoff_s", most_backoff_s, 0, MOST_LEASE_S)
+        if max_attempts is not None:
+            _check_count("max_attempts", max_attempts, 1_000_000, " or None")
+        if partitions is not None:
+            _check_count("partitions", partitions, MOST_PARTITIONS)
+        if not isinstance(reset, bool):
+            raise InvalidOption(f"reset is True or False, not {shown(reset)}")
+        self.name = name
+        self._settings = Settings(
+            session,
+            name,
+            query,
+            digest(query),
+            int(lease_s * 1000),
+            max_attempts,
+            float(backoff_s),
+            float(most_backoff_s),
+            Clock(scheduler),
+        )
+        self._session = session
+        self._found(since, partitions, reset)
+
+    def _found(self, since: int | str | None, partitions: int | None, is_reset: bool) -> None:
+        """Make the leases, if there are none of this name; else see that they are of this selection."""
+        settings = self._settings
+        with self._session.read() as snapshot:
+            leases = read_leases(snapshot.connection, self.name)
+            if leases and not is_reset:
+                _check_same(leases, settings.selection, partitions)
+                return
+            seq = position_of(self._session, snapshot, since)
+
+        def make(transaction: WriteTransaction) -> None:
+            known = read_leases(transaction.connection, self.name)
+            if known and not is_reset:
+                # Another process was quicker.
+                _check_same(known, settings.selection, partitions)
+                return
+            count = partitions or len(known) or 1
+            fence = max((lease.fence for lease in known), default=0)
+            remove_position(transaction, CONSUMER, self.name)
+            for number in range(count):
+                # Fencing numbers go on: an earlier holder's batch must not fit.
+                lease = Lease(self.name, number, count, settings.selection, seq, fence=fence)
+                write_lease(transaction, lease.reset(seq, settings.selection) if known else lease)
+
+        self._session.transact(make, operation="consumer")
+
+    def __repr__(self) -> str:
+        return f"<DurableConsumer {self.name!r}>"
+
+    def batches(self, max_changes: int = 500, max_wait_s: float = 1.0) -> Batches:
+        """The changes, batch by batch: an iterator for `for` and `async for`, which waits where there is nothing to do, for ever.
+
+        Args:
+            max_changes: The most changes in a batch. A batch may end inside of a commit.
+            max_wait_s: Seconds that a batch which is not full waits for more; 0: it is given at once.
+
+        Returns:
+            A worker; close it, or use it as a context manager, and another one can go on at once.
+        """
+        _check_count("max_changes", max_changes, 100_000)
+        if check_timeout(max_wait_s) is None:
+            raise InvalidOption("max_wait_s is a number of seconds, not None")
+        self._session.check_open()
+        return Batches(self._settings, max_changes, float(max_wait_s))
+
+    def status(self) -> list[dict[str, Any]]:
+        """How it fares, a dict for each partition: see `Database.consumers`."""
+        return [found for found in status(self._session) if found["name"] == self.name]
+
+    def reset(self, since: int | str | None = None) -> None:
+        """Go on from `since`: a seq, a token, 0 for the start of the log, None for now. Workers that have it lose it."""
+        reset(self._session, self.name, since)
+
+    def skip(self) -> int:
+        """Set the change aside that is failing, without further attempts. Returns: how many there were, one a partition."""
+        return skip(self._session, self.name)
+
+    def remove(self) -> None:
+        """Forget its position. What was set aside stays."""
+        remove(self._session, self.name)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What can be done to a consumer by its name
+
+
+def status(session: Session) -> list[dict[str, Any]]:
+    """How the consumers of the file fare: see `Database.consumers`."""
+    now_ms = time.time_ns() // 1_000_000
+    found = []
+    with session.read() as snapshot:
+        head, oldest = snapshot.seq, low_water(snapshot.connection)
+        for lease in all_leases(snapshot.connection):
+            since = max(lease.seq, oldest)
+            first = snapshot.changes(since, None, None, 1) if since < head else []
+            is_held = lease.holder is not None and not workers.is_gone(lease.holder)
+            found.append(
+                {
+                    "name": lease.name,
+                    "partition": lease.partition,
+                    "partitions": lease.partitions,
+                    "seq": lease.seq,
+                    "lag": head - lease.seq,
+                    "lag_s": max(0.0, (now_ms - first[0].time) / 1_000) if first else 0.0,
+                    "is_lost": lease.seq < oldest,
+                    "holder": lease.holder if is_held else None,
+                    "lease_s": max(0.0, (lease.until_ms - now_ms) / 1_000) if is_held else 0.0,
+                    "fence": lease.fence,
+                    "attempts": lease.attempts,
+                    "failing": lease.failing,
+                    "error": lease.error,
+                    "set_aside": lease.set_aside,
+                }
+            )
+    return found
+
+
+def reset(session: Session, name: str, since: int | str | None = None) -> None:
+    """See `DurableConsumer.reset`.
+
+    Raises:
+        UsageError: There is no such consumer.
+        HistoryLost, HistoryDiverged, InvalidOption: About `since`.
+    """
+    with session.read() as snapshot:
+        seq = position_of(session, snapshot, since)
+
+    def change(transaction: WriteTransaction, leases: list[Lease]) -> None:
+        for lease in leases:
+            write_lease(transaction, lease.reset(seq, lease.selection))
+
+    _with_leases(session, name, change)
+
+
+def skip(session: Session, name: str) -> int:
+    """See `DurableConsumer.skip`.
+
+    Raises:
+        UsageError: There is no such consumer, or nothing of it is failing.
+    """
+
+    def change(transaction: WriteTransaction, leases: list[Lease]) -> int:
+        failing = [lease for lease in leases if lease.failing is not None]
+        if not failing:
+            raise UsageError(
+                f"nothing of consumer `{name}` is failing, so there is nothing to skip; reset it with a seq to pass changes over"
+            )
+        for lease in failing:
+            assert lease.failing is not None
+            event = _as_logged(transaction.snapshot(), lease.failing)
+            set_aside(
+                session, transaction, lease, event, lease.failing, lease.error or "skipped", lease.attempts
+            )
+        return len(failing)
+
+    return int(_with_leases(session, name, change))
+
+
+def remove(session: Session, name: str) -> None:
+    """See `DurableConsumer.remove`.
+
+    Raises:
+        UsageError: There is no such consumer.
+    """
+    _with_leases(session, name, lambda transaction, _: remove_position(transaction, CONSUMER, name))
+
+
+def _with_leases(session: Session, name: str, change: Callable[[WriteTransaction, list[Lease]], Any]) -> Any:
+    def one(transaction: WriteTransaction) -> Any:
+        leases = read_leases(transaction.connection, name)
+        if not leases:
+            known = sorted({lease.name for lease in all_leases(transaction.connection)})
+            raise UsageError(f"there is no consumer {shown(name)}: the file has {', '.join(known) or 'none'}")
+        return change(transaction, leases)
+
+    return session.transact(one, operation="consumer")
+
+
+def _as_logged(snapshot: Snapshot, seq: int) -> Event:
+    """A change as an event, from the log; without its documents, where they were removed."""
+    change = snapshot.entry(seq)
+    if change is None:
+        return {"table": None, "key": None, "seq": seq, "type": None, "old_val": None, "new_val": None}
+    old, new = change.old_val, change.new_val
+    return {
+        "table": change.table,
+        "key": change.key,
+        "seq": seq,
+        "type": "add" if old is None else "remove" if new is None else "change",
+        "old_val": old,
+        "new_val": new,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Arguments
+
+
+def position_of(session: Session, snapshot: Snapshot, since: int | str | None) -> int:
+    """The seq of a seq or a token; the newest for None.
+
+    Raises:
+        HistoryLost, HistoryDiverged, InvalidOption.
+    """
+    if since is None:
+        return snapshot.seq
+    if isinstance(since, bool) or not isinstance(since, (int, str)) or (isinstance(since, int) and since < 0):
+        raise InvalidOption(f"since is a seq from 0 on, or a token, not {shown(since)}")
+    return read_position(since, session.engine, snapshot)
+
+
+def _check_same(leases: list[Lease], selection: str, partitions: int | None) -> None:
+    name = leases[0].name
+    if leases[0].selection != selection:
+        raise UsageError(
+            f"consumer `{name}` was made with another selection, which its position is of: give it that selection, or another "
+            f"name, "
+            "or reset=True to begin anew with this one"
+        )
+    if partitions is not None and partitions != leases[0].partitions:
+        raise UsageError(
+            f"consumer `{name}` has {leases[0].partitions} partitions, not {partitions}: another number needs reset=True, and "
+            f"since= "
+            "if it is not to begin with now"
+        )
+
+
+def _query_of(session: Session, selection: object) -> Query:
+    if selection is None:
+        return Query(ALL_TABLES)
+    if not isinstance(selection, Selection):
+        raise InvalidOption(
+            f"selection is a table or a part of one, such as db.table('orders').filter(...), or None for every table, not "
+            f"{shown(selection)}"
+        )
+    if selection.session.engine is not session.engine:
+        raise InvalidOption("selection is of another database than the consumer")
+    with session.read() as snapshot:
+        row_wise(selection.query, snapshot)
+    return selection.query
+
+
+def _check_number(name: str, value: object, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise InvalidOption(f"{name} is a number of seconds from {least:g} to {most:g}, not {shown(value)}")
+
+
+def _check_count(name: str, value: object, most: int, other: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidOption(f"{name} is a whole number from 1 to {most:,}{other}, not {shown(value)}")
+
+
+def digest(query: Query) -> str:
+    """Names a selection: equal for those that are written alike. A Python function counts by its name."""
+    from hashlib import blake2s
+
+    steps = [
+        [type(step).__name__, *(_plain(getattr(step, name)) for name in step.meaning)] for step in query.steps
+    ]
+    return blake2s(codec.encode_value([query.table, steps]), digest_size=16).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A field of a step as data."""
+    if isinstance(value, (Expression, OrderKey)):
+        return value.key
+    if isinstance(value, Predicate) and value.expression is not None:
+        return [value.expression.key, value.default if isinstance(value.default, bool) else value.default.key]
+    if isinstance(value, Predicate):
+        value = value.function
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    if callable(value):
+        return (
+            f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+        )
+    return value

@@ -1,0 +1,266 @@
+"""Leases: what the file knows of each durable consumer, and who may work for it now.
+
+A consumer has one lease for each of its partitions: a row of `positions`, with how far it has come in the log, its holder, and
+until when the holder may be silent. A worker takes a lease that is free, renews it while it lives, and gives it up when it ends.
+Each new holder gets the next fencing number, so that what an earlier one still acknowledges can be refused.
+
+    free        nobody has it; or its holder is gone, or has been silent past its time
+    held        by one worker. Another worker that has fewer leases may wish for it
+    given up    because of a wish: for some seconds only the worker that wished for it may take it
+
+Wall clocks decide nothing but how long others wait: one that jumps makes a lease change hands early or late, and the fencing
+number keeps the position right in any case.
+
+Rule of this file: it has no clock. Rows in, rows out; whoever calls it brings the time, and the transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from reactdb.errors import LeaseLost
+from reactdb.store.file.sqlite import Connection
+from reactdb.store.positions import NamedPosition, read_parts, read_position, read_positions, write_position
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec
+from reactdb.values.value import Value
+
+CONSUMER = "consumer"
+"""A position of this kind is a lease."""
+
+# A worker that has not every lease looks so often whether one has become free, as a part of the time of a lease; it finds out so
+# that a process has died. A lease that was given up waits for twice that.
+LOOKS = 10
+
+
+class Lease(Value):
+    """One partition of a consumer. See the head of this file.
+
+    Attributes:
+        name: The consumer's.
+        partition: From 0.
+        partitions: How many there are.
+        selection: Names what is selected: equal for selections that are written alike.
+        seq: Every change up to this one is done with.
+        fence: The fencing number: of the holder, or of the last one.
+        holder: The worker that has it; None: nobody.
+        until_ms: When the holder counts as hung, in milliseconds since 1970; of a lease that was given up, until when it waits
+            for who has wished for it.
+        lease_ms: For how long a holder may be silent.
+        wished_by: The worker that would have it.
+        attempts: How often the change `failing` has failed alone.
+        failing: Seq of the change that fails; None where none does.
+        error: What it failed with last.
+        set_aside: How many changes were set aside.
+    """
+
+    __slots__ = (
+        "attempts",
+        "error",
+        "failing",
+        "fence",
+        "holder",
+        "lease_ms",
+        "name",
+        "partition",
+        "partitions",
+        "selection",
+        "seq",
+        "set_aside",
+        "until_ms",
+        "wished_by",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        partition: int,
+        partitions: int,
+        selection: str,
+        seq: int,
+        fence: int = 0,
+        holder: str | None = None,
+        until_ms: int = 0,
+        lease_ms: int = 0,
+        wished_by: str | None = None,
+        attempts: int = 0,
+        failing: int | None = None,
+        error: str | None = None,
+        set_aside: int = 0,
+    ) -> None:
+        self.name = name
+        self.partition = partition
+        self.partitions = partitions
+        self.selection = selection
+        self.seq = seq
+        self.fence = fence
+        self.holder = holder
+        self.until_ms = until_ms
+        self.lease_ms = lease_ms
+        self.wished_by = wished_by
+        self.attempts = attempts
+        self.failing = failing
+        self.error = error
+        self.set_aside = set_aside
+
+    # What a worker, or somebody who minds the consumer, makes of it
+
+    def taken(self, worker: str, now_ms: int, lease_ms: int) -> Lease:
+        """The worker has it, as the next holder."""
+        return self.changed(
+            fence=self.fence + 1,
+            holder=worker,
+            until_ms=now_ms + lease_ms,
+            lease_ms=lease_ms,
+            wished_by=None if self.wished_by == worker else self.wished_by,
+        )
+
+    def renewed(self, now_ms: int) -> Lease:
+        """The holder was heard of just now."""
+        return self.changed(until_ms=now_ms + self.lease_ms)
+
+    def given_up(self, now_ms: int) -> Lease:
+        """Nobody has it. Who has wished for it comes first."""
+        return self.changed(holder=None, until_ms=now_ms + 2 * self.lease_ms // LOOKS)
+
+    def moved(self, seq: int) -> Lease:
+        """Everything up to `seq` is done with, and so is what failed before it."""
+        return self.changed(seq=seq, attempts=0, failing=None, error=None)
+
+    def reset(self, seq: int, selection: str) -> Lease:
+        """To begin again at `seq`. Whoever has it has it no more."""
+        return self.moved(seq).changed(
+            selection=selection, fence=self.fence + 1, holder=None, until_ms=0, wished_by=None
+        )
+
+    def is_half_gone(self, now_ms: int) -> bool:
+        """Whether it is time to renew it."""
+        return now_ms >= self.until_ms - self.lease_ms // 2
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a worker does next
+
+
+def next_leases(
+    leases: Sequence[Lease],
+    worker: str,
+    now_ms: int,
+    lease_ms: int,
+    is_silent: Callable[[Lease], bool],
+) -> Iterator[Lease]:
+    """The leases that a worker is to change now, as they are to be: what is wished for is given up, what is half gone renewed,
+    and what is free taken. A worker that has at least two fewer than another one wishes for one of them.
+
+    Args:
+        leases: All of a consumer.
+        is_silent: Whether the holder of a lease is gone, or hangs.
+    """
+    # How many each living worker has, and will have.
+    held: Counter[str] = Counter({worker: 0})
+    kept: list[Lease] = []
+    for lease in leases:
+        if lease.holder == worker:
+            if lease.wished_by not in (None, worker):
+                yield lease.given_up(now_ms)
+                continue
+            if lease.is_half_gone(now_ms):
+                yield lease.renewed(now_ms)
+            held[worker] += 1
+        elif lease.holder is not None and not is_silent(lease):
+            held[lease.holder] += 1
+            kept.append(lease)
+        elif lease.holder is not None or lease.wished_by in (None, worker) or now_ms >= lease.until_ms:
+            yield lease.taken(worker, now_ms, lease_ms)
+            held[worker] += 1
+    if any(lease.wished_by == worker for lease in leases):
+        return
+    (richest, most), *_ = held.most_common(1)
+    if most > held[worker] + 1:
+        wanted = next((one for one in kept if one.holder == richest and one.wished_by is None), None)
+        if wanted is not None:
+            yield wanted.changed(wished_by=worker)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# In the file
+
+
+def read_lease(connection: Connection, name: str, partition: int) -> Lease | None:
+    """The lease of a partition, or None where there is none.
+
+    Raises:
+        CorruptDatabase: It is not what was written. All the reads below raise it, too.
+    """
+    found = read_position(connection, CONSUMER, name, partition)
+    return None if found is None else _lease(found)
+
+
+def read_leases(connection: Connection, name: str) -> list[Lease]:
+    """All leases of a consumer, by partition; none where there is no such consumer."""
+    return [_lease(row) for row in read_parts(connection, CONSUMER, name)]
+
+
+def all_leases(connection: Connection) -> list[Lease]:
+    """Those of all consumers, by name and partition."""
+    return [_lease(row) for row in read_positions(connection, CONSUMER)]
+
+
+def write_lease(transaction: WriteTransaction, lease: Lease) -> None:
+    """Keep it in place of the one of this name and partition."""
+    value = {
+        "partitions": lease.partitions,
+        "selection": lease.selection,
+        "lease_ms": lease.lease_ms,
+        "wished_by": lease.wished_by,
+        "failing": lease.failing,
+        "error": lease.error,
+        "set_aside": lease.set_aside,
+    }
+    row = NamedPosition(
+        CONSUMER,
+        lease.name,
+        lease.partition,
+        position=lease.seq,
+        fence=lease.fence,
+        holder=lease.holder,
+        leased=lease.until_ms,
+        attempts=lease.attempts,
+        value=codec.encode(value),
+    )
+    write_position(transaction, row)
+
+
+def _lease(row: NamedPosition) -> Lease:
+    value: dict[str, Any] = codec.decode(row.value or b"")
+    return Lease(
+        row.name,
+        row.part,
+        seq=row.position or 0,
+        fence=row.fence,
+        holder=row.holder,
+        until_ms=row.leased or 0,
+        attempts=row.attempts,
+        **value,
+    )
+
+
+def still_held(transaction: WriteTransaction, held: Lease) -> Lease:
+    """The lease as it is now, if its holder and its position are what they were: whoever writes on the strength of what was read
+    asks this first, in the same transaction.
+
+    Raises:
+        LeaseLost: Another worker has it, or somebody has moved the position.
+    """
+    lease = read_lease(transaction.connection, held.name, held.partition)
+    if lease is None or (lease.fence, lease.holder, lease.seq) != (held.fence, held.holder, held.seq):
+        raise LeaseLost(held.name, held.partition, held.fence, None if lease is None else lease.fence)
+    return lease
+
+
+def lowest_needed(connection: Connection, oldest: int) -> int | None:
+    """The lowest position, of those from `oldest` on, from which a consumer has still to read the log; None: none has."""
+    needed = (row.position for row in read_positions(connection, CONSUMER))
+    return min((seq for seq in needed if seq is not None and seq >= oldest), default=None)

@@ -1,0 +1,80 @@
+"""Workers: the names of those who hold something in a file for as long as they live, and whether one of them is gone.
+
+    host-1f2e3d4c/4711/5        the fifth worker of process 4711 on this machine, since it was started
+
+A worker of this process is gone when it was closed or forgotten. One of another process is gone when there is no such process on
+this machine any more; of other machines, and where that cannot be asked, nothing is known here.
+
+Rule of this file: "gone" is said only of who is surely gone. A number that another process has by now counts as living.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import weakref
+from functools import cache
+from itertools import count
+from typing import Protocol
+from zlib import crc32
+
+
+class Worker(Protocol):
+    """Who has a name here."""
+
+    @property
+    def is_alive(self) -> bool: ...
+
+
+_numbers = count(1)
+# Weakly: who is forgotten is gone.
+_known: weakref.WeakValueDictionary[str, Worker] = weakref.WeakValueDictionary()
+
+
+def named(worker: Worker) -> str:
+    """A name for a worker of this process, which nobody had before."""
+    name = f"{_machine()}/{os.getpid()}/{next(_numbers)}"
+    _known[name] = worker
+    return name
+
+
+def is_gone(name: str) -> bool:
+    """Whether the worker of this name is surely gone."""
+    machine, _, rest = name.rpartition("/")[0].rpartition("/")
+    if machine != _machine() or not rest.isdecimal():
+        return False
+    process = int(rest)
+    if process == os.getpid():
+        worker = _known.get(name)
+        return worker is None or not worker.is_alive
+    return not _is_running(process)
+
+
+@cache
+def _machine() -> str:
+    """This machine since it was started, and the numbering of processes that this one is part of: containers have their own."""
+    parts = []
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            parts.append(file.read().strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        # Not Linux: its name has to do. Two of one name that share a file take leases from each other, and the fencing keeps
+        # the positions right.
+        pass
+    return f"{socket.gethostname()}-{crc32(' '.join(parts).encode()):08x}"
+
+
+def _is_running(process: int) -> bool:
+    if sys.platform == "win32":
+        # `kill` would end it there.
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        # Somebody else's.
+        return True
+    return True
