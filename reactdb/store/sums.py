@@ -26,6 +26,7 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.checksums import LOW, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
+from reactdb.store.log import LOW_WATER
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.values import codec
 
@@ -110,31 +111,39 @@ def unpack(table: TableInfo, block: int, packed: Any) -> Sums:
 
 
 def newest(
-    connection: Connection, table: TableInfo, indexes: Sequence[IndexInfo] = (), end: int | None = None
+    connection: Connection,
+    table: TableInfo,
+    indexes: Sequence[IndexInfo] = (),
+    unlisted: tuple[int, int] | None = None,
 ) -> tuple[int | None, Sums | None]:
     """The sums of a table as the connection sees it now.
 
     Args:
         indexes: Those whose figures are wanted; of others they may be older.
-        end: There are entries before this seq in blocks that are not in the table block index yet.
+        unlisted: There are entries past a seq and before another one in blocks that are not in the table block index yet.
 
     Returns:
-        (the newest block in which the table has entries, None where it never had any; the sums, None where the file has none).
+        (the newest block in which the table has entries, None where none is known; the sums, None where the file has none).
 
     Raises:
         CorruptDatabase: They are not what was written.
     """
-    row = connection.execute(NEWEST_BLOCK, (table.id,)).fetchone()
-    if row is None:
-        sums = Sums()
+    block, packed = connection.execute(NEWEST_BLOCK, (table.id,)).fetchone() or (None, None)
+    if block is None:
+        # In older formats compaction left no block of tables that were idle.
+        if table.created < connection.execute(LOW_WATER).fetchone()[0]:
+            return None, None
+        sums = Sums(table.created)
         for index in indexes:
             sums.add_index(index.id)
-        return None, sums
-    block, packed = row
-    if packed is None:
+    elif packed is None:
         return block, None
-    sums = unpack(table, block, packed)
-    _roll_forward(connection, table, sums, (block + 1) << BLOCK_BITS if end is None else end, indexes)
+    else:
+        sums = unpack(table, block, packed)
+        _roll_forward(connection, table, sums, (block + 1) << BLOCK_BITS, indexes)
+    if unlisted is not None:
+        sums.seq = max(sums.seq, unlisted[0])
+        _roll_forward(connection, table, sums, unlisted[1], indexes)
     return block, sums
 
 
@@ -210,8 +219,8 @@ class Tally:
 
 
 Known = dict[tuple[int, int], tuple[int, int] | None]
-"""What one state of a file must have, as far as it was looked up: by number of the table and of the index (0: documents), how many
-and the sum; None where that is not known."""
+"""What one state of a file must have, as far as it was looked up: by number of the table and of the index (0: documents), how
+many and the sum; None where that is not known."""
 
 
 def check(

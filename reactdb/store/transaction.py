@@ -574,7 +574,8 @@ class WriteTransaction:
             table = self.catalogue.by_id.get(table_id)
             sums = None
             if table is not None:
-                _, sums = newest(self.connection, table, tuple(table.indexes.values()), until + 1)
+                unlisted = (self.first + self.flushed - 1, until + 1) if self._is_torn else None
+                _, sums = newest(self.connection, table, tuple(table.indexes.values()), unlisted)
                 sums = sums or taken_stock(self.connection, table, until, MOST_IN_PASSING)
             if sums is not None:
                 memory.figures.update(sums.indexes)
