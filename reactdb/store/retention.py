@@ -26,7 +26,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.open_file import FileWriter
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
-from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, newest, unpack
+from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, newest, unpack
 from reactdb.store.transaction import WriteTransaction, remove_dropped
 from reactdb.values.value import Value
 
@@ -228,12 +228,26 @@ class Compaction:
     def _vacuum(self, waits_s: float) -> None:
         writer = self._writer
         try:
+            # While everybody waits anyway.
+            if lacks_sums(writer.connection):
+                self._take_stock(waits_s)
             writer.lock_wait.at_most(waits_s, in_one_piece=True)
             writer.connection.execute("VACUUM")
         except SQLiteError as error:
             raise self._failed(error, "vacuum") from error
         writer.check_same_file()
         self._checkpoints.run()
+
+    def _take_stock(self, waits_s: float) -> None:
+        writer = self._writer
+        try:
+            writer.begin_upkeep("vacuum", waits_s)
+            complete(writer.connection, load(writer.connection), head_seq(writer.connection))
+            writer.connection.execute("COMMIT")
+            writer.note_commit()
+        except BaseException:
+            writer.roll_back()
+            raise
 
     def _failed(self, error: Exception, operation: str) -> ReactDBError:
         writer = self._writer

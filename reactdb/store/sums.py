@@ -23,7 +23,7 @@ from msgpack import packb, unpackb
 
 from reactdb.change import DELETE, INSERT
 from reactdb.errors import CorruptDatabase
-from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import LOW, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER
@@ -199,6 +199,26 @@ def taken_stock(connection: Connection, table: TableInfo, seq: int, most: int | 
     return sums
 
 
+def lacks_sums(connection: Connection) -> bool:
+    """Whether there is a table with entries of which the file has no sums."""
+    newest_blocks = (
+        "SELECT table_id, max(block) FROM marks WHERE table_id IN (SELECT id FROM tables) GROUP BY table_id"
+    )
+    text = f"SELECT 1 FROM marks WHERE (table_id, block) IN ({newest_blocks}) AND sums IS NULL LIMIT 1"
+    return connection.execute(text).fetchone() is not None
+
+
+def complete(connection: Connection, catalogue: Catalogue, seq: int) -> None:
+    """Take stock of the tables of which the file has no sums, however large they are: those that were large before it had this
+    format. `seq` is the newest. Inside a transaction."""
+    for table in catalogue.by_id.values():
+        block, sums = newest(connection, table)
+        if block is not None and sums is None:
+            taken = taken_stock(connection, table, seq)
+            assert taken is not None
+            connection.execute(SET_SUMS, (taken.pack(table.id, block), table.id, block))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # What a read has found
 
@@ -244,19 +264,18 @@ def check(
     if place not in known:
         known[place] = _written(connection, table, index)
     written = known[place]
-    if written is None:
+    if written is None or (count == written[0] and (total is None or (total - written[1]) & LOW == 0)):
         return
-    what = f"table `{table.name}`: {_number(count, 'document')}"
-    if index is not None:
-        what = f"index `{index.name}` of {what}"
-    if count != written[0]:
-        trouble = f"{what} can be found, and {written[0]:,} were written"
-    elif total is not None and (total - written[1]) & LOW:
-        trouble = f"{what} can be found, as many as were written, but not all are the newest"
+    if index is None:
+        what = f"table `{table.name}`: {_number(count, 'document')}"
     else:
-        return
+        what = f"index `{index.name}` of table `{table.name}`: {_number(count, 'entry', 'entries')}"
+    trouble = f"can be found, and {written[0]:,} were written"
+    if count == written[0]:
+        trouble = "can be found, as many as were written, but not all are the newest"
     raise CorruptDatabase(
-        f"{trouble}: another program has changed the file, or it is damaged. {ADVICE}", table=table.name
+        f"{what} {trouble}: another program has changed the file, or it is damaged. {ADVICE}",
+        table=table.name,
     )
 
 

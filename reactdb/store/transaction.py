@@ -304,20 +304,8 @@ class WriteTransaction:
         self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            change = Change(
-                seq,
-                table.name,
-                table_id,
-                key,
-                kind,
-                prev,
-                old_body,
-                body,
-                self.first,
-                self.time,
-                self.origin,
-                meta,
-            )
+            common = (self.first, self.time, self.origin, meta)
+            change = Change(seq, table.name, table_id, key, kind, prev, old_body, body, *common)
             change.places = places
             self.changes.append(change)
         self.count += 1

@@ -15,6 +15,7 @@ from sqlite_utils.utils import sqlite3
 
 import reactdb
 from reactdb import desc, row
+from reactdb.store import transaction
 from reactdb.store.walk import pages
 from tests.support import kept_files
 from tests.support.inspection import problems
@@ -157,6 +158,19 @@ def test_a_page_of_heads_from_before_is_noticed_although_the_number_is_right(tmp
     assert any("others" in words for words in problems(path))
 
 
+def test_a_scan_of_several_pages_is_compared_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "long.db"
+    with reactdb.connect(path) as db:
+        db.table_create("people").insert([{"id": n} for n in range(1_000)])
+    lose_a_head(path)
+
+    with (
+        reactdb.connect(path) as db,
+        pytest.raises(reactdb.CorruptDatabase, match="999 documents can be found"),
+    ):
+        db.table("people").run()
+
+
 def test_reads_that_end_early_compare_nothing(sound: Path, tmp_path: Path) -> None:
     path = tmp_path / "hurt.db"
     start, _ = min(leaves(sound, "heads"))
@@ -217,21 +231,96 @@ def test_an_older_format_that_is_only_read_has_no_sums_and_is_read(tmp_path: Pat
         assert [2, 4] == sorted(db.table(name).count().run() for name in ("idle", "ended"))
 
 
-def test_a_table_of_an_older_format_gets_its_sums_when_it_is_written_to_again(tmp_path: Path) -> None:
-    path = kept_files.unpack("format-2-long", tmp_path)
-    with reactdb.connect(path) as db:
-        for n in range(33):
-            db.table("idle").insert({"id": 1000 + n})
-        expected = db.table("idle").count().run()
+def lose_a_head(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute(
-        "DELETE FROM heads WHERE (table_id, seq) IN (SELECT table_id, min(seq) FROM heads GROUP BY table_id)"
+        "DELETE FROM heads WHERE table_id = 1 AND key = (SELECT max(key) FROM heads WHERE table_id = 1)"
     )
     connection.commit()
     connection.close()
 
+
+def test_a_small_table_of_an_older_format_gets_its_sums_when_it_is_written_to(tmp_path: Path) -> None:
+    path = kept_files.unpack("format-2-long", tmp_path)
+    with reactdb.connect(path) as db:
+        for n in range(33):
+            db.table("idle").insert({"id": 1000 + n})
+        count = db.table("idle").count().run()
+    lose_a_head(path)
+
     with (
         reactdb.connect(path) as db,
-        pytest.raises(reactdb.CorruptDatabase, match=f": {expected - 1} doc.* and {expected} were written"),
+        pytest.raises(reactdb.CorruptDatabase, match=f": {count - 1} doc.* found, and {count} were written"),
     ):
         db.table("idle").count().run()
+
+
+@pytest.mark.parametrize("is_vacuumed", [False, True])
+def test_a_large_table_of_an_older_format_gets_its_sums_when_the_file_is_vacuumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_vacuumed: bool
+) -> None:
+    monkeypatch.setattr(transaction, "MOST_IN_PASSING", 3)
+    path = kept_files.unpack("format-2-long", tmp_path)
+    with reactdb.connect(path) as db:
+        for n in range(33):
+            db.table("idle").insert({"id": 1000 + n})
+        db.compact(keep=0, vacuum=is_vacuumed)
+        count = db.table("idle").count().run()
+    assert [] == problems(path)
+    lose_a_head(path)
+
+    with reactdb.connect(path) as db:
+        if is_vacuumed:
+            with pytest.raises(reactdb.CorruptDatabase, match=f"and {count} were written"):
+                db.table("idle").count().run()
+        else:
+            assert count - 1 == db.table("idle").count().run()
+
+
+def test_a_flush_that_goes_on_into_a_new_block_counts_what_it_had_before_that(tmp_path: Path) -> None:
+    """Also where nothing was known of the table before the flush."""
+    path = tmp_path / "new.db"
+    with reactdb.connect(path) as db:
+        people = db.table_create("people")
+        for n in range(20):
+            people.insert({"id": n})
+    with reactdb.connect(path) as db:
+        with db.transaction():
+            for n in range(20, 60):
+                db.table("people").get(n - 20).update({"seen": True})
+                db.table("people").insert({"id": n})
+        assert 60 == db.table("people").count().run()
+    assert [] == problems(path)
+
+
+def test_sums_are_right_after_ctrl_c_in_the_middle_of_a_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was torn is written again: with its sums once."""
+    path = tmp_path / "torn.db"
+    add = transaction.WriteTransaction._add_blocks
+
+    for place, is_after in enumerate((False, True)):
+
+        def strike(self: Any, *arguments: Any, is_after: bool = is_after) -> None:
+            monkeypatch.setattr(transaction.WriteTransaction, "_add_blocks", add)
+            if is_after:
+                add(self, *arguments)
+            raise KeyboardInterrupt
+
+        with reactdb.connect(path) as db:
+            people = db.table_create(f"people{place}")
+            people.index_create("n")
+            people.insert([{"id": n, "n": n} for n in range(10)])
+            with db.transaction():
+                for n in range(100):
+                    people.insert({"id": 10 + n, "n": n})
+                people.get(3).delete()
+                monkeypatch.setattr(transaction.WriteTransaction, "_add_blocks", strike)
+                with pytest.raises(KeyboardInterrupt):
+                    people.count().run()
+                assert 109 == people.count().run()
+                people.insert({"id": 1000})
+            assert 110 == people.count().run()
+            assert 109 == len(people.order_by(index="n").run())
+        assert [] == problems(path)

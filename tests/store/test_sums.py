@@ -195,3 +195,11 @@ class SumLaws(RuleBasedStateMachine):
 
 TestSums = SumLaws.TestCase
 TestSums.settings = settings(max_examples=examples(60), stateful_step_count=30)
+
+
+def test_a_reader_does_not_compare_with_an_earlier_state(tmp_path: Path) -> None:
+    with reactdb.connect(tmp_path / "read.db") as db:
+        people = db.table_create("people")
+        for n in range(70):
+            people.insert({"id": n})
+            assert n + 1 == people.count().run() == len(people.run())
