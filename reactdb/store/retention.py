@@ -197,8 +197,11 @@ class Compaction:
         from reactdb.store import leases
 
         writer = self._writer
-        oldest = target - held_changes(writer.connection)
-        needed = (writer.engine.lowest_needed(oldest), leases.lowest_needed(writer.connection, oldest))
+        try:
+            oldest = target - held_changes(writer.connection)
+            needed = (writer.engine.lowest_needed(oldest), leases.lowest_needed(writer.connection, oldest))
+        except SQLiteError as error:
+            raise self._failed(error, "compact") from error
         return min([target, *(position for position in needed if position is not None)])
 
     def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:

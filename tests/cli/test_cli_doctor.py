@@ -265,6 +265,11 @@ DAMAGE = {
         "positions",
         "checksum",
     ),
+    "a document is hidden": (
+        ["DELETE FROM heads WHERE key = (SELECT key FROM log WHERE seq = 1)"],
+        "sums",
+        "running sums say",
+    ),
     "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
     "a time is text": (["UPDATE log SET time = 'noon' WHERE seq = 3"], "values", "log.time has 1 values"),
     "a key is text": (

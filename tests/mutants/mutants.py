@@ -270,9 +270,14 @@ MUTANTS = [
         "store/transaction.py",
         (
             "self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)\n"
+            "            self._is_torn = False\n"
             "            self._have_flushed(self.torn_until)"
         ),
-        ("self._buffer, self.flushed, SET_HEAD)\n            self._have_flushed(self.count)"),
+        (
+            "self._buffer, self.flushed, SET_HEAD)\n"
+            "            self._is_torn = False\n"
+            "            self._have_flushed(self.count)"
+        ),
         ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(

@@ -65,7 +65,11 @@ def agree(db: reactdb.Database) -> None:
     """Every table's sums are what it comes to, on what is committed or, inside a transaction, on what that sees."""
     with db._session.engine.snapshot() as snapshot:
         for table in snapshot.catalogue.by_id.values():
-            assert counted(snapshot, table) == stored(snapshot, table)
+            known = stored(snapshot, table)
+            if known is None:
+                # It never had a change, and was made before where the log begins now.
+                known = 0, 0, dict.fromkeys(counted(snapshot, table)[2], (0, 0))
+            assert counted(snapshot, table) == known
 
 
 class Abandoned(Exception):
