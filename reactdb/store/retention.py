@@ -19,6 +19,7 @@ from functools import partial
 
 from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError
 from reactdb.logs import logger
+from reactdb.store.blobs import drop_references, remove_unused
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import remove_epochs
@@ -201,7 +202,7 @@ class Compaction:
             oldest = target - held_changes(writer.connection)
             needed = (writer.engine.lowest_needed(oldest), leases.lowest_needed(writer.connection, oldest))
         except SQLiteError as error:
-            raise self._failed(error, "compact") from error
+            raise writer.engine.translated(error, "compact") from error
         return min([target, *(position for position in needed if position is not None)])
 
     def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
@@ -213,6 +214,7 @@ class Compaction:
         try:
             writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)
+            blobs = remove_unused(connection, time.time_ns() // 1_000_000, held=writer.engine.held_blobs())
             connection.execute("COMMIT")
             writer.note_commit()
         except BaseException as error:
@@ -226,7 +228,7 @@ class Compaction:
         if step.tables:
             writer.adopt(load(connection))
         self._checkpoints.after_commit(writer.check_same_file())
-        return more
+        return more or blobs.has_more
 
     def _vacuum(self, waits_s: float) -> None:
         writer = self._writer
@@ -300,6 +302,9 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     if goal > low:
         window = (low, goal)
         _keep_sums(connection, low, goal)
+        drop_references(
+            connection, "SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL", window
+        )
         removed.entries += connection.execute(
             "DELETE FROM log WHERE seq IN (SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL)",
             window,

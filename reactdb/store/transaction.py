@@ -23,6 +23,7 @@ from zlib import adler32
 from reactdb.change import DELETE, INSERT, REPLACE, Change
 from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
+from reactdb.store.blobs import add_references, check_blobs, drop_references
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
@@ -41,6 +42,7 @@ from reactdb.store.sums import (
     taken_stock,
 )
 from reactdb.values import codec
+from reactdb.values.blob import may_have_blobs, which_may_have_blobs
 
 ADD_HEAD = "INSERT INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
 SET_HEAD = "INSERT OR REPLACE INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
@@ -130,6 +132,7 @@ class WriteTransaction:
         savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
+        has_blobs: Documents of it hold blobs.
         has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
@@ -146,6 +149,7 @@ class WriteTransaction:
         "execute",
         "first",
         "flushed",
+        "has_blobs",
         "has_other_rows",
         "is_catalogue_changed",
         "is_committed",
@@ -179,6 +183,7 @@ class WriteTransaction:
         self.origin = origin
         self.changes = changes
         self.is_catalogue_changed = False
+        self.has_blobs = False
         self.has_other_rows = False
         self._buffer: list[Buffered] = []
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
@@ -274,6 +279,8 @@ class WriteTransaction:
             HookNotFound: The table has a write hook that this process does not know.
             UsageError: The hook refuses it, or there is none to ask. Nothing was written.
         """
+        if body is not None and may_have_blobs(body):
+            self._check_blobs(body)
         table_id = table.id
         had_tombstone = False
         before: int | None = None
@@ -304,10 +311,10 @@ class WriteTransaction:
         self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            common = (self.first, self.time, self.origin, meta)
-            change = Change(seq, table.name, table_id, key, kind, prev, old_body, body, *common)
-            change.places = places
-            self.changes.append(change)
+            names = table.name, table_id
+            told = Change(seq, *names, key, kind, prev, old_body, body, self.first, self.time, self.origin)
+            told.meta, told.places = meta, places
+            self.changes.append(told)
         self.count += 1
         if (
             len(self._buffer) >= MOST_ENTRIES
@@ -350,6 +357,11 @@ class WriteTransaction:
         """The metadata of an entry to which a head or a tombstone leads."""
         place = seq - self.first - self.flushed
         return self._buffer[place][5] if place >= 0 else read_meta(self.connection, self.catalogue, seq)
+
+    def _check_blobs(self, body: bytes) -> None:
+        """Raises: BlobNotFound."""
+        check_blobs(self.connection, body)
+        self.has_blobs = True
 
     def _may_have_tombstones(self, table: TableInfo) -> bool:
         known = self.memory.tombstones.get(table.id)
@@ -489,6 +501,8 @@ class WriteTransaction:
             append(self.connection, LABELLED, labelled, len(rows))
         else:
             append(self.connection, PLAIN, rows, len(rows))
+        if self.has_blobs:
+            add_references(self.connection, [(row[0], row[7]) for row in rows])
         if moves:
             self._move_index_entries(moves)
         if blocks:
@@ -583,6 +597,9 @@ class WriteTransaction:
             for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
+        blobs = which_may_have_blobs(bodies)
+        for number in blobs:
+            self._check_blobs(bodies[number])
         self.secure()
         self.flush()
         count = len(keys)
@@ -609,6 +626,7 @@ class WriteTransaction:
         if sums is not None:
             sums.count += count
             sums.total += total
+        add_references(self.connection, [(seqs[number], bodies[number]) for number in blobs])
         if table.indexes:
             documents = [(key, codec.decode(body)) for key, body in zip(keys, bodies, strict=True)]
             for index in table.indexes.values():
@@ -846,6 +864,7 @@ def remove_dropped(connection: Connection, table_ids: Sequence[int]) -> None:
     """Remove what compaction left of tables that were dropped below the low-water mark."""
     for table_id in table_ids:
         parameters: tuple[Any, ...] = (table_id,)
+        drop_references(connection, "SELECT seq FROM heads WHERE table_id = ?", parameters)
         for statement in (
             "DELETE FROM entries WHERE index_id IN (SELECT id FROM indexes WHERE table_id = ?1"
             " UNION ALL SELECT -id FROM indexes WHERE table_id = ?1)",
