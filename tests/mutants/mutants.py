@@ -157,7 +157,7 @@ MUTANTS = [
         "store/transaction.py",
         "            transaction.memory.forget()\n",
         "",
-        ("tests/store/test_sums.py",),
+        ("tests/store/test_sums.py::test_what_is_taken_back_of_a_transaction_is_not_counted",),
     ),
     Mutant(
         "a flush that begins a block in its middle counts nothing of what it had before that",
@@ -187,7 +187,7 @@ MUTANTS = [
         "store/retention.py",
         "        _keep_sums(connection, low, goal)\n",
         "",
-        ("tests/store/test_sums.py",),
+        ("tests/store/test_sums.py::test_compaction_takes_nothing_that_the_sums_still_need",),
     ),
     Mutant(
         "a scan of pages adds up the last page only",

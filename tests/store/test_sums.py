@@ -207,3 +207,30 @@ def test_a_reader_does_not_compare_with_an_earlier_state(tmp_path: Path) -> None
         for n in range(70):
             people.insert({"id": n})
             assert n + 1 == people.count().run() == len(people.run())
+
+
+def test_compaction_takes_nothing_that_the_sums_still_need(tmp_path: Path) -> None:
+    with reactdb.connect(tmp_path / "short.db") as db:
+        people = db.table_create("people")
+        people.index_create("a")
+        for n in range(40):
+            people.insert({"id": n, "a": n})
+        for n in range(5):
+            people.get(n).delete()
+            people.get(10 + n).update({"a": -1})
+        db.compact(keep=0)
+
+        assert 35 == people.count().run() == len(people.run()) == len(people.order_by(index="a").run())
+        agree(db)
+
+
+def test_what_is_taken_back_of_a_transaction_is_not_counted(tmp_path: Path) -> None:
+    with reactdb.connect(tmp_path / "back.db") as db:
+        people = db.table_create("people")
+        with db.transaction():
+            people.insert([{"id": n} for n in range(40)])
+            with suppress(Abandoned), db.transaction():
+                people.insert([{"id": 100 + n} for n in range(40)])
+                raise Abandoned
+            people.insert([{"id": 200 + n} for n in range(40)])
+        agree(db)
