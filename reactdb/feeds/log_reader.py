@@ -8,6 +8,7 @@ Rule of this file: a page is read within one snapshot, and nothing is delivered 
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -116,13 +117,14 @@ class LogReader:
             return self.read(snapshot)
 
     def read(
-        self, now: Snapshot, limit: int = PAGE_CHANGES, most: int | None = None
+        self, now: Snapshot, limit: int = PAGE_CHANGES, most: int | None = None, *, decoded: bool = False
     ) -> tuple[list[AnyDelta], bool]:
         """What the next changes do, and whether these were the last.
 
         Args:
             limit: Changes that are read.
             most: Go no further than the change with which there are so many deltas; None: any number.
+            decoded: All documents will be looked at, so they are decoded together.
 
         Raises:
             HistoryLost: They were compacted away.
@@ -134,19 +136,22 @@ class LogReader:
         view, includes_meta = self.plan.view, self.plan.includes_meta
         tables = view.tables()
         head = now.seq
-        changes = now.changes(self.position, head, tables[0] if len(tables) == 1 else None, limit)
+        table = tables[0] if len(tables) == 1 else None
+        changes = now.changes(self.position, head, table, limit, decoded=decoded)
         state = StateAt(self._engine, now)
         deltas: list[AnyDelta] = []
-        for change in changes:
-            try:
+        advance = view.advance
+        most = sys.maxsize if most is None else most
+        try:
+            for change in changes:
                 if change.meta is None or includes_meta or not change.is_of_meta_alone:
-                    deltas.extend(view.advance(change, state))
-            except Exception as error:
-                self._error = error
-                return deltas, False
-            self.position = change.seq
-            if most is not None and len(deltas) >= most:
-                return deltas, False
+                    deltas += advance(change, state)
+                self.position = change.seq
+                if len(deltas) >= most:
+                    return deltas, False
+        except Exception as error:
+            self._error = error
+            return deltas, False
         is_last = len(changes) < limit
         if is_last:
             let_go(view)
