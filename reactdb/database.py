@@ -347,9 +347,13 @@ class Database:
         include_types: bool = False,
         include_seq: bool = False,
         include_catalogue: bool = False,
+        include_commit: bool = False,
+        include_origin: bool = False,
+        batches: bool = False,
         since: int | str | None = None,
         on_overflow: str | None = None,
         on_predicate_error: str = "skip",
+        skip_origin: str | None = None,
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
 
@@ -368,9 +372,13 @@ class Database:
                 "include_types": include_types,
                 "include_seq": include_seq,
                 "include_catalogue": include_catalogue,
+                "include_commit": include_commit,
+                "include_origin": include_origin,
+                "batches": batches,
                 "since": since,
                 "on_overflow": on_overflow,
                 "on_predicate_error": on_predicate_error,
+                "skip_origin": skip_origin,
             },
         )
 

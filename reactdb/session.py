@@ -6,7 +6,7 @@
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
     set_hook(table, hook)     what is derived from every write of a table, whoever writes
     transact(work)            any other change, such as of tables and indexes, as one commit
-    watch(query, options)     a Feed;  subscribe(...) for a consumer that polls
+    watch(query, options)     a Feed;  reader(...) for who polls
     info(table)               what is known of a table
 
 `Table` and `Database`, views of the past (a session with another snapshot), Spark and every dialect use it, and nothing that is
@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from reactdb.change import Change, HiddenTable, TableReference
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
     from reactdb.feeds.feed import Feed
+    from reactdb.feeds.reader import FeedReader
     from reactdb.feeds.request import Request
-    from reactdb.feeds.subscription import Consumer, Subscription
 
 T = TypeVar("T")
 
@@ -336,27 +337,29 @@ class Session:
         self.check_open()
         return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler)
 
-    def subscribe(
+    def reader(
         self,
         query: Query,
         options: Mapping[str, Any],
-        consumer: Consumer,
+        on_ready: Callable[[], object] | None = None,
+        clock: Callable[[], float] = monotonic,
         request_type: type[Request] | None = None,
-    ) -> Subscription:
-        """A subscription that the consumer polls: it is woken when there are events, and takes them when it likes.
-
-        It begins when it is attached: `subscription.hub.attach(subscription)`. Errors as for `watch`.
+    ) -> FeedReader:
+        """A reader of a feed of the query, as `Feed.reader` gives one. Errors as for `watch`.
 
         Args:
+            clock: Seconds, for the times of net differences.
             request_type: A class of requests that makes other events of what happens.
         """
+        from reactdb.feeds.consumers import Flow
         from reactdb.feeds.hub import hub_of
+        from reactdb.feeds.reader import FeedReader
         from reactdb.feeds.request import Request
-        from reactdb.feeds.subscription import Subscription
 
         self.check_open()
         hub = hub_of(self.engine)
-        return Subscription(hub, (request_type or Request)(self.engine, hub.say, query, options), consumer)
+        request = (request_type or Request)(self.engine, hub.say, query, options)
+        return FeedReader(Flow(hub, request), on_ready, clock)
 
 
 class PastSession(Session):
@@ -425,7 +428,7 @@ class PastSession(Session):
     def watch(self, query: object, options: object) -> Any:
         raise UsageError(f"the past does not change: use changes(since={self.seq}) on the present")
 
-    def subscribe(self, query: object, options: object, *others: object) -> Any:
+    def reader(self, query: object, options: object, *others: object) -> Any:
         return self.watch(query, options)
 
 

@@ -29,6 +29,7 @@ The way of a read:
     snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one
     walk            a long read that does not keep the write-ahead log from being emptied
     exports         the log and the documents in bulk, as columns of bytes
+    blobs           large values in pieces, and which log entries refer to them
     positions       how far consumers and senders have come, by name; `leases` who may work for a consumer
 
 Around them:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from random import Random
 from typing import Any
@@ -26,6 +27,7 @@ from .workload import (
     Upkeep,
     Write,
     again,
+    attach,
     bulk,
     consume,
     create,
@@ -51,6 +53,7 @@ class Scenario:
         checkpoint_bytes: Size of the write-ahead log that starts a checkpoint, where it is not the store's own.
         cache_kib: Of the writer's pages, where it is not the store's own: a transaction that is larger goes to the log early.
         chunk_changes: Changes that one transaction of a compaction removes, where it is not the store's own.
+        piece_bytes: Of blobs, where it is not the store's own.
         retention: As for `connect`.
         is_heard: A feed listens, and marks what it is told.
         failing: Suffix of the files of which a flush fails; the random source says which. None: none does.
@@ -63,6 +66,7 @@ class Scenario:
     checkpoint_bytes: int | None = None
     cache_kib: int | None = None
     chunk_changes: int | None = None
+    piece_bytes: int | None = None
     retention: int | None = None
     is_heard: bool = False
     failing: str | None = None
@@ -331,6 +335,36 @@ def hooks(random: Random) -> list[Step]:
     return steps
 
 
+def blobs(random: Random) -> list[Step]:
+    """Pieces of 4 KiB, so that each blob takes several commits; the documents with them come, change and go."""
+    script = Script(random)
+    steps: list[Step] = [*script.tables("hard", "games")]
+    for _ in range(14):
+        durability = random.choice(("hard", "soft"))
+        number = next(script.numbers)
+        size = random.choice((0, 100, 4_096, 12_000, 40_001))
+        # Some blobs come again, perhaps while their pieces are being removed.
+        content = random.choice((number, 1))
+        steps.append(Write(number, (attach("games", random.randrange(4), content, size),), durability))
+        if random.random() < 0.3:
+            steps.append(script.make(durability, delete("games", random.randrange(4))))
+        if random.random() < 0.3:
+            steps += [compact(random.randrange(3)), Upkeep(remove_unused)]
+    steps.append(make_with_blobs(script))
+    return steps
+
+
+def remove_unused(database: Any) -> None:
+    database.blobs.remove_unused(timedelta(0))
+
+
+def make_with_blobs(script: Script) -> Write:
+    """A table, and documents with blobs, as one commit."""
+    number = next(script.numbers)
+    attached = [attach("cups", key, number + key, 20_000) for key in range(2)]
+    return Write(number, (create("cups"), *attached, delete("games", 0)), "hard")
+
+
 def reopenings(random: Random) -> list[Step]:
     script = Script(random)
     steps: list[Step] = [*script.tables("hard", "games")]
@@ -384,6 +418,7 @@ SCENARIOS = {
             together("processes", "hard", "soft"),
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
+        Scenario("blobs", blobs, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, piece_bytes=4_096),
         Scenario("reopenings", reopenings),
         Scenario("consumers", consumers("hard")),
         Scenario("consumers, mixed", consumers("hard", "soft"), checkpoint_bytes=SMALL_CHECKPOINT_BYTES),

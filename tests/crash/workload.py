@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
+
+from reactdb import Blob
 
 CONSUMER = "power"
 JOURNAL = "journal"
@@ -114,6 +117,18 @@ def bulk(table: str, documents: Sequence[Document]) -> Action:
             model.put(table, document)
 
     return Action(perform, effect)
+
+
+def attach(table: str, key: Any, number: int, size: int) -> Action:
+    """A document with a blob, which is put just before."""
+    data = bytes((number % 251, number // 251)) * (size // 2) + bytes(size % 2)
+    document = {"id": key, "step": number, "blob": Blob(sha256(data).hexdigest(), size)}
+
+    def perform(database: Any, durability: str | None) -> None:
+        database.blobs.put(data, durability=durability)
+        database.table(table).insert(dict(document), conflict="replace", durability=durability)
+
+    return Action(perform, lambda model: model.put(table, document))
 
 
 def again(table: str, key: Any) -> Action:

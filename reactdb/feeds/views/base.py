@@ -88,6 +88,11 @@ class Delta:
 AnyDelta = Change | Delta
 
 
+def change_of(delta: AnyDelta) -> Change:
+    """The change that made it."""
+    return delta.change if type(delta) is Delta else delta  # type: ignore[return-value]
+
+
 def identity_of(delta: AnyDelta) -> Hashable:
     """Names the value of the result that the delta is about."""
     if type(delta) is Delta:

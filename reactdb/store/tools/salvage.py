@@ -19,6 +19,7 @@ from typing import Any
 from reactdb.change import CATALOGUE
 from reactdb.errors import CannotOpen, NotADatabase, ReactDBError
 from reactdb.store import schema
+from reactdb.store.blobs import StoredBlob, read_blob, read_piece
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import IMMUTABLE, connect_to_read
@@ -26,6 +27,7 @@ from reactdb.store.file.pages import Pages
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
 from reactdb.values import codec, collation
+from reactdb.values.blob import Blob
 
 # Entries that are read at a time.
 CHUNK_ENTRIES = 1_000
@@ -131,6 +133,33 @@ class Salvage:
         finally:
             if connection is not None:
                 connection.close()
+
+    def blobs(self) -> Iterator[tuple[Blob, Iterator[bytes]]]:
+        """The blobs that are still listed, and the pieces of each, in order. These raise one of `UNREADABLE` where one
+        cannot be read, or is not what was written."""
+        connection = self._connect()
+        if connection is None:
+            return
+        try:
+            for stored in self._listed_blobs(connection):
+                numbers = range(len(stored.pieces))
+                yield stored.blob, (read_piece(connection, stored, number) for number in numbers)
+        finally:
+            connection.close()
+
+    def _listed_blobs(self, connection: Connection) -> list[StoredBlob]:
+        """Read from both ends of the list, as `_read_pointers` does."""
+        found: dict[int, StoredBlob] = {}
+        for order in ("", " DESC"):
+            try:
+                for (number,) in connection.execute(
+                    f"SELECT id FROM blobs WHERE digest IS NOT NULL ORDER BY id{order}"
+                ):
+                    found[number] = read_blob(connection, number)
+                break
+            except UNREADABLE as error:
+                self._note(f"not all of the list of blobs can be read: {sqlite.words_of(error)}")
+        return list(found.values())
 
     # -----------------------------------------------------------------------------------------------------------
     # By SQL
