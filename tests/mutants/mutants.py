@@ -151,6 +151,67 @@ MUTANTS = [
             "tests/store/test_write_buffer.py::test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it",
         ),
     ),
+    # ----- running sums
+    Mutant(
+        "what a part of a transaction had counted stays counted when it is taken back",
+        "store/transaction.py",
+        "            transaction.memory.forget()\n",
+        "",
+        ("tests/store/test_sums.py::test_what_is_taken_back_of_a_transaction_is_not_counted",),
+    ),
+    Mutant(
+        "a flush that begins a block in its middle counts nothing of what it had before that",
+        "store/transaction.py",
+        "            for table_id in {entry[0] for entry in entries}:\n                self._sums_of(table_id, seq - 1)\n",
+        "            pass\n",
+        (
+            "tests/store/test_hidden_by_damage.py::test_a_flush_that_goes_on_into_a_new_block_counts_what_it_had_before_that",
+        ),
+    ),
+    Mutant(
+        "what was torn is counted twice when it is written again",
+        "store/transaction.py",
+        "            self.memory.forget_sums()\n            self._is_torn = True\n",
+        "            self._is_torn = True\n",
+        ("tests/store/test_hidden_by_damage.py::test_sums_are_right_after_ctrl_c_in_the_middle_of_a_flush",),
+    ),
+    Mutant(
+        "a new index has no sums",
+        "store/transaction.py",
+        "            sums.add_index(index.id)\n            move_entries(sums.indexes, (), entries)\n",
+        "            sums.add_index(index.id)\n",
+        ("tests/store/test_sums.py",),
+    ),
+    Mutant(
+        "compaction leaves sums that have to be rolled forward through what it removes",
+        "store/retention.py",
+        "        _keep_sums(connection, low, goal)\n",
+        "",
+        ("tests/store/test_sums.py::test_compaction_takes_nothing_that_the_sums_still_need",),
+    ),
+    Mutant(
+        "a scan of pages adds up the last page only",
+        "access.py",
+        "snapshot.page(self.table, start, stop, reverse, size, tally)",
+        "snapshot.page(self.table, start, stop, reverse, size)",
+        ("tests/store/test_hidden_by_damage.py::test_a_scan_of_several_pages_is_compared_as_a_whole",),
+    ),
+    Mutant(
+        "a reader remembers what an earlier state of the file had to have",
+        "store/engine.py",
+        "            reader.known = {}\n",
+        "",
+        ("tests/store/test_sums.py::test_a_reader_does_not_compare_with_an_earlier_state",),
+    ),
+    Mutant(
+        "only the number of documents is compared",
+        "store/sums.py",
+        "(total - written[1]) & LOW == 0",
+        "True",
+        (
+            "tests/store/test_hidden_by_damage.py::test_a_page_of_heads_from_before_is_noticed_although_the_number_is_right",
+        ),
+    ),
     # ----- the write buffer
     Mutant(
         "what is buffered is forgotten when the transaction ends",
@@ -209,9 +270,14 @@ MUTANTS = [
         "store/transaction.py",
         (
             "self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)\n"
+            "            self._is_torn = False\n"
             "            self._have_flushed(self.torn_until)"
         ),
-        ("self._buffer, self.flushed, SET_HEAD)\n            self._have_flushed(self.count)"),
+        (
+            "self._buffer, self.flushed, SET_HEAD)\n"
+            "            self._is_torn = False\n"
+            "            self._have_flushed(self.count)"
+        ),
         ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(
