@@ -993,7 +993,7 @@ MUTANTS = [
     Mutant(
         "a batch has more changes than asked for",
         "feeds/log_reader.py",
-        "            if most is not None and len(deltas) >= most:\n                return deltas, False\n",
+        "                if len(deltas) >= most:\n                    return deltas, False\n",
         "",
         (
             "tests/surface/test_consumers.py::TestFailures::test_a_batch_that_fails_comes_again_half_as_long_until_the_change_is_alone",
