@@ -1137,7 +1137,7 @@ MUTANTS = [
         "store/transaction.py",
         "        add_references(self.connection, [(seqs[number], bodies[number]) for number in blobs])\n",
         "",
-        ("tests/laws/test_laws_blobs.py",),
+        ("tests/store/test_blob_rows.py",),
     ),
     Mutant(
         "compaction removes a blob that is being written",
@@ -1154,11 +1154,11 @@ MUTANTS = [
         ("tests/surface/test_blobs.py",),
     ),
     Mutant(
-        "a number that was taken back is given up",
+        "a put whose last commit has failed removes what is whole",
         "blobs.py",
         '            if write_rows(self._session, lambda rows, _: give_up_blob(rows, blob), "soft", "blobs.put"):',
         "            if True:",
-        ("tests/surface/test_blobs.py",),
+        ("tests/store/test_blob_rows.py",),
     ),
     Mutant(
         "a piece is not compared with its checksum",
