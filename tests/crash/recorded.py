@@ -145,6 +145,8 @@ def record(job: Job) -> None:
         set_in_store("CACHE_KIB", scenario.cache_kib)
     if scenario.chunk_changes is not None:
         set_in_store("CHUNK_CHANGES", scenario.chunk_changes)
+    if scenario.least_bytes is not None:
+        set_in_store("LEAST_BYTES", scenario.least_bytes)
     set_in_store("RETAIN_EVERY", 10)
     if job.mutant:
         MUTANTS[job.mutant]()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 # Registers the write hooks, where a scenario is carried out and where its images are opened.
 import tests.support.hooks  # noqa: F401
@@ -50,6 +50,7 @@ class Scenario:
         cache_kib: Of the writer's pages, where it is not the store's own: a transaction that is larger goes to the log early.
         chunk_changes: Changes that one transaction of a compaction removes, where it is not the store's own.
         retention: As for `connect`.
+        least_bytes: What history may take in any case, where it is not the store's own.
         is_heard: A feed listens, and marks what it is told.
         failing: Suffix of the files of which a flush fails; the random source says which. None: none does.
         failures: How many flushes of them fail, one after the other.
@@ -61,7 +62,8 @@ class Scenario:
     checkpoint_bytes: int | None = None
     cache_kib: int | None = None
     chunk_changes: int | None = None
-    retention: int | None = None
+    retention: int | Literal["auto"] = "auto"
+    least_bytes: int | None = None
     is_heard: bool = False
     failing: str | None = None
     failures: int = 1
@@ -348,6 +350,13 @@ SCENARIOS = {
         Scenario("compactions", compactions, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, chunk_changes=7),
         Scenario(
             "retention", retention, retention=8, chunk_changes=5, checkpoint_bytes=SMALL_CHECKPOINT_BYTES
+        ),
+        Scenario(
+            "retention, auto",
+            retention,
+            least_bytes=1_000,
+            chunk_changes=5,
+            checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
         Scenario("tables and indexes", catalogue, checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("threads", together("threads", "hard"), is_heard=True),
