@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reactdb.change import Change, Commit
     from reactdb.database import Database, connect, remove
     from reactdb.errors import (
+        BlobNotFound,
         CannotOpen,
         CorruptDatabase,
         DatabaseBusy,
@@ -69,15 +70,18 @@ if TYPE_CHECKING:
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
     from reactdb.table import Selection, Table
+    from reactdb.values.blob import Blob
     from reactdb.values.codec import FrozenDict, FrozenList, thaw
     from reactdb.values.collation import maxval, minval
 
 _HOMES = {
     "reactdb.change": ("Change", "Commit"),
+    "reactdb.values.blob": ("Blob",),
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.values.collation": ("maxval", "minval"),
     "reactdb.database": ("Database", "connect", "remove"),
     "reactdb.errors": (
+        "BlobNotFound",
         "CannotOpen",
         "CorruptDatabase",
         "DatabaseBusy",
@@ -127,6 +131,8 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Blob",
+    "BlobNotFound",
     "CannotOpen",
     "Change",
     "Commit",

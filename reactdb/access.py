@@ -8,12 +8,13 @@ document on which a filter fails with an error.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from sys import maxsize
 from typing import Any
 
+from reactdb.budget import STEP_BYTES, Budget, current, spend_bytes
 from reactdb.errors import IndexNotFound, QueryError, TableNotFound
 from reactdb.expression import KeyRange, OrderKey, Predicate, index_ranges, may_fail, row, sort_documents
 from reactdb.query import (
@@ -151,7 +152,7 @@ class Access(Value):
                     -1 if limit is None else limit,
                 )
                 return decoded(bodies)
-        return (codec.decode(place.body) for place in self.places(snapshot))
+        return (codec.decode(place.body) for place in weighed(self.places(snapshot)))
 
     def _in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[dict[str, Any]]:
         """Read in primary key order, one page at a time."""
@@ -159,6 +160,7 @@ class Access(Value):
         size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
         while True:
             keys, bodies = snapshot.page(self.table, start, stop, reverse, size)
+            spend_bytes(sum(map(len, bodies)))
             yield from codec.decode_many(bodies)
             if len(keys) < size or size == limit:
                 return
@@ -169,7 +171,7 @@ class Access(Value):
 
     def _untied(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
         for _, equals in groupby(self.places(snapshot), key=itemgetter(0)):
-            yield from sort_documents([codec.decode(place.body) for place in equals], self.ties)
+            yield from sort_documents([codec.decode(place.body) for place in weighed(equals)], self.ties)
 
     def places(self, snapshot: Snapshot) -> Iterator[Row | Entry]:
         """The rows or index entries, in order. They are read in pages where a limit may end the reading early."""
@@ -258,8 +260,21 @@ class Access(Value):
             size = size * 4 if page[0][0] == edge else min(size * 4, PAGE_PLACES * 16)
 
 
+def weighed(places: Iterable[Row | Entry]) -> Iterable[Row | Entry]:
+    """The places; where there is a budget, each of them spends what its document weighs."""
+    budget = current.get()
+    return places if budget is None else spending(budget, places)
+
+
+def spending(budget: Budget, places: Iterable[Row | Entry]) -> Iterator[Row | Entry]:
+    for place in places:
+        budget.spend(len(place.body) // STEP_BYTES)
+        yield place
+
+
 def decoded(bodies: Sequence[bytes]) -> Iterator[dict[str, Any]]:
     """The decoded documents. They are decoded in batches small enough to be in the processor's cache when they are used."""
+    spend_bytes(sum(map(len, bodies)))
     if len(bodies) <= DECODED:
         return iter(codec.decode_many(bodies))
     parts = (bodies[place : place + DECODED] for place in range(0, len(bodies), DECODED))

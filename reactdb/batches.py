@@ -26,6 +26,7 @@ from reactdb import workers
 from reactdb.change import Change
 from reactdb.errors import (
     DatabaseBusy,
+    FeedError,
     HistoryLost,
     InvalidDocument,
     LeaseLost,
@@ -453,7 +454,6 @@ class Batches:
         Raises:
             StopIteration: This, or the database, was closed.
             What `poll` raises.
-            FeedAborted: The table, or an index that the selection needs, was dropped.
         """
         while not self.is_closed:
             # Before the log is read: a commit after that rings.
@@ -461,8 +461,13 @@ class Batches:
             batch = self.poll()
             if batch is not None:
                 return batch
-            with suppress(TimeoutError):
+            try:
                 bell.next(self.wait_s)
+            except TimeoutError:
+                pass
+            except FeedError:
+                # Its place in the log, which is not the consumer's, was compacted away, or its table dropped: see in the file.
+                self._bell = None
         raise StopIteration
 
     def __aiter__(self) -> Batches:
@@ -481,8 +486,12 @@ class Batches:
             batch = self.poll()
             if batch is not None:
                 return batch
-            with suppress(TimeoutError):
+            try:
                 await wait_for(bell.__anext__(), self.wait_s)
+            except TimeoutError:
+                pass
+            except FeedError:
+                self._bell = None
         raise StopAsyncIteration
 
     def _feed(self) -> Feed:
@@ -522,8 +531,9 @@ class Batches:
                 "the batch before this one was neither acknowledged nor left: use `with batch:`, or call batch.acknowledge()"
             )
         self._due_s = self._clock.now_s() + self._settings.lease_ms / 2_000
-        self._mind()
+        # In this order: what has failed is counted before the lease may be given up.
         self._settle()
+        self._mind()
         # One partition after the other, beginning with the one after that which had its turn last.
         order = sorted(self._held)
         order = [one for one in order if one > self._turn] + [one for one in order if one <= self._turn]
@@ -544,9 +554,13 @@ class Batches:
             leases = read_leases(snapshot.connection, settings.name)
         changed = self._next_leases(leases)
         if changed:
+            # The first commit of a process begins an epoch, which tokens name from then on: it must outlive a power cut. Renewals
+            # need not, so they wait for no disk.
+            is_taken = any(lease.partition not in self._held for lease in changed)
+            durability = "hard" if is_taken else "soft"
             try:
                 leases = self._session.transact(
-                    self._change_leases, durability="soft", operation="take a lease"
+                    self._change_leases, durability=durability, operation="take a lease"
                 )
             except DatabaseBusy:
                 # Somebody writes for long. What this worker has it has, until another one takes it.
@@ -587,7 +601,7 @@ class Batches:
                 continue
             after = changed.get(lease.partition)
             is_much = progress.passed - lease.seq >= PASSED_CHANGES
-            if progress.passed > lease.seq and self._out is None and (after is not None or is_much):
+            if progress.passed > lease.seq and (after is not None or is_much):
                 changed[lease.partition] = (after or lease.renewed(now_ms)).changed(seq=progress.passed)
         return list(changed.values())
 
@@ -611,9 +625,12 @@ class Batches:
         batch, self._out = self._out, None
         if batch is None or batch.state == LEFT:
             return
-        progress = self._held.get(batch.partition)
-        if progress is None or progress.lease.fence != batch.fence:
+        progress = self._held[batch.partition]
+        with self._session.read() as snapshot:
+            lease = read_lease(snapshot.connection, self._settings.name, batch.partition)
+        if lease is None or (lease.fence, lease.holder) != (batch.fence, self.name):
             return
+        progress.see(lease)
         if batch.state == ACKNOWLEDGED:
             if progress.lease.seq >= batch.until:
                 progress.succeeded(self._max_changes)

@@ -1,8 +1,12 @@
-"""Budget: how long the evaluation of a query may take, and whether it was cancelled.
+"""Budget: how long the evaluation of a query may take, how much memory it may fill, and whether it was cancelled.
 
 A server evaluates queries of clients it does not know. Evaluation consists of loops over elements and calls of functions; each
 spends steps, and after every `STEPS` steps the clock is read. So an endless query ends by itself, in the thread that evaluates it
 and at a place where evaluation may end: never inside a commit. An exception thrown in from another thread could strike there.
+
+At the same places it is seen by how much the memory of the process has grown since a query last looked, and that counts as the
+growth of the query that looks. For a query that is alone this is exact; of several, the one that grows looks most often after it
+has grown, so its share is by far the greatest. What is counted is what is held, not what was ever made: a stream may be endless.
 
 Code without a budget pays for reading one context variable for each array, and nothing for each element.
 
@@ -12,19 +16,37 @@ context in which `current` was set: a thread that does the work of another threa
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
+from threading import Lock
 from typing import Any, Final
 
-__all__ = ["CALL_STEPS", "STEPS", "Budget", "Crowd", "Stopped", "current", "paced", "spend"]
+__all__ = [
+    "CALL_STEPS",
+    "STEPS",
+    "STEP_BYTES",
+    "Budget",
+    "Crowd",
+    "MemoryFull",
+    "Stopped",
+    "current",
+    "paced",
+    "process_bytes",
+    "spend",
+    "spend_bytes",
+]
 
 STEPS: Final = 4_096
 """Steps between two readings of the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
 
 CALL_STEPS: Final = 64
 """The steps that one call of a function counts as, where the function is evaluated term by term."""
+
+STEP_BYTES: Final = 256
+"""Bytes of documents and strings that count as a step, so that the memory is looked at after each MiB of them."""
 
 SLOW_S: Final = 0.05
 """A query that has taken this long takes turns with the other slow ones."""
@@ -37,6 +59,22 @@ class Stopped(BaseException):
     """The budget is spent. It is no `Exception`, because code that forgives a query's errors must not catch it."""
 
 
+class MemoryFull(Stopped):
+    """The query fills more memory than it may."""
+
+
+def process_bytes() -> int | None:
+    """The memory that this process takes; None where the system does not tell (only Linux does so for a few microseconds)."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            return int(file.read(64).split()[1]) * PAGE_BYTES
+    except OSError:
+        return None
+
+
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4_096
+
+
 class Crowd:
     """Slow queries that are evaluated in threads of one process and take turns.
 
@@ -44,11 +82,18 @@ class Crowd:
     therefore waits ten times for all threads that compute. So slow queries sleep between their turns for as long as the other
     slow ones compute: together they make the same progress, and a short request mostly waits for only one of them.
 
-    No lock is involved, because a sleeping query may hold the write queue's turn, for which another thread waits.
+    Nobody sleeps with a lock, because a sleeping query may hold the write queue's turn, for which another thread waits.
     """
 
-    def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        sleep: Callable[[float], None] = time.sleep,
+        measure: Callable[[], int | None] = process_bytes,
+    ) -> None:
         self._sleep = sleep
+        self._measure = measure
+        self._bytes: int | None = None
+        self._measuring = Lock()
         self._slow: set[Budget] = set()
 
     def __len__(self) -> int:
@@ -60,6 +105,15 @@ class Crowd:
     def leave(self, budget: Budget) -> None:
         self._slow.discard(budget)
 
+    def growth_bytes(self) -> int:
+        """By how much the memory of the process has grown since this was last asked; negative if it has shrunk."""
+        with self._measuring:
+            before, now = self._bytes, self._measure()
+            if now is None:
+                return 0
+            self._bytes = now
+            return 0 if before is None else now - before
+
     def make_way(self, computed_s: float) -> None:
         """Sleep for as long as the other slow queries need to compute as long as this one has."""
         others = len(self._slow) - 1
@@ -68,16 +122,18 @@ class Crowd:
 
 
 class Budget:
-    """The time limit of one query after the other: each runs between `begin` and `end`."""
+    """The limits of one query after the other: each runs between `begin` and `end`."""
 
     __slots__ = (
         "_began_at",
         "_clock",
         "_crowd",
         "_ends_at",
+        "_held_bytes",
         "_left",
         "_resumed_at",
         "is_cancelled",
+        "most_bytes",
         "seconds",
     )
 
@@ -86,9 +142,12 @@ class Budget:
         seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         crowd: Crowd | None = None,
+        most_bytes: int | None = None,
     ) -> None:
-        """`seconds`: None for no limit; such a budget can still be cancelled. `crowd`: the queries that it takes turns with."""
+        """`seconds`, `most_bytes`: None for no limit; such a budget can still be cancelled. `crowd`: the queries that it takes
+        turns with, and that the memory is shared with; without it, memory has no limit."""
         self.seconds = seconds
+        self.most_bytes = most_bytes
         self._clock = clock
         self._crowd = crowd
         self._left = STEPS
@@ -98,6 +157,7 @@ class Budget:
     def begin(self) -> None:
         self._began_at = self._resumed_at = self._clock()
         self._ends_at = float("inf") if self.seconds is None else self._began_at + self.seconds
+        self._held_bytes: int | None = None
 
     def end(self) -> None:
         if self._crowd is not None:
@@ -110,7 +170,7 @@ class Budget:
     def spend(self, steps: int) -> None:
         """
         Raises:
-            Stopped: The time is over, or the budget was cancelled.
+            Stopped: The time is over, the memory is full, or the budget was cancelled.
         """
         self._left -= steps
         if self._left < 0:
@@ -122,10 +182,19 @@ class Budget:
         if self.is_cancelled or now >= self._ends_at:
             raise Stopped
         crowd, computed_s = self._crowd, now - self._resumed_at
+        if crowd is not None and self.most_bytes is not None:
+            self._count_memory(crowd, self.most_bytes)
         if crowd is not None and computed_s >= TURN_S and now - self._began_at >= SLOW_S:
             crowd.join(self)
             crowd.make_way(computed_s)
             self._resumed_at = self._clock()
+
+    def _count_memory(self, crowd: Crowd, most_bytes: int) -> None:
+        grown = crowd.growth_bytes()
+        # What has grown before the first look of a query is mostly not its own.
+        self._held_bytes = 0 if self._held_bytes is None else self._held_bytes + grown
+        if self._held_bytes > most_bytes:
+            raise MemoryFull
 
     def paced(self, elements: Iterable[Any]) -> Iterator[Any]:
         """The elements, lazily; each of them spends one step."""
@@ -153,6 +222,17 @@ def spend(steps: int) -> None:
     budget = current.get()
     if budget is not None:
         budget.spend(steps)
+
+
+def spend_bytes(count: int) -> None:
+    """Spend the steps that so many bytes of documents or strings count as, if there is a budget.
+
+    Raises:
+        Stopped: As `spend`.
+    """
+    budget = current.get()
+    if budget is not None:
+        budget.spend(count // STEP_BYTES)
 
 
 def paced(elements: Iterable[Any]) -> Iterable[Any]:

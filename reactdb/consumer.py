@@ -96,7 +96,6 @@ class DurableConsumer:
             if leases and not is_reset:
                 _check_same(leases, settings.selection, partitions)
                 return
-            seq = position_of(self._session, snapshot, since)
 
         def make(transaction: WriteTransaction) -> None:
             known = read_leases(transaction.connection, self.name)
@@ -104,6 +103,7 @@ class DurableConsumer:
                 # Another process was quicker.
                 _check_same(known, settings.selection, partitions)
                 return
+            seq = position_of(self._session, transaction.snapshot(), since)
             count = partitions or len(known) or 1
             fence = max((lease.fence for lease in known), default=0)
             remove_position(transaction, CONSUMER, self.name)
@@ -192,10 +192,9 @@ def reset(session: Session, name: str, since: int | str | None = None) -> None:
         UsageError: There is no such consumer.
         HistoryLost, HistoryDiverged, InvalidOption: About `since`.
     """
-    with session.read() as snapshot:
-        seq = position_of(session, snapshot, since)
 
     def change(transaction: WriteTransaction, leases: list[Lease]) -> None:
+        seq = position_of(session, transaction.snapshot(), since)
         for lease in leases:
             write_lease(transaction, lease.reset(seq, lease.selection))
 

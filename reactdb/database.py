@@ -14,6 +14,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+from reactdb.blobs import Blobs
 from reactdb.change import Change
 from reactdb.errors import (
     HistoryLost,
@@ -237,6 +238,11 @@ class Database:
     def table_list(self) -> list[str]:
         """The names of the tables, sorted."""
         return self._session.tables()
+
+    @property
+    def blobs(self) -> Blobs:
+        """The large values of the file, which documents name: see `Blobs`."""
+        return Blobs(self._session)
 
     # -----------------------------------------------------------------------------------------------------------
     # Transactions

@@ -10,6 +10,7 @@
     │   ├── TableExists
     │   ├── IndexNotFound
     │   ├── IndexExists
+    │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
     │   ├── DuplicateKey          insert of a key that is taken
     │   ├── HookNotFound          a write to a table whose write hook this process does not know (also a LookupError)
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
@@ -164,6 +165,17 @@ class IndexExists(UsageError):
         super().__init__(f"Index `{index}` already exists on table `{table}`.")
         self.index = index
         self.table = table
+
+
+class BlobNotFound(UsageError, LookupError):
+    """The bytes of a large value are not in this file: they were never put there, or nothing referred to them and they were
+    removed. `blob` is its name, as text."""
+
+    def __init__(
+        self, blob: object, reason: str = "is not in this database: put its content with db.blobs.put, first"
+    ) -> None:
+        self.blob = str(blob)
+        super().__init__(f"Blob `{self.blob:.120}` {reason}.")
 
 
 class DuplicateKey(UsageError):

@@ -17,6 +17,7 @@ import click
 
 from reactdb.change import Change
 from reactdb.cli import changelines, csvform
+from reactdb.cli.blobfiles import written_beside
 from reactdb.cli.files import (
     SEQ,
     documents,
@@ -54,6 +55,9 @@ class Deleted(NamedTuple):
     "--strings", is_flag=True, help="CSV: no quotes for strings that look like numbers; types are lost."
 )
 @click.option(
+    "--blobs", metavar="FOLDER", help="Also write the blobs of the documents, each as a file of its own."
+)
+@click.option(
     "--salvage",
     is_flag=True,
     help="What is still readable of a damaged file; of all tables, where none is named.",
@@ -68,6 +72,7 @@ def export(
     at: int | None,
     changes: bool,
     strings: bool,
+    blobs: str | None,
     salvage: bool,
     as_json: bool,
 ) -> None:
@@ -79,7 +84,7 @@ def export(
     if salvage:
         from reactdb.cli import salvaging
 
-        if form == "csv" or strings or changes or since is not None or at is not None:
+        if form == "csv" or strings or changes or since is not None or at is not None or blobs is not None:
             raise click.UsageError(
                 "--salvage writes all documents as JSON lines: it goes with no other option but --json."
             )
@@ -90,6 +95,8 @@ def export(
     chosen = form or FORMATS.get(os.path.splitext(target)[1].lower(), "jsonl")
     if chosen == "csv" and (changes or since is not None):
         raise click.UsageError("CSV has no form for changes and deletions: use JSON lines.")
+    if blobs is not None and (changes or chosen == "csv"):
+        raise click.UsageError("--blobs is for documents as JSON lines.")
     if strings and chosen != "csv":
         raise click.UsageError("--strings is for CSV.")
     if target != "-":
@@ -105,17 +112,20 @@ def export(
             if changes:
                 counts = {"changes": write_changes(database, table, since, seq, out, progress)}
             elif since is not None:
-                write_json(changed(database, table, since, seq), out, counts, progress)
+                found = changed(database, table, since, seq)
+                write_json(written_beside(database.blobs, found, blobs, counts), out, counts, progress)
             elif chosen == "csv":
                 write_csv(then, table, primary_key, strings, out, counts, progress)
             else:
-                write_json(documents(then, table), out, counts, progress)
+                all_ = documents(then, table)
+                write_json(written_beside(database.blobs, all_, blobs, counts), out, counts, progress)
+    beside = f"; {plural(counts.pop('blobs', 0), 'new blob')} in {blobs}" if blobs is not None else ""
     if as_json:
         write_line({"table": table, **counts, "seq": seq}, err=True)
     else:
         words = " and ".join(plural(count, word.removesuffix("s")) for word, count in counts.items() if count)
         click.echo(
-            f"exported {words or 'nothing'} of {table} as of seq {seq}; --since {seq} goes on from here",
+            f"exported {words or 'nothing'} of {table} as of seq {seq}; --since {seq} goes on from here{beside}",
             err=True,
         )
 

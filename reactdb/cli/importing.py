@@ -25,12 +25,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import click
 
+from reactdb.cli.blobfiles import put_from
 from reactdb.cli.csvform import TYPES, read_header, read_row
 from reactdb.cli.exporting import FORMATS, Deleted
 from reactdb.cli.files import file_argument, json_option, open_database, refuse_database, table_argument
 from reactdb.cli.terminal import Progress, plural, write_line
 from reactdb.database import Database
 from reactdb.errors import (
+    BlobNotFound,
     DuplicateKey,
     InvalidDocument,
     InvalidKey,
@@ -165,6 +167,11 @@ class Lines:
 @click.option(
     "--resume", is_flag=True, help="Go on after the last line that an import of this SOURCE stored."
 )
+@click.option(
+    "--blobs",
+    metavar="FOLDER",
+    help="Where the blobs are that the documents refer to, as `export --blobs` has them.",
+)
 @click.option("--strings", is_flag=True, help="CSV: every cell is a string.")
 @click.option(
     "--type", "types", multiple=True, metavar="COLUMN=TYPE", help="CSV: what a column holds. Can be repeated."
@@ -180,6 +187,7 @@ def import_(
     conflict: str,
     batch: int,
     resume: bool,
+    blobs: str | None,
     strings: bool,
     types: tuple[str, ...],
     as_json: bool,
@@ -217,6 +225,7 @@ def import_(
             try:
                 items = read(lines, chosen, strings, declared)
                 for group in batches(items, batch):
+                    put_from(database.blobs, [item.what for item in group], blobs)
                     origin = f"import {name} line {lines.number} {lines.fingerprint()}"
                     counts.update(write(database, table, group, conflict, origin))
                     progress.update(done(counts), lines.position)
@@ -377,7 +386,7 @@ def write(database: Database, table: str, group: list[Item], conflict: str, orig
                 else:
                     documents = [item.what for item in some]
                     counts.update(numbers(target.insert(documents, conflict=conflict)))  # type: ignore[arg-type]
-    except (InvalidDocument, InvalidKey, DuplicateKey, QueryError) as error:
+    except (BlobNotFound, InvalidDocument, InvalidKey, DuplicateKey, QueryError) as error:
         raise culprit(database, table, group, conflict) or BadLine(group[0].line, str(error)) from error
     return counts
 

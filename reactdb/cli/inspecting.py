@@ -62,6 +62,8 @@ def file_lines(figures: FileFigures) -> Iterator[str]:
         yield f"  {safe(str(figures.needed_by))} has still to read past seq {figures.needed_from:,}"
     each = f", {size(round(figures.file_bytes / documents))} a document" if documents else ""
     yield f"  file {size(figures.file_bytes)}{each}; {size(figures.free_bytes)} of it free; WAL {size(figures.wal_bytes)}"
+    if figures.blobs:
+        yield f"  {plural(figures.blobs, 'blob')}, {size(figures.blob_bytes)}"
     yield ""
     if figures.tables:
         yield from table_lines(figures.tables)

@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-from reactdb.budget import STEPS, current
+from reactdb.budget import STEP_BYTES, STEPS, current, spend_bytes
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ResourceLimit
 from reactdb.values.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.values.collation import compare, key_bytes, type_name
@@ -153,6 +153,8 @@ def checked_string(text: str) -> str:
     """The string, if a document could hold it. Doubling in a `reduce` would fill the memory otherwise."""
     if len(text) > MAX_DOCUMENT_BYTES:
         raise ResourceLimit(f"String over size limit `{MAX_DOCUMENT_BYTES}`.")
+    if len(text) >= STEP_BYTES:
+        spend_bytes(len(text))
     return text
 
 

@@ -27,6 +27,7 @@ from reactdb.errors import (
 )
 from reactdb.logs import logger
 from reactdb.store import schema
+from reactdb.store.blobs import BlobsInUse
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.epochs import Epochs
@@ -60,6 +61,7 @@ class Engine:
         publisher: Gives the commits to the feeds.
         readers: The connections that read.
         pages: Pages of the log that may have to read in the file again.
+        blobs_in_use: Blobs that are open to read.
         guard: Notices that the file was moved; None in memory.
         unusable: Makes the error that every use raises; None while the file is open, and neither moved nor inherited by fork().
         is_immutable: The file is read as one that nobody writes, because no file can be made beside it. See `file.immutable`.
@@ -81,6 +83,7 @@ class Engine:
         self.write_queue = WriteQueue()
         self.readers = Readers()
         self.pages = PagesInUse()
+        self.blobs_in_use = BlobsInUse()
         self.epochs = Epochs()
         self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
@@ -482,6 +485,11 @@ class Engine:
         listeners = [engine.publisher.listener for engine in (self, self.twin) if engine is not None]
         needed = [listener.lowest_needed(oldest) for listener in listeners if listener is not None]
         return min((position for position in needed if position is not None), default=None)
+
+    def held_blobs(self) -> set[int]:
+        """The numbers of the blobs that this process has open to read."""
+        other = set() if self.twin is None else self.twin.blobs_in_use.numbers()
+        return self.blobs_in_use.numbers() | other
 
     @property
     def wal_limit_bytes(self) -> int:

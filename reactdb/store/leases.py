@@ -114,7 +114,8 @@ class Lease(Value):
             holder=worker,
             until_ms=now_ms + lease_ms,
             lease_ms=lease_ms,
-            wished_by=None if self.wished_by == worker else self.wished_by,
+            # Whoever wished for it and is not there by now is gone, or wishes again.
+            wished_by=None,
         )
 
     def renewed(self, now_ms: int) -> Lease:

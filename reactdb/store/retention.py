@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError, shown
 from reactdb.logs import logger
+from reactdb.store.blobs import drop_references, has_unused, remove_unused
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import remove_epochs
@@ -289,7 +290,12 @@ class Compaction:
                 if retention is None:
                     return False
                 target, low = self._target(retention), low_water(writer.connection)
-                is_due = self._held_back(target) > low or has_dropped(writer.connection, low)
+                now_ms = time.time_ns() // 1_000_000
+                is_due = (
+                    self._held_back(target) > low
+                    or has_dropped(writer.connection, low)
+                    or has_unused(writer.connection, now_ms)
+                )
             except SQLiteError as error:
                 raise writer.engine.translated(error, "compact") from error
             return is_due and self._step(target, Compacted(), CHUNK_CHANGES, writer.busy_timeout_s)
@@ -311,9 +317,12 @@ class Compaction:
         from reactdb.store import leases
 
         writer = self._writer
-        oldest = target - held_changes(writer.connection)
-        behind = leases.furthest_behind(writer.connection, oldest)
-        needed = (writer.engine.lowest_needed(oldest), None if behind is None else behind[0])
+        try:
+            oldest = target - held_changes(writer.connection)
+            behind = leases.furthest_behind(writer.connection, oldest)
+            needed = (writer.engine.lowest_needed(oldest), None if behind is None else behind[0])
+        except SQLiteError as error:
+            raise writer.engine.translated(error, "compact") from error
         return min([target, *(position for position in needed if position is not None)])
 
     def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
@@ -325,6 +334,7 @@ class Compaction:
         try:
             writer.begin_upkeep("compact", waits_s)
             more, step = compact_step(connection, target, most)
+            blobs = remove_unused(connection, time.time_ns() // 1_000_000, held=writer.engine.held_blobs())
             connection.execute("COMMIT")
             writer.note_commit()
         except BaseException as error:
@@ -338,7 +348,7 @@ class Compaction:
         if step.tables:
             writer.adopt(load(connection))
         self._checkpoints.after_commit(writer.check_same_file())
-        return more
+        return more or blobs.has_more
 
     def _vacuum(self, waits_s: float) -> None:
         writer = self._writer
@@ -388,6 +398,9 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     removed = Compacted(oldest=max(goal, low))
     if goal > low:
         window = (low, goal)
+        drop_references(
+            connection, "SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL", window
+        )
         removed.entries += connection.execute(
             "DELETE FROM log WHERE seq IN (SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL)",
             window,
@@ -470,9 +483,8 @@ def _shrink_dropped(connection: Connection, table_id: int, most: int) -> bool:
         if size > CHUNK_BYTES:
             break
     # Below the low-water mark only the entries of live documents are left.
-    connection.execute(
-        "DELETE FROM log WHERE seq IN (SELECT seq FROM heads WHERE table_id = ? AND key <= ?)",
-        (table_id, upto),
-    )
+    entries = "SELECT seq FROM heads WHERE table_id = ? AND key <= ?"
+    drop_references(connection, entries, (table_id, upto))
+    connection.execute(f"DELETE FROM log WHERE seq IN ({entries})", (table_id, upto))
     connection.execute("DELETE FROM heads WHERE table_id = ? AND key <= ?", (table_id, upto))
     return count < most and size <= CHUNK_BYTES

@@ -28,17 +28,21 @@ COUNTED_DOCUMENTS = 5_000
 # What an entry takes beside its key, document and meta.
 ENTRY_BYTES = 40
 
-# What goes with a change, once the low-water mark has passed it: the entry before; and a deletion, or a change of the
-# catalogue, itself.
+# What goes with a change, once the low-water mark has passed it: the entry before, with the blobs that the change itself
+# does not name; and a deletion, or a change of the catalogue, itself.
 BYTES_OF_CHANGES = f"""
 SELECT count(*), total(
-  CASE WHEN p.body IS NULL THEN 0 ELSE {ENTRY_BYTES} + length(p.key) + length(p.body) + ifnull(length(p.meta), 0) END +
+  CASE WHEN p.body IS NULL THEN 0 ELSE {ENTRY_BYTES} + length(p.key) + length(p.body) + ifnull(length(p.meta), 0) +
+    (SELECT total(b.size) FROM blob_refs r JOIN blobs b ON b.id = r.blob
+     WHERE r.seq = p.seq AND NOT EXISTS (SELECT 1 FROM blob_refs n WHERE n.seq = c.seq AND n.blob = r.blob)) END +
   CASE WHEN c.body IS NULL OR c.table_id = 0 THEN {ENTRY_BYTES} + length(c.key) + ifnull(length(c.body), 0) ELSE 0 END)
 FROM (SELECT seq, table_id, key, prev, body FROM log WHERE seq > ? AND seq <= ?) c LEFT JOIN log p ON p.seq = c.prev
 """
 DROPPED = "SELECT id, dropped FROM tables WHERE dropped IS NOT NULL"
 DOCUMENTS = (
-    "SELECT h.key, length(h.key) + length(l.body) FROM heads h JOIN log l ON l.seq = h.seq"
+    "SELECT h.key, length(h.key) + length(l.body) +"
+    " (SELECT total(b.size) FROM blob_refs r JOIN blobs b ON b.id = r.blob WHERE r.seq = h.seq)"
+    " FROM heads h JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key > ? ORDER BY h.key LIMIT ?"
 )
 
@@ -151,6 +155,6 @@ class Room:
         if key is None or not most:
             return most
         rows = connection.execute(DOCUMENTS, (table_id, key, most)).fetchall()
-        size += sum(ENTRY_BYTES + length for _, length in rows)
+        size += sum(ENTRY_BYTES + int(length) for _, length in rows)
         self._counted[table_id] = size, rows[-1][0] if len(rows) == most else None
         return most - len(rows)

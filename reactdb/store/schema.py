@@ -125,21 +125,23 @@ def add_positions_and_blobs(connection: Connection) -> None:
             seal INTEGER NOT NULL,
             PRIMARY KEY (kind, name, part)
         ) WITHOUT ROWID""",
+        # Not WITHOUT ROWID, because pieces are found by the number; AUTOINCREMENT, so that whoever is late in adding a piece does
+        # not add it to another blob.
         """CREATE TABLE blobs (
-            digest BLOB PRIMARY KEY,
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            digest BLOB UNIQUE,
             size INTEGER NOT NULL,
-            created INTEGER NOT NULL
-        ) WITHOUT ROWID""",
-        # With row ids: a tree that is ordered by the key has large rows in its inner pages, too.
-        """CREATE TABLE pieces (
-            digest BLOB NOT NULL,
-            number INTEGER NOT NULL,
-            bytes BLOB NOT NULL,
-            seal INTEGER NOT NULL,
-            PRIMARY KEY (digest, number)
+            piece_bytes INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            used INTEGER NOT NULL,
+            seal INTEGER NOT NULL
         )""",
-        "CREATE TABLE blob_refs (digest BLOB, seq INTEGER, PRIMARY KEY (digest, seq)) WITHOUT ROWID",
-        "CREATE INDEX blob_refs_by_seq ON blob_refs (seq)",
+        "CREATE INDEX blobs_unused ON blobs (time) WHERE used = 0",
+        # By a number that is made of the blob's and the piece's: a tree that is ordered by a key has large rows in its inner
+        # pages, too, and one by row ids with an index is two.
+        "CREATE TABLE pieces (id INTEGER PRIMARY KEY, seal INTEGER NOT NULL, bytes BLOB NOT NULL)",
+        "CREATE TABLE blob_refs (seq INTEGER, blob INTEGER, PRIMARY KEY (seq, blob)) WITHOUT ROWID",
+        "CREATE INDEX blob_refs_by_blob ON blob_refs (blob)",
     ):
         connection.execute(statement)
     receipts = "SELECT name, value FROM facts WHERE name >= 'receipt ' AND name < 'receipt!'"
@@ -284,9 +286,12 @@ VIEWS: dict[str, tuple[int, str]] = {
         " NULL AS holder, NULL AS leased, 0 AS attempts, NULL AS value"
         " FROM main.facts WHERE name >= 'receipt ' AND name < 'receipt!')",
     ),
-    "blobs": (3, "SELECT NULL AS digest, NULL AS size, NULL AS created WHERE 0"),
-    "pieces": (3, "SELECT NULL AS digest, NULL AS number, NULL AS bytes, NULL AS seal WHERE 0"),
-    "blob_refs": (3, "SELECT NULL AS digest, NULL AS seq WHERE 0"),
+    "blobs": (
+        3,
+        "SELECT NULL AS id, NULL AS digest, NULL AS size, NULL AS piece_bytes, NULL AS time, NULL AS used, NULL AS seal WHERE 0",
+    ),
+    "pieces": (3, "SELECT NULL AS id, NULL AS seal, NULL AS bytes WHERE 0"),
+    "blob_refs": (3, "SELECT NULL AS seq, NULL AS blob WHERE 0"),
 }
 
 

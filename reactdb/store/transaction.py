@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from reactdb.change import DELETE, INSERT, REPLACE, Change
 from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
+from reactdb.store.blobs import add_references, check_blobs, drop_references
 from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
@@ -30,6 +31,7 @@ from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import Snapshot, head_seq, read_document
 from reactdb.values import codec
+from reactdb.values.blob import may_have_blobs, which_may_have_blobs
 
 ADD_HEAD = "INSERT INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
 SET_HEAD = "INSERT OR REPLACE INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
@@ -109,6 +111,7 @@ class WriteTransaction:
         savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
         torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
+        has_blobs: Documents of it hold blobs.
         has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
@@ -124,6 +127,7 @@ class WriteTransaction:
         "execute",
         "first",
         "flushed",
+        "has_blobs",
         "has_other_rows",
         "is_catalogue_changed",
         "is_committed",
@@ -157,6 +161,7 @@ class WriteTransaction:
         self.origin = origin
         self.changes = changes
         self.is_catalogue_changed = False
+        self.has_blobs = False
         self.has_other_rows = False
         self._buffer: list[Buffered] = []
         # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
@@ -249,6 +254,8 @@ class WriteTransaction:
             HookNotFound: The table has a write hook that this process does not know.
             UsageError: The hook refuses it, or there is none to ask. Nothing was written.
         """
+        if body is not None and may_have_blobs(body):
+            self._check_blobs(body)
         table_id = table.id
         had_tombstone = False
         if old is None:
@@ -277,22 +284,10 @@ class WriteTransaction:
         self._buffer.append((table_id, kind, prev, key, body, meta, old is not None, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            change = Change(
-                seq,
-                table.name,
-                table_id,
-                key,
-                kind,
-                prev,
-                old_body,
-                body,
-                self.first,
-                self.time,
-                self.origin,
-                meta,
-            )
-            change.places = places
-            self.changes.append(change)
+            names = table.name, table_id
+            told = Change(seq, *names, key, kind, prev, old_body, body, self.first, self.time, self.origin)
+            told.meta, told.places = meta, places
+            self.changes.append(told)
         self.count += 1
         if (
             len(self._buffer) >= MOST_ENTRIES
@@ -335,6 +330,11 @@ class WriteTransaction:
         """The metadata of an entry to which a head or a tombstone leads."""
         place = seq - self.first - self.flushed
         return self._buffer[place][5] if place >= 0 else read_meta(self.connection, self.catalogue, seq)
+
+    def _check_blobs(self, body: bytes) -> None:
+        """Raises: BlobNotFound."""
+        check_blobs(self.connection, body)
+        self.has_blobs = True
 
     def _may_have_tombstones(self, table: TableInfo) -> bool:
         known = self.memory.tombstones.get(table.id)
@@ -457,6 +457,8 @@ class WriteTransaction:
             append(self.connection, LABELLED, labelled, len(rows))
         else:
             append(self.connection, PLAIN, rows, len(rows))
+        if self.has_blobs:
+            add_references(self.connection, [(row[0], row[7]) for row in rows])
         if moves:
             self._move_index_entries(moves)
         if blocks:
@@ -510,6 +512,9 @@ class WriteTransaction:
             for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
+        blobs = which_may_have_blobs(bodies)
+        for number in blobs:
+            self._check_blobs(bodies[number])
         self.secure()
         self.flush()
         count = len(keys)
@@ -527,6 +532,7 @@ class WriteTransaction:
             self.execute(heads_of_inserts(keys), (seqs[0],))
         except IntegrityError:
             raise KeyTaken from None
+        add_references(self.connection, [(seqs[number], bodies[number]) for number in blobs])
         self._add_blocks(
             {(table_id, block) for block in range(seqs[0] >> BLOCK_BITS, (seqs[-1] >> BLOCK_BITS) + 1)}
         )
@@ -751,6 +757,7 @@ def remove_dropped(connection: Connection, table_ids: Sequence[int]) -> None:
     """Remove what compaction left of tables that were dropped below the low-water mark."""
     for table_id in table_ids:
         parameters: tuple[Any, ...] = (table_id,)
+        drop_references(connection, "SELECT seq FROM heads WHERE table_id = ?", parameters)
         for statement in (
             "DELETE FROM entries WHERE index_id IN (SELECT id FROM indexes WHERE table_id = ?1"
             " UNION ALL SELECT -id FROM indexes WHERE table_id = ?1)",

@@ -15,7 +15,8 @@ The numbers and layouts of the core's are part of the file format and never chan
 
     8 to 31                    kept for the core
     32 to 63                   those of the dialect `mongodb`
-    64 to 95                   kept for dialects to come
+    64 to 71                   the library's own that are registered: 64 is a `Blob`
+    72 to 95                   kept for dialects to come
     96 to 127                  a program's own
 
 Each value has one spelling: a reader refuses bytes that its writer would not have written. Types from 32 on are registered by
@@ -71,8 +72,8 @@ _INT, _DECIMAL, _UUID, _DATE, _TIME, _TIMEDELTA, _DATETIME = range(1, 8)
 
 REGISTERED: Final = range(32, 128)
 """The numbers of types that are registered by `value_types`."""
-ALLOTTED: Final = {"mongodb": range(32, 64)}
-"""The numbers that only one dialect's types have, by its name."""
+ALLOTTED: Final = {"mongodb": range(32, 64), "reactdb": range(64, 72)}
+"""The numbers that only the types of one dialect, or of the library, have, by its name."""
 PROGRAMS_OWN: Final = range(96, 128)
 """The numbers that the types of all others have."""
 

@@ -33,6 +33,10 @@ def use(db: reactdb.Database) -> None:
     with db.transaction(origin="both"):
         db.table_create("other", primary_key="name").insert([{"name": "x"}, {"name": "y"}])
         people.get(8).update({"age": 99})
+    large, small = db.blobs.put(bytes(600_000)), db.blobs.put(b"small")
+    db.table_create("notes").insert(
+        [{"id": 1, "scan": large}, {"id": 2, "scan": [small]}, {"id": 3, "at": large}]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +114,30 @@ def test_a_file_that_is_being_written_is_examined_as_of_one_moment(file):
 
 # What is done to the file -> the check that must notice, and what it says.
 DAMAGE = {
+    "a piece that is missing": (["DELETE FROM pieces WHERE id = 16777218"], "blobs", "piece 2 is missing"),
+    "a piece that changed": (
+        ["UPDATE pieces SET bytes = zeroblob(262143) || x'01' WHERE id = 16777217"],
+        "blobs",
+        "piece 1 does not match its checksum",
+    ),
+    "pieces in the wrong order": (
+        [
+            "UPDATE pieces SET id = 5 WHERE id = 16777216",
+            "UPDATE pieces SET id = 16777216 WHERE id = 16777217",
+            "UPDATE pieces SET id = 16777217 WHERE id = 5",
+        ],
+        "blobs",
+        "piece 0 does not match its checksum",
+    ),
+    "a blob that changed": (["UPDATE blobs SET used = 0"], "blobs", "does not match its checksum"),
+    "a blob that is missing": (["DELETE FROM blobs WHERE id = 2"], "blobs", "does not refer to the blobs"),
+    "pieces of no blob": (["DELETE FROM blobs WHERE id = 2"], "blobs", "1 pieces belong to blob 2"),
+    "a reference that is missing": (["DELETE FROM blob_refs WHERE blob = 2"], "blobs", "said to be used"),
+    "a reference of another document": (
+        ["UPDATE blob_refs SET seq = 1 WHERE blob = 2"],
+        "blobs",
+        "referred to by log entry 1",
+    ),
     "a head points nowhere": (
         ["UPDATE heads SET seq = 9999 WHERE key = (SELECT key FROM log WHERE seq = 1)"],
         "heads",
@@ -324,7 +352,7 @@ def test_many_findings_of_one_kind_are_counted(file):
     found = problems(file)["heads"]
 
     assert doctor.MOST_FINDINGS + 1 == len(found)
-    assert "and 46 more" == found[-1]
+    assert "and 49 more" == found[-1]
 
 
 def test_findings_are_one_line_each_and_the_exit_code_is_1(file):
@@ -384,7 +412,7 @@ def test_measure_counts_documents_log_and_indexes(sound):
     found = figures.measure(str(sound))
     people = next(table for table in found.tables if table.name == "people")
 
-    assert ["other", "people"] == [table.name for table in found.tables]
+    assert ["notes", "other", "people"] == [table.name for table in found.tables]
     assert (59, "id") == (people.documents, people.primary_key)
     assert people.log_entries > people.documents
     assert people.log_bytes > people.document_bytes > 0

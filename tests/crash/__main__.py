@@ -3,6 +3,7 @@
 python -m tests.crash --kills 2000              processes that are killed
 python -m tests.crash --prove                   the same with stores that are broken: each must be noticed
 python -m tests.crash --power-images 20000      power cuts
+python -m tests.crash --worker-kills 2000       processes that share a durable consumer
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--power-images", type=int, default=0, metavar="N", help="look at so many images of power cuts"
     )
+    parser.add_argument(
+        "--worker-kills", type=int, default=0, metavar="N", help="kill so many workers of durable consumers"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that test at once (default: 1)")
     options = parser.parse_args(arguments)
-    if not (options.kills or options.prove or options.power_images):
-        parser.error("say what to do: --kills N, --prove or --power-images N")
+    if not (options.kills or options.prove or options.power_images or options.worker_kills):
+        parser.error("say what to do: --kills N, --prove, --power-images N or --worker-kills N")
     status = 0
     # Each is imported where it is wanted: they need different things of the machine.
     if options.kills:
@@ -35,10 +39,17 @@ def main(arguments: list[str] | None = None) -> int:
         from . import kills
 
         status |= kills.prove(seed=options.seed)
+        from . import workers
+
+        status |= workers.prove(seed=options.seed)
     if options.power_images:
         from . import power
 
         status |= power.run(options.power_images, seed=options.seed, jobs=options.jobs)
+    if options.worker_kills:
+        from . import workers
+
+        status |= workers.run(options.worker_kills, seed=options.seed)
     return status
 
 

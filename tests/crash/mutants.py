@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reactdb import batches
 from reactdb.store import schema, transaction, writer
 from reactdb.store.file import flush, sqlite
 
@@ -69,6 +70,20 @@ def answers_unflushed() -> None:
     schema.touch = lambda connection: None
 
 
+def acknowledged_apart() -> None:
+    """A consumer's position is committed before what is done with the changes."""
+    poll, acknowledge = batches.Batches.poll, batches.Batch.acknowledge
+
+    def poll_and_acknowledge(self: Any) -> Any:
+        batch = poll(self)
+        if batch is not None:
+            acknowledge(batch)
+        return batch
+
+    batches.Batches.poll = poll_and_acknowledge  # type: ignore[method-assign]
+    batches.Batch.acknowledge = lambda self: None  # type: ignore[method-assign]
+
+
 def beside_apart() -> None:
     """What a write hook writes beside is committed in a transaction of its own."""
     real = transaction.WriteTransaction.put
@@ -90,5 +105,6 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "a feed is told early": told_early,
     "a failed flush is forgotten": forgets_failures,
     "an answer is not flushed": answers_unflushed,
+    "acknowledged apart from the work": acknowledged_apart,
     "what is beside is committed apart": beside_apart,
 }

@@ -35,7 +35,8 @@ SQLite counts on it as reactdb does (https://sqlite.org/psow.html).
 indexes and log. Among them is every commit that was acknowledged under `hard`, or that a feed was told of under `hard`, also
 where the answer was that nothing had to be changed; and none that was not begun. Under `soft` k is any number. A token whose
 position the image has is taken; any other raises HistoryDiverged, also once another process has written over that position; and
-no position is given twice. The next write gets the next seq, and is still there when the file is opened again.
+no position is given twice. What a durable consumer has acknowledged in a transaction is done, and nothing else is. The next write
+gets the next seq, and is still there when the file is opened again.
 
 **Twice.** What is done with an image, from its opening on, is recorded in turn, and cut again.
 

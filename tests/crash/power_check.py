@@ -151,6 +151,7 @@ def examine(path: Path, expectation: Expectation, complaints: list[str]) -> Cand
             return None
         held = found[-1]
         complaints += wrong_log(database, held)
+        complaints += wrong_position(database)
         head = held.picture.seq
         complaints += wrong_tokens(database, expectation, held)
         # A new process begins to write, over the positions that were lost.
@@ -215,6 +216,21 @@ def wrong_log(database: Any, held: Candidate) -> Iterator[str]:
         # What a write hook derived is in the entry, and in the one after it, of the table beside.
         if change.meta is not None and change.meta != (held.log[change.seq][2] or {}).get("revision"):
             yield f"log entry {change.seq} has revision {change.meta!r}, and beside it is {held.log[change.seq]}"
+
+
+def wrong_position(database: Any) -> Iterator[str]:
+    """What a consumer has acknowledged is done, each change once, and nothing else is."""
+    done = (
+        sorted(document["id"] for document in database.table("done"))
+        if "done" in database.table_list()
+        else []
+    )
+    position = max((one["seq"] for one in database.consumers()), default=0)
+    due = (
+        [change.seq for change in database.log(until=position) if change.table == "games"] if position else []
+    )
+    if done != due:
+        yield f"the consumer is at {position}, which has {due} before it, and what is done is {done}"
 
 
 def wrong_tokens(database: Any, expectation: Expectation, held: Candidate) -> Iterator[str]:

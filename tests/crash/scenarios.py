@@ -17,6 +17,7 @@ from typing import Any, Literal
 import tests.support.hooks  # noqa: F401
 
 from .workload import (
+    CONSUMER,
     Action,
     Document,
     Reopen,
@@ -26,6 +27,7 @@ from .workload import (
     Write,
     again,
     bulk,
+    consume,
     create,
     delete,
     drop,
@@ -119,6 +121,11 @@ class Script:
         number = next(self.numbers)
         documents = [self.document(number, f"{number}-{place}") for place in range(how_many)]
         return Write(number, (bulk(table, documents),), durability)
+
+    def consumed(self, durability: str) -> Write:
+        """What a consumer has still to read, done and acknowledged."""
+        number = next(self.numbers)
+        return Write(number, (consume(number),), durability)
 
     def tables(self, durability: str, *names: str) -> Iterator[Write]:
         for name in names:
@@ -266,6 +273,26 @@ def make_at_once(script: Script, table: str) -> Write:
     return Write(number, (create(table), put(table, *documents), index(table, "n")), "hard")
 
 
+def consumers(*durabilities: str) -> Callable[[Random], list[Step]]:
+    """Writes, and what a consumer does with them in transactions that acknowledge it; processes end in between."""
+
+    def steps(random: Random) -> list[Step]:
+        script = Script(random)
+        steps: list[Step] = [
+            *script.tables("hard", "games", "done"),
+            script.one("hard"),
+            Upkeep(lambda database: database.consumer(CONSUMER, database.table("games"), since=0)),
+        ]
+        for _ in range(8):
+            steps += [script.one(random.choice(durabilities)) for _ in range(random.randrange(3))]
+            steps.append(script.consumed(random.choice(durabilities)))
+            if random.random() < 0.3:
+                steps.append(Reopen())
+        return steps
+
+    return steps
+
+
 def together(by: str, *durabilities: str) -> Callable[[Random], list[Step]]:
     """Lines of writes at once. Every write puts documents, so that the log tells in which order they were committed."""
 
@@ -367,6 +394,8 @@ SCENARIOS = {
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
         Scenario("reopenings", reopenings),
+        Scenario("consumers", consumers("hard")),
+        Scenario("consumers, mixed", consumers("hard", "soft"), checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("hooks", hooks, checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("a flush fails in creation", with_second_tries(creation("hard")), failing=""),
         Scenario("a flush of the log fails", with_second_tries(writes("hard")), failing="-wal"),

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+CONSUMER = "power"
 JOURNAL = "journal"
+
 Document = dict[str, Any]
 Change = tuple[str, Any, Document | None]
 
@@ -21,11 +23,12 @@ Change = tuple[str, Any, Document | None]
 @dataclass(slots=True)
 class Model:
     """What a database holds, and its log: one change (table, key, new document) for each seq. A write to a table in `hooked` is
-    followed by that of its revision into the table `journal`."""
+    followed by that of its revision into the table `journal`. `position` is a consumer's in the log."""
 
     tables: dict[str, dict[Any, Document]] = field(default_factory=dict)
     indexes: dict[str, set[str]] = field(default_factory=dict)
     log: list[Change] = field(default_factory=list)
+    position: int = 0
     hooked: set[str] = field(default_factory=set)
 
     def put(self, table: str, document: Document) -> None:
@@ -57,7 +60,7 @@ class Model:
     def copy(self) -> Model:
         tables = {name: dict(documents) for name, documents in self.tables.items()}
         indexes = {name: set(names) for name, names in self.indexes.items()}
-        return Model(tables, indexes, list(self.log), set(self.hooked))
+        return Model(tables, indexes, list(self.log), self.position, set(self.hooked))
 
 
 @dataclass(slots=True, frozen=True)
@@ -192,6 +195,28 @@ def unindex(table: str, name: str) -> Action:
                 database.table(table).index_drop(name)
 
     return Action(perform, lambda model: model.indexes.get(table, set()).discard(name))
+
+
+def consume(number: int) -> Action:
+    """What a durable consumer of `games` has still to read is noted in `done`, in the transaction that acknowledges it."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        worker = database.consumer(CONSUMER, database.table("games")).batches(max_changes=1_000, max_wait_s=0)
+        batch = worker.poll()
+        if batch is None:
+            return
+        with database.transaction(durability=durability):
+            database.table("done").insert([{"id": change["seq"], "step": number} for change in batch.changes])
+            batch.acknowledge()
+
+    def effect(model: Model) -> None:
+        end = len(model.log)
+        seqs = [seq for seq in range(model.position + 1, end + 1) if model.log[seq - 1][0] == "games"]
+        for seq in seqs:
+            model.put("done", {"id": seq, "step": number})
+        model.position = end if seqs else model.position
+
+    return Action(perform, effect)
 
 
 # ---------------------------------------------------------------------------------------------------------------

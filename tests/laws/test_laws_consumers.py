@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import reactdb
 from reactdb import row
-from reactdb.batches import SET_ASIDE, Batch, Batches, partition_of
+from reactdb.batches import ACKNOWLEDGED, FAILED, SET_ASIDE, Batch, Batches, partition_of
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
 from tests.support.scaling import examples
@@ -140,16 +140,17 @@ class Consumers(RuleBasedStateMachine):
         except reactdb.LeaseLost:
             assert not has_it
             return
-        assert has_it or is_bad
-        if not is_bad:
+        # What another worker has written down cannot be written again: that is a failure, and none of the batch.
+        assert has_it or is_bad or batch.state == FAILED
+        if batch.state == ACKNOWLEDGED:
             assert batch.fence >= self.fences[batch.partition]
             self.fences[batch.partition] = batch.fence
 
     @rule(number=st.integers(0, 2), is_acknowledged=st.booleans())
     def fail(self, number: int, is_acknowledged: bool) -> None:
         """Whatever was done is taken back, the acknowledgement too; the loop around it goes on."""
-        batch = self.take(number)
-        if batch is None or (is_acknowledged and not self.has_it(batch)):
+        batch = self.take(number, must_have_it=is_acknowledged)
+        if batch is None:
             return
         with batch, self.db.transaction():
             self.note(batch)
@@ -160,8 +161,8 @@ class Consumers(RuleBasedStateMachine):
     @rule(number=st.integers(0, 2))
     def roll_back_unnoticed(self, number: int) -> None:
         """The acknowledgement is taken back after the batch was left."""
-        batch = self.take(number)
-        if batch is None or not self.has_it(batch):
+        batch = self.take(number, must_have_it=True)
+        if batch is None:
             return
         try:
             with self.db.transaction(), batch:
@@ -221,9 +222,13 @@ class Consumers(RuleBasedStateMachine):
 
     # What is right
 
-    def take(self, number: int) -> Batch | None:
+    def take(self, number: int, *, must_have_it: bool = False) -> Batch | None:
+        """What a worker has in its hand, which it is about to let go."""
         number %= len(self.batches)
-        batch, self.batches[number] = self.batches[number], None
+        batch = self.batches[number]
+        if batch is None or (must_have_it and not self.has_it(batch)):
+            return None
+        self.batches[number] = None
         return batch
 
     def has_it(self, batch: Batch) -> bool:

@@ -307,6 +307,34 @@ MUTANTS = [
         ("tests/surface/test_tables.py::TestCompaction",),
     ),
     Mutant(
+        "history may take any room",
+        "store/room.py",
+        "return max(low, self._target) if used > LEAST_BYTES else low",
+        "return low",
+        ("tests/store/test_retention_auto.py::TestHowMuch",),
+    ),
+    Mutant(
+        "dropped tables take no room",
+        "store/room.py",
+        "+ sum(size for _, size in self.dropped)",
+        "",
+        ("tests/store/test_retention_auto.py::TestTheEstimate::test_the_lowest_mark_without_so_many_bytes",),
+    ),
+    Mutant(
+        "a large commit removes what it owes in one turn's step alone",
+        "store/retention.py",
+        "            self.owed = 2 * written - CHUNK_CHANGES\n",
+        "            self.owed = 0\n",
+        ("tests/store/test_store_faults.py::TestUpkeep::test_retention_keeps_up_with_big_commits",),
+    ),
+    Mutant(
+        "what the file says is kept is not asked",
+        "store/retention.py",
+        "                retention = named_retention(writer.connection)\n",
+        "                retention = AUTO\n",
+        ("tests/store/test_retention_auto.py::TestTheFileSays",),
+    ),
+    Mutant(
         "the clock may go back along the log",
         "store/writer.py",
         "        if now < self.last_time:",
@@ -689,21 +717,93 @@ MUTANTS = [
     # ----- the server
     Mutant(
         "a wrong password is as good as the right one",
-        "servers/rethinkdb/handshake.py",
-        "        if not (is_right and self._is_known and",
-        "        if not (self._is_known and",
+        "servers/scram.py",
+        "        if not (is_right and len(",
+        "        if not (len(",
         (
             "tests/surface/test_security.py::test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work",
         ),
     ),
     Mutant(
         "a user who is not known may come in with the password",
-        "servers/rethinkdb/handshake.py",
-        "        if not (is_right and self._is_known and",
-        "        if not (is_right and",
+        "servers/users.py",
+        "        return self._users.get(place, stranger)",
+        "        return self._users.get(place, next(iter(self._users.values())))",
         (
             "tests/surface/test_security.py::test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one",
         ),
+    ),
+    # ----- the ground of the servers
+    Mutant(
+        "what comes with the end of a TLS handshake is thrown away",
+        "servers/connection.py",
+        "            self._early += data\n",
+        "            self._early += data[:0]\n",
+        (
+            "tests/servers/test_connection.py::test_what_comes_in_one_packet_with_the_end_of_the_tls_handshake_is_heard",
+        ),
+    ),
+    Mutant(
+        "a client that does not read is written to without end",
+        "servers/connection.py",
+        "        return self._job is None and not self._is_writing_paused and",
+        "        return self._job is None and",
+        ("tests/servers/test_connection.py::test_an_answer_in_pieces_is_made_as_the_client_reads_it",),
+    ),
+    Mutant(
+        "a client may send ahead without end",
+        "servers/connection.py",
+        "        if is_ahead and not",
+        "        if False and is_ahead and not",
+        ("tests/servers/test_connection.py::test_what_a_client_sends_ahead_does_not_pile_up",),
+    ),
+    Mutant(
+        "a client that sends much ahead has the loop for itself",
+        "servers/connection.py",
+        "            for _ in range(REQUESTS_IN_A_ROW):",
+        "            for _ in range(REQUESTS_IN_A_ROW * 1_000):",
+        (
+            "tests/servers/test_connection.py::test_a_client_that_sends_much_ahead_does_not_keep_the_others_waiting",
+        ),
+    ),
+    Mutant(
+        "a request goes on when its client has gone",
+        "servers/connection.py",
+        "        self._conversation.cancel()\n        if self._job is None:",
+        "        if self._job is None:",
+        ("tests/servers/test_connection.py::test_a_client_that_goes_in_the_middle_of_a_request_cancels_it",),
+    ),
+    Mutant(
+        "a server that stops throws away what it has received",
+        "servers/connection.py",
+        "        self._pause_reading()\n        self.advance()",
+        "        self._pause_reading()\n        self.abort()",
+        ("tests/servers/test_connection.py::test_a_server_that_stops_answers_what_it_has_received",),
+    ),
+    Mutant(
+        "an error that ends a connection is lost while the client sends",
+        "servers/connection.py",
+        "        if self._is_stopping or not self._transport.can_write_eof():",
+        "        if True:",
+        (
+            "tests/servers/test_connection.py::test_a_message_above_the_limit_is_answered_while_the_client_still_sends",
+        ),
+    ),
+    Mutant(
+        "a query may fill any amount of memory",
+        "budget.py",
+        "        if self._held_bytes > most_bytes:",
+        "        if grown > most_bytes:",
+        (
+            "tests/dialects/rethinkdb/test_rethinkdb_memory.py::test_what_one_query_fills_is_not_counted_for_another",
+        ),
+    ),
+    Mutant(
+        "a right password makes any password right",
+        "servers/users.py",
+        '        if hmac.compare_digest(self._verified.get(place, b""), given):',
+        "        if place in self._verified:",
+        ("tests/servers/test_users.py::test_a_right_password_is_hashed_once",),
     ),
     # ----- Spark
     Mutant(
@@ -794,6 +894,147 @@ MUTANTS = [
         "            signal = self._signal\n            event = self.take()\n",
         "            event = self.take()\n            signal = self._signal\n",
         SCHEDULES,
+    ),
+    # ----- durable consumers
+    Mutant(
+        "an acknowledgement of a worker that was fenced off is believed",
+        "store/leases.py",
+        "if lease is None or (lease.fence, lease.holder, lease.seq) != (held.fence, held.holder, held.seq):",
+        "if lease is None or lease.seq != held.seq:",
+        ("tests/surface/test_consumers.py::TestLeases::test_a_worker_that_hangs_is_fenced_off",),
+    ),
+    Mutant(
+        "a new holder gets the fencing number of the last",
+        "store/leases.py",
+        "            fence=self.fence + 1,\n            holder=worker,",
+        "            fence=self.fence,\n            holder=worker,",
+        ("tests/surface/test_consumers.py::TestLeases::test_a_worker_that_hangs_is_fenced_off",),
+    ),
+    Mutant(
+        "a position is moved by what was read before somebody moved it",
+        "store/leases.py",
+        "(lease.fence, lease.holder, lease.seq) != (held.fence, held.holder, held.seq)",
+        "(lease.fence, lease.holder) != (held.fence, held.holder)",
+        (
+            "tests/surface/test_consumers.py::TestLeases::test_a_position_that_somebody_has_moved_is_not_moved_by_what_was_read_before",
+        ),
+    ),
+    Mutant(
+        "a consumer that is reset stays with who has it",
+        "store/leases.py",
+        "fence=self.fence + 1, holder=None, until_ms=0",
+        "until_ms=0",
+        (
+            "tests/surface/test_consumers.py::TestMinding::test_a_consumer_that_is_reset_begins_there_and_whoever_has_it_has_it_no_more",
+        ),
+    ),
+    Mutant(
+        "a lease that was given up is for anybody",
+        "store/leases.py",
+        "elif lease.holder is not None or lease.wished_by in (None, worker) or now_ms >= lease.until_ms:",
+        "else:",
+        (
+            "tests/store/test_leases.py::test_a_wish_is_granted_by_giving_up_and_only_who_wished_may_take_it_for_a_while",
+        ),
+    ),
+    Mutant(
+        "a failure is forgotten where the lease is given up",
+        "batches.py",
+        "        self._settle()\n        self._mind()\n",
+        "        self._mind()\n        self._settle()\n",
+        (
+            "tests/surface/test_consumers.py::TestFailures::test_a_failure_counts_also_where_another_worker_wishes_for_the_lease",
+        ),
+    ),
+    Mutant(
+        "a lease is never renewed",
+        "store/leases.py",
+        "            if lease.is_half_gone(now_ms):\n                yield lease.renewed(now_ms)\n",
+        "",
+        (
+            "tests/surface/test_consumers.py::TestLeases::test_an_idle_worker_writes_once_in_half_the_time_of_its_lease",
+        ),
+    ),
+    Mutant(
+        "a wall clock that was set back keeps a lease",
+        "batches.py",
+        "            or 1_000 * (now_s - since_s) >= lease.lease_ms\n",
+        "",
+        (
+            "tests/surface/test_consumers.py::TestLeases::test_a_wall_clock_that_was_set_back_does_not_keep_a_lease_for_ever",
+        ),
+    ),
+    Mutant(
+        "every other process is gone",
+        "workers.py",
+        "return not _is_running(process)",
+        "return True",
+        (
+            "tests/surface/test_consumers.py::TestOtherProcesses::test_a_process_that_is_stopped_loses_its_lease_after_its_time",
+        ),
+    ),
+    Mutant(
+        "no other process is ever gone",
+        "workers.py",
+        "return not _is_running(process)",
+        "return False",
+        (
+            "tests/surface/test_consumers.py::TestOtherProcesses::test_a_process_that_died_has_its_lease_no_more",
+        ),
+    ),
+    Mutant(
+        "an exception ends in the block of a batch also inside a transaction",
+        "batches.py",
+        "        return is_outside\n",
+        "        return True\n",
+        (
+            "tests/surface/test_consumers.py::TestAcknowledging::test_an_exception_goes_on_inside_a_transaction_because_it_has_to_be_taken_back",
+        ),
+    ),
+    Mutant(
+        "an acknowledgement that was taken back counts",
+        "batches.py",
+        "if progress.lease.seq >= batch.until:",
+        "if True:",
+        (
+            "tests/surface/test_consumers.py::TestAcknowledging::test_a_transaction_that_somebody_took_back_unseen_is_a_failure",
+        ),
+    ),
+    Mutant(
+        "a batch that failed comes again as long as it was",
+        "batches.py",
+        "progress.size = len(batch) // 2",
+        "progress.size = len(batch)",
+        (
+            "tests/surface/test_consumers.py::TestFailures::test_a_batch_that_fails_comes_again_half_as_long_until_the_change_is_alone",
+        ),
+    ),
+    Mutant(
+        "trouble with the file counts as an attempt",
+        "batches.py",
+        "if isinstance(batch.error, StorageError):",
+        "if batch.error is None:",
+        (
+            "tests/surface/test_consumers.py::TestFailures::test_trouble_with_a_file_and_ctrl_c_are_no_fault_of_a_change",
+        ),
+    ),
+    Mutant(
+        "a batch has more changes than asked for",
+        "feeds/log_reader.py",
+        "            if most is not None and len(deltas) >= most:\n                return deltas, False\n",
+        "",
+        (
+            "tests/surface/test_consumers.py::TestFailures::test_a_batch_that_fails_comes_again_half_as_long_until_the_change_is_alone",
+        ),
+    ),
+    Mutant(
+        "history that a consumer has still to read is removed",
+        "store/retention.py",
+        "leases.lowest_needed(writer.connection, oldest))",
+        "None)",
+        (
+            "tests/surface/test_consumers.py::TestHistory::test_history_that_a_consumer_has_still_to_read_stays",
+        ),
     ),
     # ----- write hooks
     Mutant(

@@ -214,6 +214,20 @@ class TestDroppedTables:
         assert [] == problems(path)
 
 
+class TestBlobs:
+    def test_those_that_only_history_names_are_history(self, db, games):
+        for n in range(10):
+            games.insert({"id": 1, "file": db.blobs.put(bytes([n]) * 50_000)}, conflict="replace")
+        for n in range(3):
+            games.get(1).update({"n": n})
+        connection = db.session.engine.writer.connection
+
+        # The newest is live, and each version with it names it.
+        assert 9 * 50_000 < Room().history(connection).bytes < 9 * 50_000 + 5_000
+        db.table_drop("games")
+        assert 10 * 50_000 < Room().history(connection).bytes < 10 * 50_000 + 5_000
+
+
 class TestSteps:
     @pytest.fixture
     def steps(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from reactdb.store.transaction import LARGE_BYTES, WriteTransaction
 from reactdb.values import codec, collation
 from reactdb.writing import Policy, Write
 from tests.support.hooks import JOURNAL, JOURNALLED, REVISIONS, Conflict, set_hook
+from tests.support.processes import another_process
 from tests.support.threads import from_threads
 
 TOLD = "tests.told"
@@ -228,6 +229,65 @@ def assert_revised(db: Any) -> None:
         assert newest[change.key_bytes] == change.meta, change
     for place, revision in newest.items():
         assert revision == db.session.newest("games", place).meta
+
+
+class TestSettingAHook:
+    def test_binds_who_has_the_file_open_already(self, path):
+        with reactdb.connect(path) as db, another_process(path) as other:
+            table = db.table_create("games")
+            other.table("games").insert({"id": 1})
+
+            db.session.set_hook("games", REVISIONS)
+            other.table("games").get(1).update({"n": 1})
+            table.get(1).update({"n": 2})
+            other.session.set_hook("games", None)
+            table.get(1).update({"n": 3})
+
+            assert [None, b"1-2", b"2-2", None] == [change.meta for change in db.log(table="games")]
+
+    def test_outlives_the_process_and_a_new_name(self, path):
+        with reactdb.connect(path) as db:
+            db.table_create("games")
+            db.session.set_hook("games", REVISIONS)
+            db.session.transact(lambda change: change.rename_table(change.catalogue.live["games"], "plays"))
+        with reactdb.connect(path) as db:
+            db.table("plays").insert({"id": 1})
+            db.table_create("games").insert({"id": 1})
+
+            assert (REVISIONS, None) == (db.session.info("plays").hook, db.session.info("games").hook)
+            assert b"1-1" == meta_of(db, 1, "plays")
+            assert meta_of(db, 1, "games") is None
+
+    def test_is_taken_back_with_its_transaction(self, db):
+        table = db.table_create("games")
+        with pytest.raises(ZeroDivisionError), db.transaction():
+            db.session.set_hook("games", REVISIONS)
+            table.insert({"id": 1})
+            assert b"1-1" == meta_of(db, 1)
+            raise ZeroDivisionError
+        table.insert({"id": 1})
+
+        assert meta_of(db, 1) is None
+
+    def test_of_the_same_name_again_changes_nothing(self, path):
+        with reactdb.connect(path) as db:
+            db.table_create("games")
+            db.session.set_hook("games", REVISIONS)
+            before = db.session.engine.catalogue.version
+            db.session.set_hook("games", REVISIONS)
+
+            assert before == db.session.engine.catalogue.version
+
+    def test_mistakes(self, db):
+        with pytest.raises(HookNotFound):
+            db.session.set_hook("games", "elsewhere.revisions")
+        with pytest.raises(reactdb.TableNotFound):
+            db.session.set_hook("games", REVISIONS)
+        db.table_create("games")
+        with pytest.raises(reactdb.ReadOnlyDatabase):
+            db.at(db.seq).session.set_hook("games", REVISIONS)
+
+        assert db.session.info("games").hook is None
 
 
 def test_threads_that_share_a_commit(path: Path) -> None:

@@ -88,7 +88,7 @@ def use(path: Path) -> None:
 
 def use_long(path: Path) -> None:
     """What a file has after a longer life: tables and indexes renamed and dropped, receipts, a hook of the RethinkDB dialect,
-    many epochs, and tables that nobody has written to since compaction, one of which ends with a deletion."""
+    many epochs, blobs, and tables that nobody has written to since compaction, one of which ends with a deletion."""
     with reactdb.connect(path, origin="maker") as db:
         idle = db.table_create("idle")
         idle.insert([{"id": n, "score": n % 3} for n in range(4)])
@@ -125,6 +125,8 @@ def use_long(path: Path) -> None:
         with db.transaction(origin="two tables"):
             db.table("people").get("11/0").update({"score": -1})
             db.table_create("last").insert({"id": 1})
+        large, small = db.blobs.put(bytes(300_000)), db.blobs.put(b"a small one")
+        db.table("last").insert([{"id": 2, "scan": large}, {"id": 3, "scans": [small, large]}])
 
 
 def give(db: Any, sender: str, number: int) -> None:

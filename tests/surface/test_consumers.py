@@ -16,6 +16,7 @@ import pytest
 import reactdb
 from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc, row
 from reactdb.batches import SET_ASIDE, Batch, Batches, Clock, partition_of
+from reactdb.feeds.feed import Cursor
 from reactdb.session import Session
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
@@ -403,6 +404,17 @@ class TestFailures:
 
         assert 1 == db.table(SET_ASIDE).count().run()
 
+    def test_a_failure_counts_also_where_another_worker_wishes_for_the_lease(self, db, orders, clock):
+        orders.insert({"id": 1})
+        worker = batches_of(db, clock, partitions=2, max_attempts=1)
+        batch = give(worker)
+        batches_of(db, clock).poll()
+        with batch:
+            raise ValueError("no")
+        worker.poll()
+
+        assert 1 == db.table(SET_ASIDE).count().run()
+
     def test_trouble_with_a_file_and_ctrl_c_are_no_fault_of_a_change(self, db, orders, worker, clock):
         orders.insert({"id": 1})
         for _ in range(5):
@@ -492,6 +504,23 @@ class TestLeases:
         batch.acknowledge()
         # What had been out is no trouble for what comes.
         assert worker.poll() is None
+
+    def test_a_position_that_somebody_has_moved_is_not_moved_by_what_was_read_before(
+        self, db, orders, worker, clock
+    ):
+        orders.insert([{"id": 1}, {"id": 2}])
+        while db.consumers()[0]["failing"] is None:
+            batch = worker.poll()
+            if batch is not None:
+                with batch:
+                    raise ValueError("no")
+            clock.advance_by(10.0)
+        batch = give(worker)
+        db.consumer("uploader", orders).skip()
+
+        with pytest.raises(LeaseLost, match="its position was moved meanwhile"):
+            batch.acknowledge()
+        assert [2] == keys(worker.poll())
 
     def test_leaving_the_block_of_a_batch_that_was_taken_over_raises_too(self, db, orders, worker, clock):
         orders.insert({"id": 1})
@@ -732,6 +761,19 @@ class TestWaiting:
             return found
 
         assert [1, 2, 3] == asyncio.run(run())
+
+    def test_history_that_only_the_waiting_had_not_heard_of_is_no_trouble(self, db, orders, monkeypatch):
+        """A worker that waits hears of commits by a feed, and another process may compact what that has not heard of yet."""
+        real = Cursor.next
+
+        def lose(cursor: Cursor, timeout: float | None = None) -> Any:
+            monkeypatch.setattr(Cursor, "next", real)
+            orders.insert({"id": 1})
+            raise reactdb.HistoryLost(1, 3)
+
+        monkeypatch.setattr(Cursor, "next", lose)
+
+        assert [1] == keys(next(db.consumer("uploader", orders).batches(max_wait_s=0)))
 
     def test_a_table_that_is_dropped_ends_the_iteration_with_an_error(self, db, orders):
         batches = db.consumer("uploader", orders).batches()

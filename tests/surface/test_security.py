@@ -24,8 +24,9 @@ from reactdb.dialects.rethinkdb.errors import INTERNAL
 from reactdb.dialects.rethinkdb.session import MAX_ARRAY_LIMIT, Session
 from reactdb.dialects.rethinkdb.terms import TERM_TYPES
 from reactdb.expression import compile as generated
+from reactdb.servers import scram as scrams
+from reactdb.servers import users
 from reactdb.servers.rethinkdb import Credentials, Limits, serve_in_thread
-from reactdb.servers.rethinkdb import handshake as handshakes
 from reactdb.servers.rethinkdb.handshake import VERSION, Handshake, HandshakeFailed
 from reactdb.store.file import sqlite
 from tests.support.rethinkdb import Raw, subscriptions
@@ -254,7 +255,7 @@ def test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work(
     credentials = Credentials("ann", "sesame")
     compared: list[int] = []
     hashed: list[int] = []
-    compare, sign = handshakes.hmac.compare_digest, handshakes._hmac
+    compare, sign = scrams.hmac.compare_digest, scrams.hmac_sha256
 
     def comparing(one: Any, other: Any) -> bool:
         compared.append(1)
@@ -264,8 +265,9 @@ def test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work(
         hashed.append(1)
         return sign(key, message)
 
-    monkeypatch.setattr(handshakes.hmac, "compare_digest", comparing)
-    monkeypatch.setattr(handshakes, "_hmac", signing)
+    monkeypatch.setattr(scrams.hmac, "compare_digest", comparing)
+    monkeypatch.setattr(scrams, "hmac_sha256", signing)
+    monkeypatch.setattr(users, "hmac_sha256", signing)
     work = []
     for user, password in (("ann", "guess"), ("bob", "sesame"), ("bob", "guess"), ("", "")):
         compared.clear()
@@ -279,23 +281,27 @@ def test_a_stranger_and_a_wrong_password_are_told_the_same_after_the_same_work(
 def test_a_stranger_who_knows_the_password_and_the_right_salt_stays_one() -> None:
     credentials = Credentials("ann", "sesame")
 
-    assert "Wrong password" == exchange(credentials, "bob", "sesame", credentials.salt)
-    assert "welcome" == exchange(credentials, "ann", "sesame", credentials.salt)
+    salt = credentials.find("ann").salt
+
+    assert "Wrong password" == exchange(credentials, "bob", "sesame", salt)
+    assert "welcome" == exchange(credentials, "ann", "sesame", salt)
 
 
 def test_a_strangers_salt_is_the_same_each_time_and_nobody_elses() -> None:
     credentials = Credentials("ann", "sesame")
 
-    assert credentials.salt_of("bob") == credentials.salt_of("bob")
-    assert 3 == len({credentials.salt_of(name) for name in ("ann", "bob", "eve")})
-    assert len(credentials.salt_of("ann")) == len(credentials.salt_of("bob"))
+    salts = [credentials.find(name).salt for name in ("ann", "bob", "eve", "bob")]
+
+    assert salts[1] == salts[3]
+    assert 3 == len(set(salts))
+    assert 1 == len({len(salt) for salt in salts})
 
 
 def test_the_password_is_kept_nowhere() -> None:
-    kept = vars(Credentials("ann", "sesame-open"))
+    credentials = Credentials("ann", "sesame-open")
+    assert credentials.is_right("ann", "sesame-open")
 
-    assert "sesame-open" not in repr(kept)
-    assert b"sesame-open" not in b"".join(value for value in kept.values() if isinstance(value, bytes))
+    assert "sesame-open" not in repr(vars(credentials))
 
 
 @pytest.mark.parametrize(

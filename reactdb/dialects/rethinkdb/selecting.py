@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from reactdb.budget import STEP_BYTES, spend_bytes
 from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, handles
@@ -116,7 +117,11 @@ def document_of(evaluator: Evaluator, table: TableName, key: bytes | None) -> An
     assert key is not None
     info = tables.table_info(evaluator.native, table)
     body = evaluator.native.session.get(info.name, key)
-    return None if body is None else decode(body)
+    if body is None:
+        return None
+    if len(body) >= STEP_BYTES:
+        spend_bytes(len(body))
+    return decode(body)
 
 
 @handles("get")

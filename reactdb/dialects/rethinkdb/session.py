@@ -8,8 +8,8 @@
 
 Every request has exactly one response, with the token of the request.
 
-Every request may take `query_timeout_s` to evaluate: a query, and each further batch of a stream or a feed. A waiting feed
-evaluates nothing, so it may stay open without limit.
+Every request may take `query_timeout_s` to evaluate and fill `query_bytes` of memory meanwhile: a query, and each further batch
+of a stream or a feed. A waiting feed evaluates nothing, so it may stay open without limit.
 
 Thread safety: `receive`, `poll` and `close` from one thread at a time; `cancel` from any. Feeds call `wake` from any thread;
 it only leaves a note and calls the given function. Rule of this file: no socket, no thread, no waiting.
@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
-from reactdb.budget import Budget, Crowd, Stopped, current
+from reactdb.budget import Budget, Crowd, MemoryFull, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
@@ -123,10 +123,11 @@ class Session:
         client: tuple[str, int] = ("in this process", 0),
         user: str = "admin",
         query_timeout_s: float | None = None,
+        query_bytes: int | None = None,
         crowd: Crowd | None = None,
     ) -> None:
         """`wake`: called when `poll` may have something, from any thread and perhaps under the lock of a commit. `crowd`: the
-        sessions whose queries share the threads of a server.
+        sessions whose queries share the threads and the memory of a server; `query_bytes` needs it.
 
         `client` and `user`: identify the client in the table of jobs.
         """
@@ -145,7 +146,7 @@ class Session:
         self._notes: deque[int] = deque()
         # Feeds with operators that compute something for each event.
         self._computing: set[int] = set()
-        self._budget = Budget(query_timeout_s, clock, crowd)
+        self._budget = Budget(query_timeout_s, clock, crowd, query_bytes)
         # Token -> the moment at which this stream must be served even if nothing wakes it.
         self._due: dict[int, float] = {}
         self.is_closed = False
@@ -186,7 +187,7 @@ class Session:
             if not isinstance(given, dict):
                 raise ClientError("Client is buggy (the options of a query are no object).")
             is_silent = given.get("noreply") is True
-            frames = [self._within_time(self._evaluated, token, request, given, is_silent)]
+            frames = [self._within_budget(self._evaluated, token, request, given, is_silent)]
         except Exception as error:
             frames = [failure(token, error)]
         return [] if is_silent else frames
@@ -211,20 +212,25 @@ class Session:
         finally:
             array_limit.reset(limits)
 
-    def _within_time(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function within the time limit of one request.
+    def _within_budget(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function within the limits of one request.
 
         Raises:
-            ResourceLimit: It took longer; Terminated: the session was cancelled.
+            ResourceLimit: It took longer, or filled more memory; Terminated: the session was cancelled.
         """
         budget = self._budget
         outer = current.set(budget)
         budget.begin()
         try:
             return function(*arguments)
-        except Stopped:
+        except Stopped as stopped:
             if budget.is_cancelled:
                 raise Terminated("The query was stopped, because its client has gone.") from None
+            if isinstance(stopped, MemoryFull):
+                most = (budget.most_bytes or 0) / 2**20
+                raise ResourceLimit(
+                    f"The query was stopped, because it filled more than the {most:g} MiB of memory that this server allows."
+                ) from None
             raise ResourceLimit(
                 f"The query was stopped, because it took longer than the {budget.seconds:g} seconds that this server allows."
             ) from None
@@ -352,7 +358,7 @@ class Session:
         limits = array_limit.set(stream.array_limit)
         try:
             while stream.requests and token in self._streams:
-                frame = self._within_time(self._batch, token, stream)
+                frame = self._within_budget(self._batch, token, stream)
                 if frame is None:
                     break
                 stream.requests -= 1

@@ -25,6 +25,7 @@ from reactdb.budget import current, spend
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.operations_time import read_zone
 from reactdb.json import encode
+from reactdb.values.blob import Blob
 from reactdb.values.collation import maxval, minval
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
 from reactdb.values.value_types import text_of
@@ -129,6 +130,8 @@ def _rendered_rarely(value: Any) -> Any:
         return value.isoformat()
     if value is minval or value is maxval:
         raise QueryError(f"Cannot convert `r.{value!r}` to JSON.")
+    if isinstance(value, Blob):
+        return {"digest": value.digest, "size": value.size}
     text = text_of(value)
     if text is None:
         raise QueryError(f"Cannot convert a {type(value).__name__} to JSON.")

@@ -140,9 +140,9 @@ def carry_out(
         outer, outer_limit = budget_in_force.set(budget), array_limit.set(limit)
         try:
             work(write, hook)
-        except Stopped:
+        except Stopped as stopped:
             # To the store this is a failed write like any other, so the writes that share its commit go on.
-            raise WorkStopped from None
+            raise WorkStopped(stopped) from None
         finally:
             array_limit.reset(outer_limit)
             budget_in_force.reset(outer)
@@ -156,8 +156,8 @@ def carry_out(
             durability=chosen,
             is_shareable=is_pure and hook is None,
         )
-    except WorkStopped:
-        raise Stopped from None
+    except WorkStopped as failed:
+        raise failed.stopped from None
     except TableNotFound:
         # The table was dropped after it had been looked up.
         tables.table_info(native, table)
@@ -166,6 +166,10 @@ def carry_out(
 
 class WorkStopped(Exception):
     """The work of a write was stopped; see `carry_out`."""
+
+    def __init__(self, stopped: Stopped) -> None:
+        super().__init__()
+        self.stopped = stopped
 
 
 def change(write: Write, hook: Hook | None, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:

@@ -1,14 +1,14 @@
 """The RethinkDB server: the driver's protocol over TCP, in front of one database.
 
-handshake   authentication of a client
-limits      how much a client may ask
-server      connections and frames
+handshake      authentication of a client
+conversation   bytes, frames, and which requests are quick
+server         the port
 """
 
 from __future__ import annotations
 
-from reactdb.servers.rethinkdb.handshake import Credentials
-from reactdb.servers.rethinkdb.limits import Limits
+from reactdb.servers.limits import Limits
 from reactdb.servers.rethinkdb.server import RethinkDBServer, serve_in_thread
+from reactdb.servers.users import Credentials
 
 __all__ = ["Credentials", "Limits", "RethinkDBServer", "serve_in_thread"]

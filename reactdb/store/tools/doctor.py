@@ -13,11 +13,13 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from time import time_ns
 from typing import Any, Final, Literal
 
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import IncompatibleFormat, ReactDBError
 from reactdb.store import schema
+from reactdb.store.blobs import GRACE_MS, NUMBER_BITS, check_pieces, read_blob
 from reactdb.store.catalogue import NAME, TableInfo, load
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.damage import key_in_words
@@ -28,6 +30,7 @@ from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.tools.figures import opened
 from reactdb.values import codec, collation
+from reactdb.values.blob import HEADER, blobs_in, digest_bytes
 
 # Findings of one check that are reported one by one; damage is often everywhere.
 MOST_FINDINGS: Final = 20
@@ -215,9 +218,9 @@ INTEGERS: Final = {
     "tables": ("created",),
     "indexes": ("table_id", "multi"),
     "positions": ("part", "fence", "attempts"),
-    "blobs": ("size", "created"),
-    "pieces": ("number", "seal"),
-    "blob_refs": ("seq",),
+    "blobs": ("size", "piece_bytes", "time", "used", "seal"),
+    "pieces": ("seal",),
+    "blob_refs": ("seq", "blob"),
 }
 # Column -> the types that SQLite may report for it.
 OTHERS: Final = {
@@ -250,9 +253,8 @@ OTHERS: Final = {
         "leased": "integer null",
         "value": "blob null",
     },
-    "blobs": {"digest": "blob"},
-    "pieces": {"digest": "blob", "bytes": "blob"},
-    "blob_refs": {"digest": "blob"},
+    "blobs": {"digest": "blob null"},
+    "pieces": {"bytes": "blob"},
 }
 
 
@@ -554,6 +556,54 @@ def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
                 yield f"index {index.name!r} has {filed}, where it does not belong"
 
 
+def check_blobs(examined: Examination) -> Found:
+    """Large values: their pieces are there and match their checksums, and together their digests; and each log entry refers to
+    the blobs that its document holds."""
+    connection = examined.connection
+    left, left_bytes = 0, 0
+    whole: dict[int, bytes] = {}
+    for (number,) in examined.select("SELECT id FROM blobs ORDER BY id"):
+        try:
+            stored = read_blob(connection, number)
+            is_referred = bool(
+                examined.value("SELECT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?)", (number,))
+            )
+            if is_referred is not bool(stored.used):
+                yield f"blob {number} is said to be {'' if stored.used else 'un'}used, and is not"
+            if not is_referred and stored.time < time_ns() // 1_000_000 - 2 * GRACE_MS:
+                left += 1
+                left_bytes += stored.size
+            if stored.digest is not None:
+                whole[number] = stored.digest
+                check_pieces(connection, stored)
+        except ReactDBError as error:
+            yield str(error)
+    for number, count in examined.select(
+        f"SELECT id >> {NUMBER_BITS} AS blob, count(*) FROM pieces WHERE blob NOT IN (SELECT id FROM blobs) GROUP BY blob"
+    ):
+        yield f"{count:,} pieces belong to blob {number}, which is not there"
+    refs: dict[int, set[bytes | None]] = {}
+    for seq, number in examined.select("SELECT seq, blob FROM blob_refs"):
+        refs.setdefault(seq, set()).add(whole.get(number))
+    for seq, body in examined.select("SELECT seq, body FROM log WHERE instr(body, ?) > 0", (HEADER,)):
+        try:
+            held = {digest_bytes(blob.digest) for blob in blobs_in(body)}
+        except ReactDBError:
+            # `check_documents` reports it.
+            refs.pop(seq, None)
+            continue
+        if held != refs.pop(seq, set()):
+            yield f"log entry {seq} does not refer to the blobs that its document holds, or they are not there"
+    for seq in sorted(refs):
+        yield f"a blob is referred to by log entry {seq}, which is not there or holds none"
+    if left:
+        yield Finding(
+            "warning",
+            "blobs",
+            f"{left:,} blobs, of {left_bytes:,} bytes, are referred to by nothing: `reactdb compact` removes them",
+        )
+
+
 CHECKS: Final[dict[str, Check]] = {
     "sqlite": check_sqlite,
     "integrity": check_integrity,
@@ -571,4 +621,5 @@ CHECKS: Final[dict[str, Check]] = {
     "heads": check_heads,
     "graves": check_graves,
     "indexes": check_indexes,
+    "blobs": check_blobs,
 }

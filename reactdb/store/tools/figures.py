@@ -13,6 +13,7 @@ from typing import Final
 
 from reactdb.errors import CannotOpen, StorageMoved
 from reactdb.store import schema
+from reactdb.store.blobs import blob_totals
 from reactdb.store.catalogue import load
 from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import connect_to_read
@@ -82,7 +83,8 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class FileFigures:
-    """A file, as of one moment. The log can be read past `oldest`; `log_bytes` counts encoded documents.
+    """A file, as of one moment. The log can be read past `oldest`; `log_bytes` counts encoded documents,
+    `blob_bytes` large values, each once.
 
     History takes about `history_bytes`; `history_limit_bytes` is None where `retention` is not "auto". The consumer `needed_by`
     has still to read past `needed_from`; both are None where none has.
@@ -99,6 +101,8 @@ class FileFigures:
     file_bytes: int
     free_bytes: int
     wal_bytes: int
+    blobs: int
+    blob_bytes: int
     retention: str
     history_bytes: int
     history_limit_bytes: int | None
@@ -157,6 +161,7 @@ def measure(path: str) -> FileFigures:
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        blobs, blob_bytes = blob_totals(connection)
         return FileFigures(
             path=path,
             database_id=str(schema.fact(connection, "database_id")),
@@ -169,6 +174,8 @@ def measure(path: str) -> FileFigures:
             file_bytes=file_bytes(path),
             free_bytes=page_bytes * free_pages,
             wal_bytes=file_bytes(path + "-wal"),
+            blobs=blobs,
+            blob_bytes=blob_bytes,
             retention=retention_in_words(history["retention"]),
             history_bytes=history["bytes"],
             history_limit_bytes=history["limit_bytes"],

@@ -12,8 +12,8 @@ import rethinkdb
 from rethinkdb.errors import ReqlAuthError, ReqlOpFailedError, ReqlTimeoutError
 
 import reactdb
+from reactdb.servers.limits import Limits
 from reactdb.servers.rethinkdb.handshake import VERSION
-from reactdb.servers.rethinkdb.limits import Limits
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
 from tests.support.rethinkdb import Raw, subscriptions
 from tests.support.threads import wait_until

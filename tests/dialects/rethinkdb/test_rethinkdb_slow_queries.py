@@ -86,7 +86,9 @@ NASTY: dict[str, Callable[[], Any]] = {
     "order_by": lambda: r.range(90_000).order_by(lambda x: r.range(90_000).sum()),
     "a filter that nothing passes": lambda: r.range(ENDLESS).filter(lambda x: x < 0),
     "a product of tables": lambda: table.concat_map(
-        lambda a: table.concat_map(lambda b: table.map(lambda c: a["id"] + b["id"] + c["id"]))
+        lambda a: table.concat_map(
+            lambda b: table.concat_map(lambda c: table.map(lambda d: a["id"] + b["id"] + c["id"] + d["id"]))
+        )
     ).count(),
     "a join of joins": lambda: (
         table.inner_join(table, lambda a, b: True).inner_join(table, lambda a, b: False).count()
@@ -272,9 +274,9 @@ def test_a_query_ends_when_its_client_goes(db: Any, games: Any, name: str) -> No
         with Raw((server.host, server.port)) as client:
             client.shake_hands()
             client.frame(1, wire(NASTY[name]()))
-            wait_until(lambda: bool(server.jobs))
+            wait_until(lambda: bool(server.workers.jobs))
 
-        wait_until(lambda: not server.jobs and server.connection_count == 0, timeout_s=60)
+        wait_until(lambda: not server.workers.jobs and server.connection_count == 0, timeout_s=60)
 
 
 def test_a_stream_that_never_gives_an_element_ends_when_its_client_goes(db: Any, games: Any) -> None:
@@ -286,9 +288,9 @@ def test_a_stream_that_never_gives_an_element_ends_when_its_client_goes(db: Any,
             client.frame(1, wire(query))
             assert 3 == client.response()[1]["t"]
             client.frame(1, b"[2]")
-            wait_until(lambda: bool(server.jobs))
+            wait_until(lambda: bool(server.workers.jobs))
 
-        wait_until(lambda: not server.jobs and server.connection_count == 0, timeout_s=60)
+        wait_until(lambda: not server.workers.jobs and server.connection_count == 0, timeout_s=60)
 
 
 def test_a_server_that_closes_waits_for_no_query(db: Any, games: Any) -> None:
@@ -296,9 +298,9 @@ def test_a_server_that_closes_waits_for_no_query(db: Any, games: Any) -> None:
         client = Raw((server.host, server.port))
         client.shake_hands()
         client.frame(1, wire(NASTY["a sum of sums"]()))
-        wait_until(lambda: bool(server.jobs))
+        wait_until(lambda: bool(server.workers.jobs))
 
-    assert not server.jobs
+    assert not server.workers.jobs
     client.socket.close()
 
 
@@ -313,7 +315,7 @@ def test_others_go_on_while_four_queries_run_for_ever(tmp_path: Any, durability:
             for client, name in zip(busy, FOUR, strict=True):
                 client.shake_hands()
                 client.frame(1, wire(NASTY[name]()))
-            wait_until(lambda: len(server.jobs) == 4 and len(server.crowd) == 4, timeout_s=60)
+            wait_until(lambda: len(server.workers.jobs) == 4 and len(server.workers.crowd) == 4, timeout_s=60)
 
             with r.connect(*address) as connection:
                 feed = table.changes().run(connection)
@@ -323,10 +325,10 @@ def test_others_go_on_while_four_queries_run_for_ever(tmp_path: Any, durability:
                 assert 200 == table.count().run(connection)
                 assert 1 == table.insert({"id": "new"}).run(connection)["inserted"]
                 assert "new" == feed.next(wait=30)["new_val"]["id"]
-            assert 4 == len(server.crowd)
+            assert 4 == len(server.workers.crowd)
             for client in busy:
                 client.socket.close()
-            wait_until(lambda: not server.jobs and not len(server.crowd), timeout_s=60)
+            wait_until(lambda: not server.workers.jobs and not len(server.workers.crowd), timeout_s=60)
 
 
 def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games: Any) -> None:
@@ -338,9 +340,9 @@ def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games
             for client in (writer, waiting):
                 client.shake_hands()
             writer.frame(1, wire(NASTY["an update"]()))
-            wait_until(lambda: len(server.crowd) == 1, timeout_s=60)
+            wait_until(lambda: len(server.workers.crowd) == 1, timeout_s=60)
             waiting.frame(1, wire(table.insert({"id": "later"})))
-            wait_until(lambda: len(server.jobs) == 2, timeout_s=60)
+            wait_until(lambda: len(server.workers.jobs) == 2, timeout_s=60)
 
             with r.connect(*address) as connection, r.connect(*address) as reader:
                 if db.path != ":memory:":
@@ -367,12 +369,12 @@ def test_what_computes_is_not_carried_out_where_everybody_waits(db: Any, games: 
         for client, query in zip(busy, queries, strict=True):
             client.shake_hands()
             client.frame(1, wire(query))
-        wait_until(lambda: len(server.jobs) == len(queries), timeout_s=60)
+        wait_until(lambda: len(server.workers.jobs) == len(queries), timeout_s=60)
         with r.connect(*address) as connection:
             assert 5 == r.expr(5).run(connection)
         for client in busy:
             client.socket.close()
-        wait_until(lambda: not server.jobs, timeout_s=60)
+        wait_until(lambda: not server.workers.jobs, timeout_s=60)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,168 @@
+"""Server: one port of one protocol. `connection` has what happens on it.
+
+Several servers run on one loop, which may be a thread's own (`in_thread`): so a process that speaks five protocols has one
+listening thread. A server that closes stops listening, answers what it has received, says goodbye and disconnects its clients.
+What is not done after `stop_s` seconds is cancelled.
+
+Rule of this file: it listens, counts, starts and stops. Methods are called on the loop, but for `in_thread`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Self
+
+from reactdb.servers.connection import Connection, Conversation
+from reactdb.servers.limits import Limits
+from reactdb.servers.workers import Workers
+
+__all__ = ["Server", "in_thread"]
+
+
+class Server:
+    """A port. `async with server: ...`, or `start` and `close`. Subclasses say what is spoken there: `converse` and `refusal`.
+
+    Attributes:
+        host, port: Where it listens, once it does.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        limits: Limits | None = None,
+        tls: ssl.SSLContext | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        """`port` 0 takes any free port; `tls` comes from `tls_context`; `workers` are those of the other servers on the loop, and
+        its own by default."""
+        self.host = host
+        self.port = port
+        self.limits = limits or Limits()
+        self.tls = tls
+        self.workers = workers or Workers(self.limits.queries)
+        self._owns_workers = workers is None
+        self._listening: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+        # Set while there is no connection.
+        self._is_deserted = asyncio.Event()
+        self._is_deserted.set()
+
+    def converse(self, wake: Callable[[], None], client: tuple[str, int]) -> Conversation:
+        """The protocol's side of a new connection. `wake`: see Conversation; `client`: the address and port."""
+        raise NotImplementedError
+
+    def refusal(self, sentence: str) -> bytes:
+        """The sentence as an error that a client understands before it has said anything."""
+        raise NotImplementedError
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: The address is not this machine's, or the port is in use.
+        """
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(self._accepted, self.host, self.port)
+        self.host, self.port = self._listening.sockets[0].getsockname()[:2]
+
+    async def close(self) -> None:
+        """Stop listening and end every connection, within `limits.stop_s` and the time that a query takes to notice."""
+        if self._listening is not None:
+            self._listening.close()
+        for connection in list(self._connections):
+            connection.stop()
+        try:
+            async with asyncio.timeout(self.limits.stop_s):
+                await self._is_deserted.wait()
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.abort()
+            await self._is_deserted.wait()
+        if self._listening is not None:
+            await self._listening.wait_closed()
+        if self._owns_workers:
+            self.workers.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _accepted(self) -> asyncio.Protocol:
+        if len(self._connections) >= self.limits.connections:
+            most = self.limits.connections
+            sentence = f"There are {most} connections already, which is as many as there can be."
+            # Nothing but TLS may be sent where TLS is spoken, and a handshake is what there is no room for.
+            return TurnedAway(b"" if self.tls is not None else self.refusal(sentence))
+        connection = Connection(self.converse, self.workers, self.limits, self._forget, self.tls)
+        self._connections.add(connection)
+        self._is_deserted.clear()
+        return connection
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._is_deserted.set()
+
+
+class TurnedAway(asyncio.Protocol):
+    """A connection that is told why there is no room for it, and closed."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(self._answer)
+        transport.close()
+
+
+@contextmanager
+def in_thread(*servers: Server) -> Iterator[None]:
+    """Run servers on an event loop in a thread of their own until the block ends."""
+    is_up = threading.Event()
+    trouble: list[BaseException] = []
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            try:
+                for server in servers:
+                    await stack.enter_async_context(server)
+            except BaseException as error:
+                trouble.append(error)
+                return
+            finally:
+                is_up.set()
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(main())
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run, name="reactdb-servers", daemon=True)
+    thread.start()
+    is_up.wait()
+    if trouble:
+        thread.join()
+        raise trouble[0]
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()

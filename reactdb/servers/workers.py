@@ -1,0 +1,79 @@
+"""Workers: where requests are carried out: in threads, or at once on the loop.
+
+Servers that share one loop share one of these: their queries take turns with each other, and a commit of one wakes feeds of all.
+
+Rule of this file: it knows functions, and neither bytes nor clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from reactdb.budget import Crowd
+
+__all__ = ["Wakeable", "Workers"]
+
+
+class Wakeable(Protocol):
+    """A connection, as far as workers know it."""
+
+    def tell(self) -> None:
+        """Send what has become ready. Called on the loop."""
+
+    def advance(self) -> None:
+        """Go on with whatever is due. Called on the loop."""
+
+
+class Workers:
+    """Threads for requests, and what runs in them.
+
+    Attributes:
+        crowd: The slow queries; they take turns.
+        jobs: What runs in a thread, or waits for one.
+
+    Thread safety: `wake` from any thread, all else on the loop.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.crowd = Crowd()
+        self.jobs: set[Future[Any]] = set()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="reactdb-server")
+        # The loop's thread while it carries out a request, and the connections that this request has woken.
+        self._busy_thread: int | None = None
+        self._woken: list[Wakeable] = []
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        job = self._pool.submit(function, *arguments)
+        self.jobs.add(job)
+        job.add_done_callback(self.jobs.discard)
+        return job
+
+    @contextmanager
+    def on_the_loop(self) -> Iterator[None]:
+        """Around a request that is carried out on the loop. Whom it has woken is told right afterwards, before the loop's next
+        turn: the commit is known to be done, and nobody waits for a thread."""
+        self._busy_thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._busy_thread = None
+            woken, self._woken = self._woken, []
+            for connection in woken:
+                connection.tell()
+
+    def wake(self, loop: asyncio.AbstractEventLoop, connection: Wakeable) -> None:
+        """Let the connection go on, soon. Any thread may call it, also inside a commit: it only leaves a note."""
+        if self._busy_thread == threading.get_ident():
+            self._woken.append(connection)
+            return
+        with suppress(RuntimeError):
+            # The loop may be gone already.
+            loop.call_soon_threadsafe(connection.advance)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)

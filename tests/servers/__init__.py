@@ -1,0 +1,1 @@
+"""What all servers share: connections, limits, users, TLS."""
