@@ -1030,7 +1030,7 @@ MUTANTS = [
     Mutant(
         "history that a consumer has still to read is removed",
         "store/retention.py",
-        "leases.lowest_needed(writer.connection, oldest))",
+        "None if behind is None else behind[0])",
         "None)",
         (
             "tests/surface/test_consumers.py::TestHistory::test_history_that_a_consumer_has_still_to_read_stays",
