@@ -28,6 +28,7 @@ from reactdb.session import PastSession, Session, checked_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
+from reactdb.store.kept import KEPT
 from reactdb.store.log import log_changes
 from reactdb.store.retention import (
     AUTO,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from reactdb.consumer import DurableConsumer
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
+    from reactdb.materialize import Materialized
 
 
 def connect(
@@ -230,7 +232,12 @@ class Database:
         check_text("Table", name)
 
         def one(transaction: WriteTransaction) -> None:
-            transaction.drop_table(live_table(transaction, name))
+            table = live_table(transaction, name)
+            transaction.drop_table(table)
+            if table.hook == KEPT:
+                from reactdb.materialize import forget
+
+                forget(transaction, name)
 
         self._session.transact(one, operation="table_drop")
         return {"tables_dropped": 1}
@@ -369,11 +376,17 @@ class Database:
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_catalogue: bool = False,
         since: int | str | None = None,
         on_overflow: str | None = None,
         on_predicate_error: str = "skip",
     ) -> Feed:
-        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
+        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
+
+        Args:
+            include_catalogue: Tables and indexes that are made, renamed or dropped are told, too, in their place among the
+                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`.
+        """
         return self._session.watch(
             Query(ALL_TABLES),
             {
@@ -384,6 +397,7 @@ class Database:
                 "include_offsets": include_offsets,
                 "include_types": include_types,
                 "include_seq": include_seq,
+                "include_catalogue": include_catalogue,
                 "since": since,
                 "on_overflow": on_overflow,
                 "on_predicate_error": on_predicate_error,
@@ -460,6 +474,55 @@ class Database:
         self._session.check_open()
         return status(self._session)
 
+    # -----------------------------------------------------------------------------------------------------------
+    # Materialized views
+
+    def materialize(
+        self,
+        selection: Selection,
+        into: str,
+        *,
+        rebuild: bool = False,
+        follow: bool = True,
+        lease_s: float = 30.0,
+        scheduler: SchedulerBase | None = None,
+    ) -> Materialized:
+        """Keep a table equal to a selection: exactly, also after a crash at any moment. Nothing else can write the table.
+
+        A table that is not there is built from one snapshot, in steps, and is there when it is whole. One that is there goes on
+        from its position; if history that it had still to read was removed, it is built anew.
+
+        Args:
+            selection: A table or what is made of one: a part, in which each document is one of the table, by its primary key; the
+                first of an order; an aggregate; groups with an aggregate, of which each is a document {"id": group, "sum": 30}.
+            into: Name of the table.
+            rebuild: Build it anew, whatever it is equal to.
+            follow: Take in each commit to what is selected from, as a feed would, until it is closed. Otherwise only
+                `catch_up` does.
+            lease_s: Seconds after which a process that was not heard of may be taken over, should it hang. One that has died is
+                taken over at once.
+            scheduler: Where it follows; None: the handle's, or else on the thread that commits, after its write is done.
+
+        Raises:
+            UnsupportedFeed: The selection cannot be kept up to date, or its result has no keys.
+            UsageError: The table is of another selection, or an ordinary one; or this is called inside a transaction.
+            QueryError: The selection cannot be worked out for a document.
+            TableNotFound, IndexNotFound, InvalidName, InvalidOption, ReadOnlyDatabase.
+        """
+        # Imported here because most programs have none.
+        from reactdb.materialize import Materialized
+
+        self._session.check_open()
+        return Materialized(
+            self._session,
+            selection,
+            into,
+            rebuild=rebuild,
+            follow=follow,
+            lease_s=lease_s,
+            scheduler=scheduler,
+        )
+
     def stats(self) -> dict[str, Any]:
         """Figures: `seq`, `oldest` (position from which the log can be read), `held_changes` (see `hold_changes`), `tables`,
         `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
@@ -479,7 +542,7 @@ class Database:
                 "held_changes": held_changes(snapshot.connection),
                 "history": history_figures(snapshot.connection, engine.lowest_needed),
                 "tables": {
-                    name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())
+                    name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from reactdb.change import Change
+from reactdb.change import Change, HiddenTable, TableReference
 from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
@@ -41,7 +41,7 @@ from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_known
 from reactdb.store.retention import Compacted, Retention
-from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
+from reactdb.store.snapshot import Snapshot, ViewOfPast, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 from reactdb.store.writer import Durability
@@ -126,7 +126,7 @@ class Session:
         with self.read() as snapshot:
             return run(query, snapshot)
 
-    def get(self, table: str, key: bytes) -> bytes | None:
+    def get(self, table: TableReference, key: bytes) -> bytes | None:
         """The encoded document of a key of a table, or None.
 
         Raises:
@@ -136,7 +136,7 @@ class Session:
             raise DatabaseClosed(self.engine.path)
         return self.engine.get(table, key)
 
-    def newest(self, table: str, key: bytes) -> Change | None:
+    def newest(self, table: TableReference, key: bytes) -> Change | None:
         """The newest change of a key of a table, with its document and what the table's write hook derived (`meta`). It may be a
         deletion. None where the key was never there, or its deletion was compacted away.
 
@@ -146,7 +146,7 @@ class Session:
         with self.read() as snapshot:
             info = snapshot.table(table)
             if info is None:
-                raise TableNotFound(table)
+                raise TableNotFound(str(table))
             return snapshot.newest(info, key)
 
     def token(self) -> str:
@@ -170,16 +170,16 @@ class Session:
     def tables(self) -> list[str]:
         """The names of the tables, sorted."""
         with self.read() as snapshot:
-            return sorted(snapshot.catalogue.live)
+            return list(snapshot.catalogue.ordinary())
 
-    def known(self, table: str) -> TableInfo | None:
+    def known(self, table: TableReference) -> TableInfo | None:
         """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         transaction = self.engine.current_transaction()
         return (self.engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
 
-    def find(self, table: str) -> TableInfo | None:
+    def find(self, table: TableReference) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""
         found = self.known(table)
         if found is None:
@@ -187,7 +187,7 @@ class Session:
                 found = snapshot.table(table)
         return found
 
-    def info(self, table: str) -> TableInfo:
+    def info(self, table: TableReference) -> TableInfo:
         """What is known of a table: its number, its primary key, its indexes.
 
         Raises:
@@ -195,15 +195,40 @@ class Session:
         """
         found = self.known(table) or self.find(table)
         if found is None:
-            raise TableNotFound(table)
+            raise TableNotFound(str(table))
         return found
+
+    def make_hidden(self, table: HiddenTable, primary_key: str = "id") -> None:
+        """Make a hidden table, unless it is there: one that belongs to the engine or to a dialect, and is in no list, log, feed
+        of all tables, export or count. It is read, written and watched by every method here that takes a table's name, in the
+        same transactions as others.
+        """
+
+        def one(transaction: WriteTransaction) -> None:
+            if table not in transaction.catalogue.live:
+                transaction.create_table(table.name, primary_key, table.owner)
+
+        self.transact(one, operation="table_create")
+
+    def newest_seq(self, table: TableReference) -> int:
+        """The seq of the newest change of a table, by one look-up, also after compaction; of a table that has had none, the seq
+        at which it was made. So two equal answers say that nothing has changed.
+
+        Raises:
+            TableNotFound.
+        """
+        with self.read() as snapshot:
+            found = snapshot.table(table)
+            if found is None:
+                raise TableNotFound(str(table))
+            return snapshot.newest_seq(found)
 
     # -----------------------------------------------------------------------------------------------------------
     # Writing
 
     def write(
         self,
-        table: str,
+        table: TableReference,
         work: Callable[[Write], object],
         policy: Policy = RAISE,
         *,
@@ -231,7 +256,7 @@ class Session:
         def one(transaction: WriteTransaction) -> dict[str, Any]:
             info = transaction.catalogue.live.get(table)
             if info is None:
-                raise TableNotFound(table)
+                raise TableNotFound(str(table))
             write = Write(transaction, info, policy, return_changes)
             work(write)
             return write.result()
@@ -271,7 +296,7 @@ class Session:
             origin=origin or self._origin,
         )
 
-    def set_hook(self, table: str, hook: str | None) -> None:
+    def set_hook(self, table: TableReference, hook: str | None) -> None:
         """Make every write of a table, by whatever process, ask the write hook of this name (see `reactdb.store.hooks`). None: no
         hook. Documents that are there have no metadata until they are written next.
 
@@ -279,7 +304,7 @@ class Session:
             TableNotFound; HookNotFound: This process does not know the hook.
         """
         if hook is not None:
-            check_known(hook, table)
+            check_known(hook, str(table))
 
         def work(transaction: WriteTransaction) -> None:
             info = live_table(transaction, table)
@@ -367,13 +392,13 @@ class PastSession(Session):
             with self._undo_lock:
                 for change in all_changes(now, self._undo.until):
                     self._undo.add(change)
-            yield PastSnapshot(now, self.seq, self._undo)
+            yield ViewOfPast(now, self.seq, self._undo)
 
-    def get(self, table: str, key: bytes) -> bytes | None:
+    def get(self, table: TableReference, key: bytes) -> bytes | None:
         with self.read() as snapshot:
             info = snapshot.table(table)
             if info is None:
-                raise TableNotFound(table)
+                raise TableNotFound(str(table))
             return snapshot.get(info, key)
 
     def token(self) -> str:
@@ -382,7 +407,7 @@ class PastSession(Session):
 
     def tables(self) -> list[str]:
         with self.read() as snapshot:
-            names = {info.name for info in snapshot.catalogue.by_id.values()}
+            names = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
             return sorted(name for name in names if snapshot.table(name) is not None)
 
     def transact(self, work: object, **options: object) -> Any:
@@ -413,9 +438,9 @@ def checked_durability(durability: object) -> Durability:
     return cast("Durability", durability)
 
 
-def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
+def live_table(transaction: WriteTransaction, name: TableReference) -> TableInfo:
     """Raises: TableNotFound."""
     table = transaction.catalogue.live.get(name)
     if table is None:
-        raise TableNotFound(name)
+        raise TableNotFound(str(name))
     return table

@@ -4,6 +4,7 @@
     {"new_val": ...}                          an initial value
     {"state": "initializing"}, {"state": "ready"}, {"state": "catching_up"}
     {"error": "Changefeed cache over array size limit, skipped 6 elements."}
+    {"kind": "table_create", "table": ...}    a table or an index was made, renamed or dropped: see `CatalogueChange`
 
 then, where asked for: `old_offset`, `new_offset`, `type`, `seq`, `meta`; `table` on feeds of all tables and `group` on grouped
 ones.
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from reactdb.change import Change
+from reactdb.change import CatalogueChange, Change
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial
 from reactdb.values.decoding import decode_frozen
@@ -54,6 +55,13 @@ def _renderer(
 
     def render(delta: AnyDelta) -> Event | None:
         event: Event = {}
+        if type(delta) is CatalogueChange:
+            event |= {"kind": delta.kind, **delta.catalogue}
+            if has_types:
+                event["type"] = "catalogue"
+            if has_seq:
+                event["seq"] = delta.seq
+            return event
         if isinstance(delta, Delta):
             if delta.is_move and not has_offsets:
                 return None

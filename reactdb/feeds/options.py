@@ -30,6 +30,7 @@ BOOLEANS = (
     "include_initial",
     "include_offsets",
     "include_seq",
+    "include_catalogue",
     "include_meta",
 )
 
@@ -49,6 +50,7 @@ class FeedOptions(Value):
     """
 
     __slots__ = (
+        "include_catalogue",
         "include_initial",
         "include_meta",
         "include_offsets",
@@ -71,6 +73,7 @@ class FeedOptions(Value):
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_catalogue: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
         on_predicate_error: str = "skip",
@@ -83,6 +86,7 @@ class FeedOptions(Value):
         self.include_offsets = include_offsets
         self.include_types = include_types
         self.include_seq = include_seq
+        self.include_catalogue = include_catalogue
         self.include_meta = include_meta
         self.since = since
         self.on_overflow = on_overflow

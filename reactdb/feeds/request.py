@@ -62,12 +62,14 @@ class Request:
         """The query compiled for the snapshot, which may be of the past."""
         raises = self.options.on_predicate_error == "raise"
         failures = Failures(self.query.table, raises=raises, say=self._say)
+        options = self.options
         return compile_query(
             self.query,
             snapshot,
             failures,
-            include_offsets=self.options.include_offsets,
-            include_meta=self.options.include_meta,
+            include_offsets=options.include_offsets,
+            include_catalogue=options.include_catalogue,
+            include_meta=options.include_meta,
         )
 
     def fresh_plan(self) -> Plan:

@@ -73,7 +73,7 @@ def _look_at(path: str, options: Options) -> Reach:
     with opened(path, options) as engine, engine.snapshot() as snapshot:
         connection = snapshot.connection
         seq = head_seq(connection)
-        tables = {info.name: info.created for info in snapshot.catalogue.live.values()}
+        tables = {info.name: info.created for info in snapshot.catalogue.ordinary().values()}
         return Reach(
             engine.database_id,
             DatabasePosition(engine.path, engine.epochs.at(connection, seq), seq, tables),

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
+from reactdb.change import TableReference
 from reactdb.errors import (
     CannotOpen,
     DatabaseClosed,
@@ -270,7 +271,7 @@ class Engine:
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
-    def get(self, name: str, key: bytes) -> bytes | None:
+    def get(self, name: TableReference, key: bytes) -> bytes | None:
         """The encoded document of a key of a table, or None: the shortest way, one statement.
 
         Raises:
@@ -281,7 +282,7 @@ class Engine:
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
             if known is None:
-                raise TableNotFound(name)
+                raise TableNotFound(str(name))
             head = transaction.head(known, key)
             return None if head is None else head[1]
         table = self.catalogue.live.get(name)
@@ -301,7 +302,7 @@ class Engine:
         with self.snapshot() as snapshot:
             known = snapshot.table(name)
             if known is None:
-                raise TableNotFound(name)
+                raise TableNotFound(str(name))
             return snapshot.get(known, key)
 
     @contextmanager

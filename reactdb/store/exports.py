@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
-from reactdb.change import DELETE, INSERT
+from reactdb.change import CATALOGUE, DELETE, INSERT
 from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
@@ -136,7 +137,7 @@ def check_same(engine: Engine, snapshot: Snapshot, database_id: str, seq: int) -
 
 def tables_named(snapshot: Snapshot, name: str) -> tuple[int, ...]:
     """The numbers of all tables that have this name in the log: one that was dropped and made again has several."""
-    return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.name == name)
+    return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.reference == name)
 
 
 def newest_at(snapshot: Snapshot, time_ms: int) -> int:
@@ -181,10 +182,10 @@ def changes(
     with_old: bool,
     limit: int = PAGE_ROWS,
 ) -> tuple[Entries | None, int]:
-    """A page of the log with since < seq <= until, oldest first.
+    """A page of the changes of documents with since < seq <= until, oldest first.
 
     Args:
-        table_ids: Of these tables alone.
+        table_ids: Of these tables alone; None: of all that users see.
         with_old: Read the documents before, too.
 
     Returns:
@@ -194,7 +195,7 @@ def changes(
         HistoryLost: Some of them were compacted away.
         CorruptDatabase: Some are not what was written.
     """
-    return read(
+    entries, position = read(
         snapshot.connection,
         snapshot.catalogue,
         since,
@@ -204,6 +205,16 @@ def changes(
         limit=limit,
         most_bytes=PAGE_BYTES,
     )
+    if entries is None or table_ids is not None:
+        return entries, position
+    left_out = {CATALOGUE, *(info.id for info in snapshot.catalogue.by_id.values() if info.owner is not None)}
+    if left_out.isdisjoint(entries.table_ids):
+        return entries, position
+    chosen = [table_id not in left_out for table_id in entries.table_ids]
+    if not any(chosen):
+        return None, position
+    columns: list[Any] = [list(compress(column, chosen)) for column in entries]
+    return Entries(*columns), position
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -411,12 +411,13 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             " (SELECT table_id, key FROM log WHERE seq > ?1 AND seq <= ?2 AND body IS NULL) AND seq <= ?2",
             window,
         )
+        _note_newest(connection, *window)
         removed.entries += connection.execute(
-            "DELETE FROM log WHERE seq > ? AND seq <= ? AND body IS NULL", window
+            "DELETE FROM log WHERE seq > ? AND seq <= ? AND (body IS NULL OR table_id = 0)", window
         ).rowcount
         # Marks serve reads past the low-water mark only. But the newest of each table says where its newest change was.
         connection.execute(
-            "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables) AND block <"
+            "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables UNION ALL SELECT 0) AND block <"
             " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)",
             (goal >> BLOCK_BITS,),
         )
@@ -488,3 +489,19 @@ def _shrink_dropped(connection: Connection, table_id: int, most: int) -> bool:
     connection.execute(f"DELETE FROM log WHERE seq IN ({entries})", (table_id, upto))
     connection.execute("DELETE FROM heads WHERE table_id = ? AND key <= ?", (table_id, upto))
     return count < most and size <= CHUNK_BYTES
+
+
+def _note_newest(connection: Connection, low: int, goal: int) -> None:
+    """Of tables whose newest change is a deletion that is about to be removed: note in the newest mark where that was."""
+    deletions = connection.execute(
+        "SELECT table_id, max(seq) FROM log WHERE seq > ? AND seq <= ? AND body IS NULL GROUP BY table_id",
+        (low, goal),
+    ).fetchall()
+    for table_id, seq in deletions:
+        connection.execute(
+            f"UPDATE marks SET newest = ?2 WHERE table_id = ?1 AND block = (?2 >> {BLOCK_BITS})"
+            " AND NOT EXISTS (SELECT 1 FROM marks n WHERE n.table_id = ?1 AND n.block > marks.block)"
+            f" AND NOT EXISTS (SELECT 1 FROM log WHERE seq > ?2 AND seq < ((marks.block + 1) << {BLOCK_BITS})"
+            " AND table_id = ?1)",
+            (table_id, seq),
+        )

@@ -15,13 +15,14 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from reactdb.change import Change
+from reactdb.change import Change, TableReference
 from reactdb.errors import CorruptDatabase, TableNotFound
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
+from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -29,6 +30,7 @@ HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name =
 # The newest entry, where neither a head nor a tombstone of its key leads to it: reactdb never leaves it so.
 UNFILED_NEWEST = (
     "FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
+    " AND l.table_id != 0"
     " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
     " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
 )
@@ -77,6 +79,17 @@ PICK = (
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
+# The newest of a table's marks, and in its block the newest entry of the table.
+OF_BLOCK = f"seq >= (m.block << {BLOCK_BITS}) AND {{0}}seq < ((m.block + 1) << {BLOCK_BITS})"
+NEWEST = (
+    f"SELECT newest, (SELECT seq FROM log WHERE {OF_BLOCK.format('')} AND table_id = ?1 ORDER BY seq DESC LIMIT 1)"
+    " FROM marks m WHERE table_id = ?1 ORDER BY block DESC LIMIT 1"
+)
+NEWEST_UNTIL = (
+    f"SELECT l.seq FROM marks m CROSS JOIN log l ON l.{OF_BLOCK.format('l.')}"
+    f" WHERE m.table_id = ?1 AND m.block <= (?2 >> {BLOCK_BITS}) AND l.table_id = ?1 AND +l.seq <= ?2"
+    " ORDER BY m.block DESC, l.seq DESC LIMIT 1"
+)
 
 
 def head_seq(connection: Connection) -> int:
@@ -128,6 +141,15 @@ def read_document(
     return seq, body
 
 
+def newest_seq(connection: Connection, table: TableInfo) -> int:
+    """The seq of the newest change of a table, by one look-up; the seq at which the table was made, where it has none.
+
+    In a file that was migrated it can be the low-water mark of that time: no change is newer.
+    """
+    row = connection.execute(NEWEST, (table.id,)).fetchone()
+    return table.created if row is None else max(table.created, row[0] or 0, row[1] or 0)
+
+
 class Snapshot:
     """The documents as one connection sees them now.
 
@@ -156,7 +178,7 @@ class Snapshot:
         newest, low, is_unfiled = self.connection.execute(END).fetchone()
         return _head(newest, low), low, not is_unfiled
 
-    def table(self, name: str) -> TableInfo | None:
+    def table(self, name: TableReference) -> TableInfo | None:
         return self.catalogue.live.get(name)
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
@@ -249,6 +271,10 @@ class Snapshot:
         (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
         return int(found)
 
+    def newest_seq(self, table: TableInfo) -> int:
+        """See `newest_seq`."""
+        return newest_seq(self.connection, table)
+
     def changes(
         self,
         since: int,
@@ -333,8 +359,13 @@ class PastSnapshot(Snapshot):
     def end(self) -> tuple[int, int, bool]:
         return self._seq, *self._now.end()[1:]
 
-    def table(self, name: str) -> TableInfo | None:
-        return self.catalogue.at(name, self._seq)
+    def table(self, name: TableReference) -> TableInfo | None:
+        # A feed may begin before its table was made.
+        return (
+            self.catalogue.at(name, self._seq)
+            or self._now.table(name)
+            or self.catalogue.after(name, self._seq)
+        )
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
         changed, body = self._undo.one(table.id, key, self._seq)
@@ -412,6 +443,14 @@ class PastSnapshot(Snapshot):
         now = sum(self._now.get(table, key) is not None for key in old)
         return self._now.count(table) - now + then
 
+    def newest_seq(self, table: TableInfo) -> int:
+        """As of the seq. Where compaction has removed what says it: the low-water mark, since no change is newer."""
+        now = self._now.newest_seq(table)
+        if now <= self._seq:
+            return now
+        row = self.connection.execute(NEWEST_UNTIL, (table.id, self._seq)).fetchone()
+        return max(table.created, low_water(self.connection) if row is None else row[0])
+
     def changes(
         self,
         since: int,
@@ -435,6 +474,19 @@ class PastSnapshot(Snapshot):
         if old is None:
             old = self._old[table_id] = self._undo.old(table_id, self._seq)
         return old
+
+
+class ViewOfPast(PastSnapshot):
+    """The same, as `db.at(seq)` shows it: with the tables of then, under their names of then."""
+
+    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+        super().__init__(now, seq, undo)
+        names = undo.names(seq)
+        if names:
+            self.catalogue = self.catalogue.renamed(names)
+
+    def table(self, name: TableReference) -> TableInfo | None:
+        return self.catalogue.at(name, self._seq)
 
 
 _row_key = itemgetter(0)

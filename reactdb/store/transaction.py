@@ -19,18 +19,32 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
-from reactdb.change import DELETE, INSERT, REPLACE, Change
+from reactdb.change import (
+    CATALOGUE,
+    DELETE,
+    HOOK_SET,
+    INDEX_CREATE,
+    INDEX_DROP,
+    INDEX_RENAME,
+    INSERT,
+    REPLACE,
+    TABLE_CREATE,
+    TABLE_DROP,
+    TABLE_RENAME,
+    CatalogueChange,
+    Change,
+)
 from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
 from reactdb.store.blobs import add_references, check_blobs, drop_references
-from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
 from reactdb.store.hooks import Derived, Draft, ask
 from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
-from reactdb.store.snapshot import Snapshot, head_seq, read_document
-from reactdb.values import codec
+from reactdb.store.snapshot import Snapshot, read_document
+from reactdb.values import codec, collation
 from reactdb.values.blob import may_have_blobs, which_may_have_blobs
 
 ADD_HEAD = "INSERT INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
@@ -284,7 +298,7 @@ class WriteTransaction:
         self._buffer.append((table_id, kind, prev, key, body, meta, old is not None, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            names = table.name, table_id
+            names = table.reference, table_id
             told = Change(seq, *names, key, kind, prev, old_body, body, self.first, self.time, self.origin)
             told.meta, told.places = meta, places
             self.changes.append(told)
@@ -437,11 +451,12 @@ class WriteTransaction:
         for table_id, kind, prev, key, body, meta, was_there, had_tombstone, moved in entries:
             checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
             rows.append((seq, table_id, kind, step, prev, time, key, body, checksum))
-            name = table_id, key
-            if name in heads:
-                # What the file has of the key is what it had before the key's first entry.
-                was_there, had_tombstone = heads[name][2:]
-            heads[name] = seq, body is None, was_there, had_tombstone
+            if table_id:
+                name = table_id, key
+                if name in heads:
+                    # What the file has of the key is what it had before the key's first entry.
+                    was_there, had_tombstone = heads[name][2:]
+                heads[name] = seq, body is None, was_there, had_tombstone
             if newest_blocks.get(table_id) != seq >> BLOCK_BITS:
                 blocks.append((table_id, seq >> BLOCK_BITS))
             if moved is not None:
@@ -551,7 +566,7 @@ class WriteTransaction:
         self.flushed = self.count
         self.torn_until = 0
         if self.changes is not None:
-            names = (table.name, table_id)
+            names = (table.reference, table_id)
             self.changes.extend(
                 Change(seq, *names, key, INSERT, None, None, body, self.first, time, origin)
                 for seq, key, body in zip(seqs, keys, bodies, strict=True)
@@ -560,37 +575,38 @@ class WriteTransaction:
     # -----------------------------------------------------------------------------------------------------------
     # Tables and indexes
 
-    def create_table(self, name: str, primary_key: str) -> TableInfo:
-        """The caller has looked that the name is free."""
-        self._settle()
-        seq = head_seq(self.connection)
+    def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
+        """The caller has looked that the name is free. `owner`: whose hidden table it is; None for an ordinary one."""
+        seq = self._next_seq()
         table_id = self.execute(
-            "INSERT INTO tables (name, primary_key, created) VALUES (?, ?, ?)", (name, primary_key, seq)
+            "INSERT INTO tables (name, primary_key, created, owner) VALUES (?, ?, ?, ?)",
+            (name, primary_key, seq, owner),
         ).lastrowid
-        self._catalogue_changed()
+        table = TableInfo(table_id, name, primary_key, seq, None, {}, owner)
+        self._log_catalogue(TABLE_CREATE, table, primary_key=primary_key)
         return self.catalogue.by_id[table_id]
 
     def drop_table(self, table: TableInfo) -> None:
         """Take the table off the list. Its documents stay for views of the past until compaction passes this point."""
-        self._settle()
-        self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (head_seq(self.connection), table.id))
-        self._catalogue_changed()
+        seq = self._next_seq()
+        self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (seq, table.id))
+        self._log_catalogue(TABLE_DROP, table)
 
     def rename_table(self, table: TableInfo, name: str) -> None:
         """The caller has looked that `name` is free. Feeds go on: they know the table by its number."""
-        self._settle()
+        self._next_seq()
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
-        self._catalogue_changed()
+        self._log_catalogue(TABLE_RENAME, table, new_name=name)
 
     def set_hook(self, table: TableInfo, hook: str | None) -> None:
         """Let every write of the table ask the write hook of this name; None: none. What is there already stays as it is."""
-        self._settle()
+        self._next_seq()
         self.execute("UPDATE tables SET hook = ? WHERE id = ?", (hook, table.id))
-        self._catalogue_changed()
+        self._log_catalogue(HOOK_SET, table, hook=hook)
 
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
         """List the index and fill it from the documents."""
-        self._settle()
+        self._next_seq()
         index_id = self.execute(
             "INSERT INTO indexes (table_id, name, expression, multi) VALUES (?, ?, ?, ?)",
             (table.id, name, expression, multi),
@@ -603,27 +619,53 @@ class WriteTransaction:
         ]
         found.sort()
         self.connection.executemany(ADD_ENTRY, found)
-        self._catalogue_changed()
+        self._log_catalogue(
+            INDEX_CREATE, table, index, expression=codec.decode_value(expression), multi=multi
+        )
 
     def drop_index(self, table: TableInfo, name: str) -> None:
-        self._settle()
+        self._next_seq()
         index = table.indexes[name]
         self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
         self.execute("DELETE FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
-        self._catalogue_changed()
+        self._log_catalogue(INDEX_DROP, table, index)
 
     def rename_index(self, table: TableInfo, old: str, new: str) -> None:
         """The caller has looked that `new` is free. To those who watch `old` it is gone."""
-        self._settle()
-        self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, table.indexes[old].id))
-        self._catalogue_changed()
+        self._next_seq()
+        index = table.indexes[old]
+        self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, index.id))
+        self._log_catalogue(INDEX_RENAME, table, index, new_name=new)
 
-    def _settle(self) -> None:
-        """Before the catalogue changes: all documents are in the file, and open savepoints can be taken back."""
+    def _next_seq(self) -> int:
+        """The seq of the change to the catalogue that follows. Before it all documents are in the file, and open savepoints can
+        be taken back."""
         self.secure()
         self.flush()
+        return self.first + self.count
 
-    def _catalogue_changed(self) -> None:
+    def _log_catalogue(
+        self, kind: int, table: TableInfo, index: IndexInfo | None = None, **details: Any
+    ) -> None:
+        """Append the entry of a change to the catalogue, which the file has already. It has no head: nothing is looked up by
+        it."""
+        said: dict[str, Any] = {"table": table.name, "table_id": table.id}
+        if table.owner is not None:
+            said["owner"] = table.owner
+        if index is not None:
+            said |= {"index": index.name, "index_id": index.id}
+        key = collation.key_bytes(table.name if index is None else [table.name, index.name])
+        body = codec.encode(said | details)
+        seq = self.first + self.count
+        self._buffer.append((CATALOGUE, kind, None, key, body, None, False, False, None))
+        if self.changes is not None:
+            self.changes.append(
+                CatalogueChange(
+                    seq, None, CATALOGUE, key, kind, None, None, body, self.first, self.time, self.origin
+                )
+            )
+        self.count += 1
+        self.flush()
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
         write_catalogue_checksum(self.connection)
         self.catalogue = load(self.connection)

@@ -155,8 +155,10 @@ def examine(path: Path, expectation: Expectation, complaints: list[str]) -> Cand
         head = held.picture.seq
         complaints += wrong_tokens(database, expectation, held)
         # A new process begins to write, over the positions that were lost.
-        name = "games" if "games" in database.table_list() else database.table_create("games").name
-        database.table(name).insert({"id": "after", "step": 0})
+        if "games" not in database.table_list():
+            database.table_create("games")
+            head += 1
+        database.table("games").insert({"id": "after", "step": 0})
         if database.seq != head + 1:
             complaints.append(f"after seq {head} came seq {database.seq}")
         if database.token in {one.token for one in expectation.tokens}:

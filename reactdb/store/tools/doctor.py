@@ -16,7 +16,7 @@ from itertools import islice
 from time import time_ns
 from typing import Any, Final, Literal
 
-from reactdb.change import DELETE, INSERT, KINDS
+from reactdb.change import CATALOGUE, CATALOGUE_KINDS, DELETE, INSERT, KINDS, TABLE_CREATE, TABLE_DROP
 from reactdb.errors import IncompatibleFormat, ReactDBError
 from reactdb.store import schema
 from reactdb.store.blobs import GRACE_MS, NUMBER_BITS, check_pieces, read_blob
@@ -103,6 +103,8 @@ def _findings(name: str, check: Check, examined: Examination) -> Iterator[Findin
 
 def kind_in_words(kind: Any) -> str:
     """For example `an insert`."""
+    if kind in CATALOGUE_KINDS:
+        return f"of kind {CATALOGUE_KINDS[kind]}"
     if kind not in range(len(KINDS)):
         return "of no known kind"
     return f"{'an' if KINDS[kind][0] in 'iu' else 'a'} {KINDS[kind]}"
@@ -293,9 +295,11 @@ def check_catalogue(examined: Examination) -> Found:
         end = examined.head if dropped is None else dropped
         if not 0 <= created <= end <= examined.head:
             yield f"table {name!r} lives from seq {created} to {end}, in a log that ends at {examined.head}"
-    for table in ("log", "heads", "graves", "marks"):
+    # The entries of the catalogue itself are in the log, and nothing is looked up by them.
+    not_catalogue = f" AND table_id != {CATALOGUE}"
+    for table, also in {"log": not_catalogue, "heads": "", "graves": "", "marks": not_catalogue}.items():
         for table_id, count in examined.select(
-            f"SELECT table_id, count(*) FROM {table} WHERE table_id NOT IN (SELECT id FROM tables) GROUP BY table_id"
+            f"SELECT table_id, count(*) FROM {table} WHERE table_id NOT IN (SELECT id FROM tables){also} GROUP BY table_id"
         ):
             yield f"{count:,} rows of {table} belong to table {table_id}, which is not listed"
     for index_id, name, table_id in examined.select(
@@ -360,6 +364,9 @@ def check_documents(examined: Examination) -> Found:
     for seq, table_id, kind, key, body in examined.select(
         "SELECT seq, table_id, kind, key, body FROM log ORDER BY seq"
     ):
+        if table_id == CATALOGUE:
+            yield from _check_catalogue_entry(examined, seq, kind, body)
+            continue
         if kind not in range(len(KINDS)):
             yield f"log entry {seq} has the kind {kind!r}"
         if (body is None) is not (kind == DELETE):
@@ -381,6 +388,29 @@ def check_documents(examined: Examination) -> Found:
             yield f"the document of log entry {seq} has another {primary_key!r} than the key {filed} it is filed under"
 
 
+def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any) -> Found:
+    """A change of the catalogue is about a table that is listed, and made or dropped it there."""
+    if kind not in CATALOGUE_KINDS or body is None:
+        yield f"log entry {seq} is of the catalogue, and {kind_in_words(kind)}"
+        return
+    try:
+        table_id = codec.decode(body)["table_id"]
+        rows = list(examined.select("SELECT created, dropped FROM tables WHERE id = ?", (table_id,)))
+    except (KeyError, ReactDBError) as error:
+        yield f"what log entry {seq} says of the catalogue cannot be read: {error}"
+        return
+    if not rows:
+        yield f"log entry {seq} is about table {table_id}, which is not listed"
+        return
+    ((created, dropped),) = rows
+    if kind == TABLE_CREATE and created != seq:
+        yield f"log entry {seq} made table {table_id}, which is listed as created at {created}"
+    if kind == TABLE_DROP and dropped != seq:
+        yield f"log entry {seq} dropped table {table_id}, which is listed as dropped at {dropped}"
+    if seq < created or (dropped is not None and seq > dropped):
+        yield f"log entry {seq} is about table {table_id}, created at {created} and dropped at {dropped}"
+
+
 def check_chains(examined: Examination) -> Found:
     """Each entry's `prev` is the entry of the same key that it superseded, or was compacted away."""
     low = examined.low
@@ -399,8 +429,8 @@ def check_chains(examined: Examination) -> Found:
         yield f"log entry {prev} is superseded {count} times"
     for seq, kind, prev, has_old in examined.select(
         "SELECT l.seq, l.kind, l.prev, p.body IS NOT NULL FROM log l LEFT JOIN log p ON p.seq = l.prev"
-        " WHERE l.seq > ?1 AND (l.kind = ?2) = (p.body IS NOT NULL)",
-        (low, INSERT),
+        " WHERE l.seq > ?1 AND l.table_id != ?3 AND (l.kind = ?2) = (p.body IS NOT NULL)",
+        (low, INSERT, CATALOGUE),
     ):
         if has_old:
             yield f"log entry {seq} is an insert, but supersedes the document of entry {prev}"
@@ -507,7 +537,7 @@ def _unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
     """The newest entries whose body is NULL, or NOT NULL, to which no row of the tree leads."""
     return examined.select(
         f"SELECT l.table_id, l.key, l.seq FROM log l LEFT JOIN {tree} t ON t.table_id = l.table_id AND t.key = l.key"
-        f" WHERE l.body IS {body} AND t.seq IS NOT l.seq AND {NEWEST}"
+        f" WHERE l.table_id != {CATALOGUE} AND l.body IS {body} AND t.seq IS NOT l.seq AND {NEWEST}"
     )
 
 

@@ -134,7 +134,7 @@ def measure(path: str) -> FileFigures:
             ).fetchall()
         }
         tables = []
-        for _, table in sorted(catalogue.live.items()):
+        for table in catalogue.ordinary().values():
             documents, document_bytes = connection.execute(
                 "SELECT count(*), total(length(l.body)) FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?",
                 (table.id,),

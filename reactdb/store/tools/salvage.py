@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from reactdb.change import CATALOGUE
 from reactdb.errors import CannotOpen, NotADatabase, ReactDBError
 from reactdb.store import schema
 from reactdb.store.checksums import is_entry_whole
@@ -77,7 +78,8 @@ class Salvage:
         self.tables: dict[int, SavedTable] = {}
         self.troubles: list[str] = []
         self.unread = 0
-        self._dropped: set[int] = set()
+        # Tables that were dropped, and those that have an owner, who knows how to make them again.
+        self._left_out: set[int] = set()
         self._format = schema.FORMAT_VERSION
         self._low: int | None = None
         self._is_without_log = False
@@ -218,9 +220,9 @@ class Salvage:
             self._note(f"the list of tables cannot be read: {sqlite.words_of(error)}")
 
     def _list_table(self, row: Sequence[Any]) -> None:
-        number, name, primary_key, _, dropped, *_ = row
-        if dropped is not None:
-            self._dropped.add(number)
+        number, name, primary_key, _, dropped, *added = row
+        if dropped is not None or (added and added[0] is not None):
+            self._left_out.add(number)
         elif isinstance(name, str) and isinstance(primary_key, str):
             self.tables.setdefault(number, SavedTable(number, name, primary_key))
 
@@ -276,6 +278,8 @@ class Salvage:
         if body is not None and not self._is_document(table_id, key, body, is_sealed):
             return False
         self._seqs.add(seq)
+        if table_id == CATALOGUE:
+            return True
         if seq > self._newest.get((table_id, key), (0, False))[0]:
             self._newest[table_id, key] = seq, body is not None
         return True
@@ -352,7 +356,7 @@ class Salvage:
         low = self._low or 0
         for place in sorted(self._newest.keys() | self._expected.keys()):
             table_id, key = place
-            if table_id in self._dropped:
+            if table_id in self._left_out:
                 self._newest.pop(place, None)
                 continue
             table = self.tables.get(table_id)
