@@ -19,7 +19,7 @@ The way of a write, from top to bottom:
     log             entries of the log, written and read
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
-    retention       removes history
+    retention       removes history, where it takes more than its `room`
 
 The way of a read:
 

@@ -377,6 +377,12 @@ def remove_unused(
     return RemovedBlobs(count, most <= 0)
 
 
+def has_unused(connection: Connection, now: int) -> bool:
+    """Whether `remove_unused` may find something to remove."""
+    unused = "SELECT 1 FROM blobs WHERE used = 0 AND time <= ? LIMIT 1"
+    return connection.execute(unused, (now - GRACE_MS,)).fetchone() is not None
+
+
 def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) -> int:
     """Remove so many pieces of a blob that was given up; with the last one, the blob. Returns: how many, and one for the blob."""
     first, end = blob << NUMBER_BITS, (blob + 1) << NUMBER_BITS

@@ -40,7 +40,6 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log import PagesInUse
 from reactdb.store.publisher import Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
-from reactdb.store.retention import Retention
 from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue
@@ -506,15 +505,6 @@ class Engine:
     def checkpoint_figures(self) -> dict[str, Any]:
         """How checkpoints fare. See `Checkpoints.figures`."""
         return HEALTHY if self.writer is None else self.writer.checkpoints.figures()
-
-    @property
-    def retention(self) -> Retention | None:
-        """What history is kept without being asked; None: all."""
-        return None if self.writer is None else self.writer.compaction.retention
-
-    @retention.setter
-    def retention(self, retention: Retention | None) -> None:
-        self.writable().compaction.retention = retention
 
     # -----------------------------------------------------------------------------------------------------------
     # What other processes commit

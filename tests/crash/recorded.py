@@ -147,6 +147,8 @@ def record(job: Job) -> None:
         set_in_store("CHUNK_CHANGES", scenario.chunk_changes)
     if scenario.piece_bytes is not None:
         set_in_store("PIECE_BYTES", scenario.piece_bytes)
+    if scenario.least_bytes is not None:
+        set_in_store("LEAST_BYTES", scenario.least_bytes)
     set_in_store("RETAIN_EVERY", 10)
     if job.mutant:
         MUTANTS[job.mutant]()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 # Registers the write hooks, where a scenario is carried out and where its images are opened.
 import tests.support.hooks  # noqa: F401
@@ -55,6 +55,7 @@ class Scenario:
         chunk_changes: Changes that one transaction of a compaction removes, where it is not the store's own.
         piece_bytes: Of blobs, where it is not the store's own.
         retention: As for `connect`.
+        least_bytes: What history may take in any case, where it is not the store's own.
         is_heard: A feed listens, and marks what it is told.
         failing: Suffix of the files of which a flush fails; the random source says which. None: none does.
         failures: How many flushes of them fail, one after the other.
@@ -67,7 +68,8 @@ class Scenario:
     cache_kib: int | None = None
     chunk_changes: int | None = None
     piece_bytes: int | None = None
-    retention: int | None = None
+    retention: int | Literal["auto"] = "auto"
+    least_bytes: int | None = None
     is_heard: bool = False
     failing: str | None = None
     failures: int = 1
@@ -409,6 +411,13 @@ SCENARIOS = {
         Scenario("compactions", compactions, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, chunk_changes=7),
         Scenario(
             "retention", retention, retention=8, chunk_changes=5, checkpoint_bytes=SMALL_CHECKPOINT_BYTES
+        ),
+        Scenario(
+            "retention, auto",
+            retention,
+            least_bytes=1_000,
+            chunk_changes=5,
+            checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
         Scenario("tables and indexes", catalogue, checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("threads", together("threads", "hard"), is_heard=True),

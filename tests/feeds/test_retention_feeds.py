@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import row
 from reactdb.store import retention as store_retention
-from reactdb.store.retention import Retention
 from tests.support.processes import another_process
 
 SPILL: dict[str, Any] = {"on_overflow": "spill", "changefeed_queue_size": 10, "include_seq": True}
@@ -99,7 +98,7 @@ def test_retention_by_age_leaves_a_feed_what_it_has_to_read(place):
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as cursor:
             write(games, range(50))
-            db.session.engine.retention = Retention.of(timedelta())
+            db.retain(timedelta())
             write(games, range(50, 1_200))
 
             assert list(range(2, 1_202)) == seqs(cursor, 1_200)

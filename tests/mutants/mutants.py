@@ -373,6 +373,34 @@ MUTANTS = [
         ("tests/surface/test_tables.py::TestCompaction",),
     ),
     Mutant(
+        "history may take any room",
+        "store/room.py",
+        "return max(low, self._target) if used > LEAST_BYTES else low",
+        "return low",
+        ("tests/store/test_retention_auto.py::TestHowMuch",),
+    ),
+    Mutant(
+        "dropped tables take no room",
+        "store/room.py",
+        "+ sum(size for _, size in self.dropped)",
+        "",
+        ("tests/store/test_retention_auto.py::TestTheEstimate::test_the_lowest_mark_without_so_many_bytes",),
+    ),
+    Mutant(
+        "a large commit removes what it owes in one turn's step alone",
+        "store/retention.py",
+        "            self.owed = 2 * written - CHUNK_CHANGES\n",
+        "            self.owed = 0\n",
+        ("tests/store/test_store_faults.py::TestUpkeep::test_retention_keeps_up_with_big_commits",),
+    ),
+    Mutant(
+        "what the file says is kept is not asked",
+        "store/retention.py",
+        "                retention = named_retention(writer.connection)\n",
+        "                retention = AUTO\n",
+        ("tests/store/test_retention_auto.py::TestTheFileSays",),
+    ),
+    Mutant(
         "the clock may go back along the log",
         "store/writer.py",
         "        if now < self.last_time:",
@@ -1068,7 +1096,7 @@ MUTANTS = [
     Mutant(
         "history that a consumer has still to read is removed",
         "store/retention.py",
-        "leases.lowest_needed(writer.connection, oldest))",
+        "None if behind is None else behind[0])",
         "None)",
         (
             "tests/surface/test_consumers.py::TestHistory::test_history_that_a_consumer_has_still_to_read_stays",
