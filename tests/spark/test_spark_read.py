@@ -364,7 +364,7 @@ def test_history_that_was_compacted_away_is_an_error_or_passed_over(spark, tmp_p
         r.seq for r in changes.options(startSeq=2, failOnDataLoss="false").load(file).collect()
     )
     with pytest.raises(
-        Exception, match=r"HistoryLost: changes since seq 1 are gone; the log starts at seq 8"
+        Exception, match=r"HistoryLost: changes since seq 1 are gone; the log starts at seq 9"
     ):
         changes.options(startSeq=2, failOnDataLoss="true").load(file).collect()
     with pytest.raises(Exception, match=r"HistoryLost: changes since seq 6 are gone"):

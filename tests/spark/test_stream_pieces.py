@@ -386,7 +386,7 @@ class TestHistories:
             offset = end
             make(path, 1, first=10 + number)
 
-        assert [*range(2, 15)] == found
+        assert [*range(2, 16)] == found
 
 
 class TestOffsets:
