@@ -7,6 +7,7 @@ The file, as it is laid out:
     schema          the tables in the file, and its facts; `migrations` brings an older format to today's
     catalogue       tables and indexes, as a value
     checksums       what each log entry and the catalogue carry, so that a changed byte is noticed; `damage` words the errors
+    sums            how many documents and index entries there must be, so that one which damage hides is noticed
     epochs          the stretches of the file's history, for tokens
 
 The way of a write, from top to bottom:

@@ -326,7 +326,7 @@ class Engine:
         self.readers.reading[reader] = time.monotonic()
         try:
             connection.execute("BEGIN")
-            yield Snapshot(connection, self._catalogue_of(reader))
+            yield Snapshot(connection, self._catalogue_of(reader), reader.known)
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
@@ -439,6 +439,7 @@ class Engine:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
             reader.version = version
+            reader.known = {}
             if reader.shown < schema.FORMAT_VERSION:
                 reader.shown = schema.show_as_today(connection, reader.shown)
             known = self.catalogue

@@ -27,6 +27,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.open_file import FileWriter
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, newest, unpack
 from reactdb.store.transaction import WriteTransaction, remove_dropped
 from reactdb.values.value import Value
 
@@ -232,12 +233,26 @@ class Compaction:
     def _vacuum(self, waits_s: float) -> None:
         writer = self._writer
         try:
+            # While everybody waits anyway.
+            if lacks_sums(writer.connection):
+                self._take_stock(waits_s)
             writer.lock_wait.at_most(waits_s, in_one_piece=True)
             writer.connection.execute("VACUUM")
         except SQLiteError as error:
             raise self._failed(error, "vacuum") from error
         writer.check_same_file()
         self._checkpoints.run()
+
+    def _take_stock(self, waits_s: float) -> None:
+        writer = self._writer
+        try:
+            writer.begin_upkeep("vacuum", waits_s)
+            complete(writer.connection, load(writer.connection), head_seq(writer.connection))
+            writer.connection.execute("COMMIT")
+            writer.note_commit()
+        except BaseException:
+            writer.roll_back()
+            raise
 
     def _failed(self, error: Exception, operation: str) -> ReactDBError:
         writer = self._writer
@@ -258,6 +273,23 @@ class Compacted:
         self.oldest = oldest
 
 
+def _keep_sums(connection: Connection, low: int, goal: int) -> None:
+    """Write the sums anew that would be rolled forward through changes which are removed now."""
+    changed = "SELECT DISTINCT table_id FROM log WHERE seq > ? AND seq <= ?"
+    tables = None
+    for (table_id,) in connection.execute(changed, (low, goal)).fetchall():
+        newest_block = connection.execute(NEWEST_BLOCK, (table_id,)).fetchone()
+        if newest_block is None or newest_block[1] is None:
+            continue
+        tables = tables or load(connection).by_id
+        table = tables[table_id]
+        if unpack(table, *newest_block).seq < goal:
+            block, sums = newest(connection, table, tuple(table.indexes.values()))
+            assert block is not None
+            assert sums is not None
+            connection.execute(SET_SUMS, (sums.pack(table_id, block), table_id, block))
+
+
 def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES) -> tuple[bool, Compacted]:
     """Raise the low-water mark towards `target` by at most `most` changes, inside the caller's transaction.
 
@@ -269,6 +301,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     removed = Compacted(oldest=max(goal, low))
     if goal > low:
         window = (low, goal)
+        _keep_sums(connection, low, goal)
         drop_references(
             connection, "SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL", window
         )

@@ -23,6 +23,7 @@ from reactdb.store.damage import corrupt, damaged_document, first_damaged, missi
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, decoded_changes, read, read_one
 from reactdb.store.schema import BLOCK_BITS
+from reactdb.store.sums import Known, Tally, check
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -79,6 +80,8 @@ PICK = (
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
+# Below and above all keys, and all values of an index.
+LEAST, GREATEST = b"", b"\xff"
 # The newest of a table's marks, and in its block the newest entry of the table.
 OF_BLOCK = f"seq >= (m.block << {BLOCK_BITS}) AND {{0}}seq < ((m.block + 1) << {BLOCK_BITS})"
 NEWEST = (
@@ -161,9 +164,11 @@ class Snapshot:
     # processor's cache takes three quarters of the time.
     page_rows = 256
 
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+    def __init__(self, connection: Connection, catalogue: Catalogue, known: Known | None = None) -> None:
+        """`known`: what this state of the file must have; None: nothing was looked up yet."""
         self.connection = connection
         self.catalogue = catalogue
+        self._known: Known = {} if known is None else known
 
     @property
     def seq(self) -> int:
@@ -193,24 +198,39 @@ class Snapshot:
     def rows(
         self,
         table: TableInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
     ) -> list[Row]:
         """Documents with start <= key < stop, in key order; at most `limit` where that is not negative."""
-        cursor = self.connection.execute(
-            ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, limit)
-        )
-        return self._whole_rows(table, cursor.fetchall())
+        columns = self.page(table, start, stop, reverse, limit)
+        return list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
 
     def page(
-        self, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        tally: Tally | None = None,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """`rows` as keys and encoded documents."""
+        """`rows` as keys and encoded documents.
+
+        Args:
+            tally: Of a read of the whole table by pages, which has begun with the first of them. It is compared with what was
+                written when there are no more.
+        """
         text = ROWS.format("DESC" if reverse else "ASC")
-        return self.whole(table, self.connection.execute(text, (table.id, start, stop, limit)).fetchall())
+        rows = self.connection.execute(text, (table.id, start, stop, limit)).fetchall()
+        if tally is None and start == LEAST and stop >= GREATEST:
+            tally = Tally()
+        found = self.whole(table, rows, tally)
+        if tally is not None and (limit < 0 or len(rows) < limit):
+            self.check(table, None, tally.count, tally.total)
+        return found
 
     def found(
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
@@ -218,13 +238,22 @@ class Snapshot:
         """The encoded documents of `entries` alone."""
         text = FOUND.format("DESC" if reverse else "ASC")
         rows = self.connection.execute(text, (table.id, index.id, start, stop, limit)).fetchall()
-        return self.whole(table, rows)[1]
+        bodies = self.whole(table, rows)[1]
+        self._check_index(table, index, start, stop, limit, len(rows))
+        return bodies
+
+    def _check_index(
+        self, table: TableInfo, index: IndexInfo, start: bytes, stop: bytes, limit: int, count: int
+    ) -> None:
+        """After a read of entries: if that was the whole index, whether there are as many as were written."""
+        if start == LEAST and stop >= GREATEST and (limit < 0 or count < limit):
+            self.check(table, index, count)
 
     def entries(
         self,
         index: IndexInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
@@ -234,12 +263,11 @@ class Snapshot:
             ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
         )
         rows = cursor.fetchall()
-        if not rows:
-            return []
-        values, keys, tags, bodies, checksums = zip(*rows, strict=True)
+        table = self.catalogue.by_id[index.table_id]
+        values, keys, tags, bodies, checksums = zip(*rows, strict=True) if rows else ((),) * 5
         if not are_whole(index.table_id, keys, bodies, checksums):
-            table = self.catalogue.by_id[index.table_id]
             raise first_damaged(self.connection, table, keys, bodies, checksums)
+        self._check_index(table, index, start, stop, limit, len(rows))
         return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
@@ -267,8 +295,25 @@ class Snapshot:
             if body is not None:
                 yield Row(key, body)
 
+    def check(self, table: TableInfo, index: IndexInfo | None, count: int, total: int | None = None) -> None:
+        """After a read of all documents of a table, or of all entries of an index: whether there are as many as were written.
+
+        Args:
+            total: The sum of the documents' checksums, where the read has it.
+
+        Raises:
+            CorruptDatabase: They are not those that were written.
+        """
+        check(self.connection, self._known, table, index, count, total)
+
     def count(self, table: TableInfo) -> int:
+        """How many documents a table has.
+
+        Raises:
+            CorruptDatabase: It is not the number of those that were written.
+        """
         (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
+        self.check(table, None, found)
         return int(found)
 
     def newest_seq(self, table: TableInfo) -> int:
@@ -331,14 +376,16 @@ class Snapshot:
         return list(map(tuple.__new__, repeat(Row), zip(*self.whole(table, rows), strict=True)))
 
     def whole(
-        self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]
+        self, table: TableInfo, rows: list[tuple[bytes, bytes, int]], tally: Tally | None = None
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The keys and documents of rows (key, document, checksum), after a look at their checksums."""
+        """The keys and documents of rows (key, document, checksum), after a look at their checksums. `tally` takes them in."""
         if not rows:
             return (), ()
         keys, bodies, checksums = zip(*rows, strict=True)
         if not are_whole(table.id, keys, bodies, checksums):
             raise first_damaged(self.connection, table, keys, bodies, checksums)
+        if tally is not None:
+            tally.add(checksums)
         return keys, bodies
 
 
@@ -380,8 +427,8 @@ class PastSnapshot(Snapshot):
     def rows(
         self,
         table: TableInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
@@ -397,7 +444,13 @@ class PastSnapshot(Snapshot):
         return _merged(now, ours, reverse, limit, key=_row_key)
 
     def page(
-        self, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        tally: Tally | None = None,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
         rows = self.rows(table, start, stop, reverse=reverse, limit=limit)
         return [row.key for row in rows], [row.body for row in rows]
@@ -410,8 +463,8 @@ class PastSnapshot(Snapshot):
     def entries(
         self,
         index: IndexInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,

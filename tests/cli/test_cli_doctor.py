@@ -293,6 +293,11 @@ DAMAGE = {
         "positions",
         "checksum",
     ),
+    "a document is hidden": (
+        ["DELETE FROM heads WHERE key = (SELECT max(key) FROM heads)"],
+        "sums",
+        "running sums say",
+    ),
     "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
     "an entry of the catalogue is about another table": (
         ["UPDATE tables SET created = 2 WHERE id = 1"],

@@ -306,34 +306,25 @@ def is_part(found: list[Any], whole: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("statement", "counted", "read"),
+    "statement",
     [
-        ("DELETE FROM heads WHERE seq = 2", -1, -1),
-        # One that leads nowhere: to read the documents says so.
-        (
-            "INSERT INTO heads SELECT table_id, CAST(key || x'00' AS BLOB), 1000000 FROM heads LIMIT 1",
-            1,
-            None,
-        ),
+        "DELETE FROM heads WHERE seq = 2",
+        # One that leads nowhere.
+        "INSERT INTO heads SELECT table_id, CAST(key || x'00' AS BLOB), 1000000 FROM heads LIMIT 1",
     ],
 )
-def test_a_table_is_counted_by_its_heads_and_so_the_number_may_be_wrong(
-    tmp_path: Path, statement: str, counted: int, read: int | None
-):
-    """Also where reading the documents tells of the damage. The doctor finds it."""
-    file, known = tmp_path / "small.db", 5
+def test_a_table_that_has_not_as_many_heads_as_documents_were_written_is_told(tmp_path: Path, statement: str):
+    file = tmp_path / "small.db"
     with reactdb.connect(file) as db:
-        db.table_create("people").insert([{"id": n} for n in range(known)])
+        db.table_create("people").insert([{"id": n} for n in range(5)])
     harm(file, statement)
 
     with reactdb.connect(file) as db:
         table = db.table("people")
-        assert known + counted == table.count().run()
-        if read is None:
-            with pytest.raises(reactdb.CorruptDatabase):
-                table.run()
-        else:
-            assert known + read == len(table.run())
+        with pytest.raises(reactdb.CorruptDatabase, match=r"`people`: \d documents can be found, and 5 were"):
+            table.count().run()
+        with pytest.raises(reactdb.CorruptDatabase):
+            table.run()
     assert problems(file)
 
 

@@ -17,7 +17,7 @@ from time import time_ns
 from typing import Any, Final, Literal
 
 from reactdb.change import CATALOGUE, CATALOGUE_KINDS, DELETE, INSERT, KINDS, TABLE_CREATE, TABLE_DROP
-from reactdb.errors import IncompatibleFormat, ReactDBError
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, ReactDBError
 from reactdb.store import schema
 from reactdb.store.blobs import GRACE_MS, NUMBER_BITS, check_pieces, read_blob
 from reactdb.store.catalogue import NAME, TableInfo, load
@@ -28,6 +28,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError, file_bytes
 from reactdb.store.positions import read_parts
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.sums import differences
 from reactdb.store.tools.figures import opened
 from reactdb.values import codec, collation
 from reactdb.values.blob import HEADER, blobs_in, digest_bytes
@@ -583,6 +584,17 @@ def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
                 yield f"index {index.name!r} has {filed}, where it does not belong"
 
 
+def check_sums(examined: Examination) -> Found:
+    """The running sums of each table, rolled forward to now, are what its documents and index entries come to."""
+    for table in load(examined.connection, is_checked=False).by_id.values():
+        try:
+            yield from differences(examined.connection, table)
+        except IncompatibleFormat as error:
+            yield Finding("warning", "sums", f"table {table.name!r} was not checked to its end: {error}")
+        except CorruptDatabase as error:
+            yield str(error)
+
+
 def check_blobs(examined: Examination) -> Found:
     """Large values: their pieces are there and match their checksums, and together their digests; and each log entry refers to
     the blobs that its document holds."""
@@ -648,5 +660,6 @@ CHECKS: Final[dict[str, Check]] = {
     "heads": check_heads,
     "graves": check_graves,
     "indexes": check_indexes,
+    "sums": check_sums,
     "blobs": check_blobs,
 }
