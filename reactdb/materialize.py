@@ -1,6 +1,6 @@
 """Materialized: a durable table kept equal to a selection, by a durable consumer's lease and a view.
 
-    build      from one snapshot, in steps, into `NAME.building`, which becomes NAME in one more transaction
+    build      from one snapshot: a short table in one transaction; a long one in steps, as `NAME.building`, then renamed
     step       what was committed since the position, read beside the writers; then one transaction writes the documents
                that differ and moves the position
     follow     a step after each commit to the source, by whoever has the lease
@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
@@ -434,10 +435,7 @@ class Materialized:
             if table is None:
                 raise LeaseLost(lease.name, 0, lease.fence, None)
             write_kept(transaction, table, documents.items())
-            until = reading.reader.position
-            if transaction.first == until + 1:
-                # Nobody has written in between, and what is written here is not of the selection.
-                until += transaction.count
+            until = _position_after(transaction, reading.reader.position)
             self._move(transaction, self._mine(lease).moved(until), table, reading)
             return until
 
@@ -483,15 +481,37 @@ class Materialized:
 
         Raises:
             LeaseLost: Another worker has begun the same.
+            HistoryLost: Retention removes history faster than the table is read.
         """
         self._reading = None
-        lease = self._session.transact(self._begin, operation="materialize")
         with self._session.read() as snapshot:
             reading = Reading(self._session, self._query, snapshot)
-        reading.reader.position = lease.seq
-        past = PastSession(self._session.engine, lease.seq)
+        past = PastSession(self._session.engine, reading.reader.position)
+        parts = reading.shape.initial(reading.reader, past)
+        first = next(parts, ())
+        second = next(parts, None)
+        if second is None:
+            work = partial(self._build_at_once, reading, first)
+            reading.reader.position = self._session.transact(work, operation="materialize")
+        else:
+            self._build_in_steps(reading, chain((first, second), parts))
+        self._reading = reading
+
+    def _build_at_once(
+        self, reading: Reading, documents: Sequence[Keyed], transaction: WriteTransaction
+    ) -> int:
+        """A short table is one commit. Returns: its position."""
+        table, lease = self._begin(transaction, self.name, reading)
+        write_kept(transaction, table, documents)
+        until = _position_after(transaction, lease.seq)
+        self._move(transaction, lease.moved(until), table, reading)
+        return until
+
+    def _build_in_steps(self, reading: Reading, parts: Iterable[Sequence[Keyed]]) -> None:
+        begin = partial(self._begin, name=self._building, reading=reading)
+        _, lease = self._session.transact(begin, operation="materialize")
         try:
-            for documents in reading.shape.initial(reading.reader, past):
+            for documents in parts:
                 lease = self._add(lease, documents)
         except Exception:
             with suppress(ReactDBError):
@@ -509,10 +529,9 @@ class Materialized:
             self._move(transaction, held, new, reading)
 
         self._session.transact(finish, operation="materialize")
-        self._reading = reading
 
-    def _begin(self, transaction: WriteTransaction) -> Lease:
-        """An empty table, and the lease of its position."""
+    def _begin(self, transaction: WriteTransaction, name: str, reading: Reading) -> tuple[TableInfo, Lease]:
+        """An empty table of that name, in the place of what has it, and the lease of its position."""
         snapshot = transaction.snapshot()
         self._check_target(snapshot, is_anew=True)
         left = transaction.catalogue.live.get(self._building)
@@ -522,22 +541,24 @@ class Materialized:
                     f"table `{self._building}` is in the way: `{self.name}` is built under that name, so rename or drop it"
                 )
             transaction.drop_table(left)
-        shape = Reading(self._session, self._query, snapshot).shape
-        table = transaction.create_table(self._building, shape.primary_key)
-        transaction.set_hook(table, KEPT)
         old = _kept_table(transaction, self.name)
+        if old is not None and name == self.name:
+            transaction.drop_table(old)
+        shape = reading.shape
+        table = transaction.create_table(name, shape.primary_key)
+        transaction.set_hook(table, KEPT)
         for index in () if old is None else old.indexes.values():
             if index.name != shape.primary_key:
                 data = codec.encode_value(to_data(index.expression))
                 transaction.create_index(table, index.name, data, index.multi)
         known = read_lease(transaction.connection, self._consumer, 0)
         lease = known or Lease(self._consumer, 0, 1, self._definition, 0)
-        # The position of the moment: what this transaction has written is no change of a document.
-        seq = transaction.first - 1
-        lease = lease.reset(seq, self._definition).taken(self._worker, _now_ms(), self._lease_ms)
+        lease = lease.reset(reading.reader.position, self._definition).taken(
+            self._worker, _now_ms(), self._lease_ms
+        )
         write_lease(transaction, lease)
         self._note(transaction, Contents(None, self._definition, [], None))
-        return lease
+        return transaction.catalogue.live[name], lease
 
     def _drop_begun(self, lease: Lease, transaction: WriteTransaction) -> None:
         """A document cannot be worked out, for example: nothing is left of what was begun, but an older table stays as it is."""
@@ -575,6 +596,12 @@ def forget(transaction: WriteTransaction, name: str) -> None:
 def _kept_table(transaction: WriteTransaction, name: str) -> TableInfo | None:
     table = transaction.catalogue.live.get(name)
     return table if table is not None and table.hook == KEPT else None
+
+
+def _position_after(transaction: WriteTransaction, seq: int) -> int:
+    """The position with which a transaction leaves a table that is equal to its selection as of `seq`."""
+    # Where nobody has written in between, what is written here is not of the selection.
+    return seq + transaction.count if transaction.first == seq + 1 else seq
 
 
 def _query_of(session: Session, selection: object) -> Query:

@@ -35,6 +35,7 @@ from .workload import (
     drop,
     hook,
     index,
+    keep,
     put,
     unindex,
     update,
@@ -297,6 +298,24 @@ def consumers(*durabilities: str) -> Callable[[Random], list[Step]]:
     return steps
 
 
+def kept(random: Random) -> list[Step]:
+    """Writes, and a materialized view that takes them in; processes end in between."""
+    script = Script(random)
+
+    def taken_in() -> Write:
+        return Write(next(script.numbers), (keep(),), "hard")
+
+    steps: list[Step] = [*script.tables("hard", "games"), taken_in()]
+    for _ in range(8):
+        steps += [script.one("hard", keys=5) for _ in range(random.randrange(3))]
+        if random.random() < 0.4:
+            steps.append(script.several("hard", ("games",)))
+        steps.append(taken_in())
+        if random.random() < 0.3:
+            steps.append(Reopen())
+    return steps
+
+
 def together(by: str, *durabilities: str) -> Callable[[Random], list[Step]]:
     """Lines of writes at once. Every write puts documents, so that the log tells in which order they were committed."""
 
@@ -430,6 +449,7 @@ SCENARIOS = {
         Scenario("blobs", blobs, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, piece_bytes=4_096),
         Scenario("reopenings", reopenings),
         Scenario("consumers", consumers("hard")),
+        Scenario("kept", kept),
         Scenario("consumers, mixed", consumers("hard", "soft"), checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("hooks", hooks, checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("a flush fails in creation", with_second_tries(creation("hard")), failing=""),

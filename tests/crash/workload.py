@@ -18,6 +18,7 @@ from reactdb import Blob
 
 CONSUMER = "power"
 JOURNAL = "journal"
+KEPT = "kept"
 
 Document = dict[str, Any]
 Change = tuple[str, Any, Document | None]
@@ -254,6 +255,30 @@ def consume(number: int) -> Action:
         for seq in seqs:
             model.put("done", {"id": seq, "step": number})
         model.position = end if seqs else model.position
+
+    return Action(perform, effect)
+
+
+def keep() -> Action:
+    """The table `kept` is made equal to `games`, as a materialized view. It is made while `games` is empty, so that the log has
+    its documents in the order of their changes."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        with database.materialize(database.table("games"), KEPT, follow=False):
+            pass
+
+    def effect(model: Model) -> None:
+        if KEPT not in model.tables:
+            model.tables[KEPT], model.indexes[KEPT] = {}, set()
+            model.note(KEPT, KEPT)
+            model.note(KEPT, KEPT)
+        since, model.position = model.position, len(model.log)
+        newest = {key: document for table, key, document in model.log[since:] if table == "games"}
+        for key, document in newest.items():
+            if document is None:
+                model.delete(KEPT, key)
+            else:
+                model.put(KEPT, document)
 
     return Action(perform, effect)
 

@@ -311,7 +311,9 @@ class TestGoingOn:
         assert {"id": "Oslo", "sum": 8} == db.table("totals").get("Oslo").run()
 
     def test_a_build_that_was_begun_is_no_table(self, db, monkeypatch):
-        from reactdb import materialize
+        from reactdb import keyed, materialize
+
+        monkeypatch.setattr(keyed, "STEP", 1)
 
         def dies(*_):
             raise KeyboardInterrupt
@@ -325,6 +327,15 @@ class TestGoingOn:
 
         assert ["orders", "totals"] == db.table_list()
         assert 2 == db.table("totals").count().run()
+
+    def test_a_large_table_is_built_in_steps_and_is_there_when_it_is_whole(self, db):
+        db.table("orders").insert([{"id": number, "city": "Oslo", "euros": 1} for number in range(10, 3_000)])
+        seen = []
+        db.changes().subscribe(lambda event: seen.append((event["table"], "copy" in db.table_list())))
+        db.materialize(db.table("orders"), into="copy")
+
+        assert {("copy.building", False)} == set(seen)
+        assert db.table("orders").run() == db.table("copy").run()
 
     def test_drop_forgets_it(self, db):
         kept = totals(db)
