@@ -38,7 +38,7 @@ from reactdb.spark.parts import (
     parquet_rows,
     whole_folder,
 )
-from reactdb.spark.reach import Reach, check_has, ranges, unread
+from reactdb.spark.reach import Reach, check_has, ranges, told, unread
 from reactdb.spark.rows import (
     EXPORT,
     Documents,

@@ -218,13 +218,14 @@ def test_members_of_a_union_begin_together(db, games):
     assert [2] == [len(batch) for batch in reader.poll()]
 
 
-def test_a_commit_is_read_from_the_log_as_a_whole(games):
+def test_a_commit_is_read_from_the_log_as_a_whole(db, games):
     """Longer than a page of the log; and from its middle."""
+    start = db.seq
     games.insert([{"id": number} for number in range(1_300)])
     games.insert([{"id": number} for number in range(2_000, 2_003)])
 
-    for since, lengths in ((0, [1_300, 3]), (700, [1_300, 3]), (1_300, [3]), (1_301, [3]), (1_303, [])):
-        with games.changes(batches=True, since=since).reader() as reader:
+    for after, lengths in ((0, [1_300, 3]), (700, [1_300, 3]), (1_300, [3]), (1_301, [3]), (1_303, [])):
+        with games.changes(batches=True, since=start + after).reader() as reader:
             assert lengths == [len(batch) for batch in reader.poll()]
 
 
