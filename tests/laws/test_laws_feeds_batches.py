@@ -110,6 +110,8 @@ class Commits(RuleBasedStateMachine):
         self.room.__enter__()
         self.db = reactdb.connect(":memory:")
         prepare(self.db)
+        # Before that there are no tables.
+        self.start = self.db.seq
         self.followers: list[Follower] = []
         self.events: list[Event] = []
         self.whole: Any = None
@@ -151,7 +153,7 @@ class Commits(RuleBasedStateMachine):
         size=st.sampled_from([1, 3, 100]),
     )
     def join(self, data: st.DataObject, way: str, is_squashed: bool, size: int) -> None:
-        since = data.draw(st.one_of(st.just(self.db.seq), st.integers(0, self.db.seq)))
+        since = data.draw(st.one_of(st.just(self.db.seq), st.integers(self.start, self.db.seq)))
         self.followers.append(Follower(self, way, since, is_squashed, size))
 
     @precondition(lambda self: self.followers)
