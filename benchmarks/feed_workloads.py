@@ -376,6 +376,7 @@ def memory() -> Iterator[list[int]]:
 def register() -> None:
     """Add those that come in several sizes, and put all in the order of their numbers. Once."""
     # Not above: it is built on this module.
+    import benchmarks.consumer_workloads  # noqa: F401 - it adds its own
     from benchmarks import delivery_workloads, top_workloads
 
     top_workloads.register()

@@ -123,6 +123,7 @@ MARKS = (
     Mark("W13", "cpu", most_cost=1.15),
     Mark("W13", "first", most=5_000.0, unit="µs until the first"),
     Mark("W4-process", "after", most=150.0, unit="µs after the commit"),
+    Mark("W14", "cpu", beside=("W14", "bare"), most_times=1.25),
 )
 
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
+    from reactdb.feeds.reader import FeedReader
     from reactdb.table import Selection, Table
     from reactdb.values.blob import Blob
     from reactdb.values.codec import FrozenDict, FrozenList, thaw
@@ -126,6 +127,7 @@ _HOMES = {
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
+    "reactdb.feeds.reader": ("FeedReader",),
     "reactdb.table": ("Selection", "Table"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -148,6 +150,7 @@ __all__ = [
     "FeedAborted",
     "FeedError",
     "FeedOverflow",
+    "FeedReader",
     "ForkedDatabase",
     "FrozenDict",
     "FrozenList",

@@ -33,6 +33,7 @@ from reactdb.query import (
 )
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
+from reactdb.store.sums import Tally
 from reactdb.values import codec
 from reactdb.values.value import Value
 
@@ -158,8 +159,9 @@ class Access(Value):
         """Read in primary key order, one page at a time."""
         start, stop, reverse = self.range.start, self.range.stop, self.range.reverse
         size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
+        tally = Tally() if self.is_whole_table else None
         while True:
-            keys, bodies = snapshot.page(self.table, start, stop, reverse, size)
+            keys, bodies = snapshot.page(self.table, start, stop, reverse, size, tally)
             spend_bytes(sum(map(len, bodies)))
             yield from codec.decode_many(bodies)
             if len(keys) < size or size == limit:

@@ -15,7 +15,7 @@ Rule of this file: `poll` never waits. Time comes from the clock that the worker
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -34,15 +34,14 @@ from reactdb.errors import (
     UsageError,
 )
 from reactdb.feeds.compiler import Plan, compile_query
-from reactdb.feeds.events import Event, renderer
+from reactdb.feeds.events import Event
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
 from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader
-from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.views.base import AnyDelta, StateReader, View
 from reactdb.feeds.views.select import AllTablesView, PairingView
 from reactdb.logs import logger
-from reactdb.query import ALL_TABLES, Query
+from reactdb.query import Query
 from reactdb.set_aside import SET_ASIDE, as_logged, set_aside
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.leases import (
@@ -74,6 +73,8 @@ ROW_WISE = (
     "aggregates, group, distinct and union out of its selection, and work them out of what it is given"
 )
 
+NOTHING: dict[str, Any] = {}
+
 # What became of a batch: the states, and the moves between them.
 OPEN, ACKNOWLEDGED, FAILED, LEFT = "open", "acknowledged", "failed", "left"
 MOVES: Final = {
@@ -91,10 +92,8 @@ class Clock:
 
     def __init__(self, scheduler: Any = None) -> None:
         self._scheduler = scheduler
-
-    def now_s(self) -> float:
-        """Seconds from some moment on; it never goes back."""
-        return time.monotonic() if self._scheduler is None else self._scheduled_s()
+        # Seconds from some moment on; they never go back.
+        self.now_s: Callable[[], float] = time.monotonic if scheduler is None else self._scheduled_s
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -157,6 +156,9 @@ class Share:
         self._partition = lease.partition
         self._partitions = lease.partitions
         self._is_of_all = isinstance(view, AllTablesView)
+        if self._partitions == 1 and isinstance(view, PairingView) and view.is_verbatim:
+            # Its changes are given as they are, each once.
+            self.advance = view.advance  # type: ignore[method-assign]
 
     def tables(self) -> Sequence[TableInfo]:
         return self.view.tables()
@@ -191,27 +193,41 @@ class Batch:
     """Some changes of one partition, in the order of the log. Iterate it; leave its `with` block, or `acknowledge` it.
 
     Attributes:
-        changes: Events as of a feed, `old_val`, `new_val`, `type` ("add", "change" or "remove") and `seq`; then `key`, the
-            primary key, and `id`, which is the same whenever the change is given, and no other change's in any file. Of all
-            tables: `table`.
+        changes: Events as of a feed, `old_val`, `new_val`, `type` ("add", "change" or "remove") and `seq`; then `table`, `key`,
+            the primary key, and `id`, which is the same whenever the change is given, and no other change's in any file.
         partition: Whose.
         attempt: 1 where its first change was not given alone before, and failed.
         until: The position once it is acknowledged.
+        state: One of MOVES, and `error`, what it failed with.
+        is_committed: It was acknowledged, and not in a transaction that may be taken back.
 
     Thread safety: one thread at a time.
     """
 
-    __slots__ = ("_lease", "_settings", "attempt", "changes", "error", "partition", "state", "until")
+    __slots__ = (
+        "_lease",
+        "_renew_at_s",
+        "_settings",
+        "attempt",
+        "changes",
+        "error",
+        "is_committed",
+        "partition",
+        "state",
+        "until",
+    )
 
     def __init__(self, settings: Settings, lease: Lease, changes: list[Event], until: int) -> None:
         self._settings = settings
-        self._lease = lease
+        self._hold(lease)
         self.changes = changes
         self.partition = lease.partition
         self.attempt = lease.attempts + 1 if lease.failing == changes[0]["seq"] else 1
         self.until = until
         self.state = OPEN
         self.error: Exception | None = None
+        # Surely: an acknowledgement in a transaction may be taken back with it.
+        self.is_committed = False
 
     @property
     def fence(self) -> int:
@@ -223,11 +239,12 @@ class Batch:
 
     def __iter__(self) -> Iterator[Event]:
         """The changes. Who goes on iterating lives: the lease is renewed when half of it is gone."""
-        settings = self._settings
+        settings, now_s = self._settings, self._settings.clock.now_s
         for change in self.changes:
+            # Inside a transaction nobody else can take it.
             if (
-                self.state == OPEN
-                and self._lease.is_half_gone(settings.clock.wall_ms())
+                now_s() >= self._renew_at_s
+                and self.state == OPEN
                 and settings.session.engine.current_transaction() is None
             ):
                 self.renew()
@@ -251,12 +268,14 @@ class Batch:
             lease = still_held(transaction, self._lease)
             write_lease(transaction, lease.moved(self.until).renewed(settings.clock.wall_ms()))
 
+        is_outside = settings.session.engine.current_transaction() is None
         try:
             settings.session.transact(move, operation="acknowledge")
         except LeaseLost:
             self._become(LEFT)
             raise
         self._become(ACKNOWLEDGED)
+        self.is_committed = is_outside
 
     def renew(self) -> None:
         """Say that the worker still lives, where one batch takes longer than the lease.
@@ -273,10 +292,16 @@ class Batch:
             return lease
 
         try:
-            self._lease = settings.session.transact(renew, durability="soft", operation="renew a lease")
+            self._hold(settings.session.transact(renew, durability="soft", operation="renew a lease"))
         except LeaseLost:
             self._become(LEFT)
             raise
+
+    def _hold(self, lease: Lease) -> None:
+        clock = self._settings.clock
+        self._lease = lease
+        left_ms = lease.until_ms - clock.wall_ms() - lease.lease_ms // 2
+        self._renew_at_s = clock.now_s() + left_ms / 1_000
 
     def _check_open(self) -> None:
         if self.state != OPEN:
@@ -309,7 +334,7 @@ class Batch:
             return False
         if self.state in (FAILED, LEFT):
             return False
-        if self.state == ACKNOWLEDGED and is_outside and self._is_done():
+        if self.is_committed or (self.state == ACKNOWLEDGED and is_outside and self._is_done()):
             return False
         if not isinstance(error, Exception) or isinstance(error, LeaseLost):
             if self.state == OPEN:
@@ -408,11 +433,6 @@ class Batches:
         self._plan: tuple[object, Plan] | None = None
         self.is_closed = False
         self.name = holders.named(self)
-        self._render = renderer(
-            FeedOptions(include_types=True, include_seq=True),
-            is_ordered=False,
-            is_of_all_tables=settings.query.table == ALL_TABLES,
-        )
 
     @property
     def is_alive(self) -> bool:
@@ -651,6 +671,10 @@ class Batches:
         if progress is None:
             # Another thread has just closed this worker.
             return
+        if batch.is_committed:
+            progress.see(progress.lease.moved(batch.until))
+            progress.succeeded(self._max_changes)
+            return
         with self._session.read() as snapshot:
             lease = read_lease(snapshot.connection, self._settings.name, batch.partition)
         if lease is None or (lease.fence, lease.holder) != (batch.fence, self.name):
@@ -683,8 +707,7 @@ class Batches:
                 after = lease.changed(attempts=batch.attempt, failing=change["seq"], error=error)
                 write_lease(transaction, after)
                 return after
-            event = {"table": settings.query.table} | change
-            return set_aside(self._session, transaction, lease, event, batch.until, error, batch.attempt)
+            return set_aside(self._session, transaction, lease, change, batch.until, error, batch.attempt)
 
         try:
             progress.see(
@@ -741,7 +764,11 @@ class Batches:
                     reader = LogReader(self._session.engine, plan, progress.passed)
                 try:
                     deltas, is_last = reader.read(
-                        snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)), most - len(changes)
+                        snapshot,
+                        min(PAGE_CHANGES, max(FEWEST_READ, most)),
+                        most - len(changes),
+                        # Of several partitions, most changes are another one's.
+                        decoded=progress.lease.partitions == 1,
                     )
                 except HistoryLost as error:
                     raise self._history_lost(error) from None
@@ -768,20 +795,34 @@ class Batches:
     def _events(self, snapshot: Snapshot, deltas: Sequence[AnyDelta]) -> Iterator[Event]:
         if not deltas:
             return
-        engine, render = self._session.engine, self._render
+        engine, by_id = self._session.engine, snapshot.catalogue.by_id
         # A change belongs to the epoch that began last before it: no later one can begin there any more.
         names = [engine.epochs.at(snapshot.connection, deltas[place].seq - 1) for place in (0, -1)]
         prefix = f"{engine.database_id}.{names[0]}."
         is_one_epoch = names[0] == names[1]
+        info: TableInfo | None = None
         for delta in deltas:
-            event = render(delta)
-            assert event is not None
-            change = delta if isinstance(delta, Change) else delta.change
+            if type(delta) is Change:
+                # Most are decoded by now.
+                change, old, new = delta, delta.old or delta.old_val, delta.new or delta.new_val
+            else:
+                change, old, new = delta.change, delta.old_val, delta.new_val  # type: ignore[union-attr]
+            seq = change.seq
             if not is_one_epoch:
-                prefix = f"{engine.database_id}.{engine.epochs.at(snapshot.connection, change.seq - 1)}."
-            event["key"] = change.key
-            event["id"] = f"{prefix}{change.seq}"
-            yield event
+                prefix = f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq - 1)}."
+            if info is None or info.id != change.table_id:
+                info = by_id.get(change.table_id)
+            key = None if info is None else (change.new or change.old or NOTHING).get(info.primary_key)
+            yield {
+                "table": change.table,
+                # Most keys are in the document in their plainest form, and need not be read from bytes.
+                "key": key if type(key) is str or type(key) is int else change.key,
+                "type": "add" if old is None else "remove" if new is None else "change",
+                "old_val": old,
+                "new_val": new,
+                "seq": seq,
+                "id": f"{prefix}{seq}",
+            }
 
     @staticmethod
     def _after(snapshot: Snapshot, reader: LogReader) -> Change:

@@ -8,13 +8,39 @@ Rule of this file: values only. Nothing here reads a file, a clock or a lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from reactdb.values import codec, collation
 
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")
+# The number of the table of log entries that are about tables and indexes themselves, and their kinds.
+CATALOGUE = 0
+TABLE_CREATE, TABLE_RENAME, TABLE_DROP, INDEX_CREATE, INDEX_RENAME, INDEX_DROP, HOOK_SET = range(16, 23)
+CATALOGUE_KINDS = {
+    TABLE_CREATE: "table_create",
+    TABLE_RENAME: "table_rename",
+    TABLE_DROP: "table_drop",
+    INDEX_CREATE: "index_create",
+    INDEX_RENAME: "index_rename",
+    INDEX_DROP: "index_drop",
+    HOOK_SET: "hook_set",
+}
+
+
+class HiddenTable(NamedTuple):
+    """Names a hidden table, where an ordinary one has a text: it belongs to the engine or the dialect of that name."""
+
+    owner: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.owner}"
+
+
+TableReference = str | HiddenTable
+"""What a table is looked up by."""
 
 
 class DocumentsBefore(Protocol):
@@ -32,7 +58,7 @@ class Change:
 
     Attributes:
         seq: Position in the log, from 1.
-        table: Name of the table.
+        table: Name of the table; a `HiddenTable` for a hidden one.
         table_id: The table's number in the file; a table that is dropped and made again has another.
         key_bytes: The primary key, as `collation.key_bytes` writes it.
         commit: The seq of the first change of the same transaction.
@@ -67,7 +93,7 @@ class Change:
     def __init__(
         self,
         seq: int,
-        table: str,
+        table: TableReference,
         table_id: int,
         key_bytes: bytes,
         kind_code: int,
@@ -82,7 +108,8 @@ class Change:
         new: codec.FrozenDict | None = None,
     ) -> None:
         self.seq = seq
-        self.table = table
+        # A text wherever users see it.
+        self.table: str = table  # type: ignore[assignment]
         self.table_id = table_id
         self.key_bytes = key_bytes
         self.kind_code = kind_code
@@ -110,6 +137,11 @@ class Change:
             return found
         self._old_bytes = old = found.before(self)
         return old
+
+    @property
+    def catalogue(self) -> Mapping[str, Any] | None:
+        """What a `CatalogueChange` says; None for a change of a document."""
+        return None
 
     @property
     def key(self) -> Any:
@@ -150,6 +182,51 @@ class Change:
 
     def __repr__(self) -> str:
         return f"Change(seq={self.seq}, table={self.table!r}, key={self.key!r}, kind={self.kind!r})"
+
+
+class CatalogueChange(Change):
+    """A log entry about a table or an index: it was made, renamed or dropped. It has no document before or after.
+
+    `kind` is one of CATALOGUE_KINDS, `key` the name of the table, or [table, index], before the change, and `catalogue` says what
+    it takes to do the same: `table` and `table_id`, of an index `index` and `index_id`, and
+
+        table_create    primary_key
+        index_create    expression (the tree as lists), multi
+        ..._rename      new_name
+        hook_set        hook (None: the table has none any more)
+
+    and for a hidden table its `owner`.
+    """
+
+    __slots__ = ("_said",)
+
+    def __init__(self, seq: int, table: object, table_id: int, key_bytes: bytes, *columns: Any) -> None:
+        """As for `Change`; the name of the table is taken from what the entry says."""
+        super().__init__(seq, "", table_id, key_bytes, *columns)
+        assert self.new_bytes is not None
+        self._said = codec.decode_frozen(self.new_bytes)
+        self._old_bytes = self.new_bytes = self.old = self.new = None
+        owner, name = self._said.get("owner"), self._said["table"]
+        self.table = name if owner is None else HiddenTable(owner, name)  # type: ignore[assignment]
+
+    @property
+    def catalogue(self) -> Mapping[str, Any]:
+        return self._said
+
+    @property
+    def kind(self) -> str:
+        return CATALOGUE_KINDS[self.kind_code]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        where = (self.seq, None, self.table_id, self.key_bytes, self.kind_code, None, None)
+        return type(self), (
+            *where,
+            codec.encode({**self._said}),
+            self.commit,
+            self.time,
+            self.origin,
+            self.meta,
+        )
 
 
 class Commit:

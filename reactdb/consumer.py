@@ -66,7 +66,7 @@ class DurableConsumer:
         """Made by `Database.consumer`, which has the arguments, with their defaults, and the errors."""
         check_name("Consumer", name)
         query = _query_of(session, selection)
-        _check_number("lease_s", lease_s, LEAST_LEASE_S, MOST_LEASE_S)
+        lease_ms = check_lease_s(lease_s)
         _check_number("backoff_s", backoff_s, 0, MOST_LEASE_S)
         _check_number("most_backoff_s", most_backoff_s, 0, MOST_LEASE_S)
         if max_attempts is not None:
@@ -81,7 +81,7 @@ class DurableConsumer:
             name,
             query,
             digest(query),
-            int(lease_s * 1000),
+            lease_ms,
             max_attempts,
             float(backoff_s),
             float(most_backoff_s),
@@ -301,6 +301,12 @@ def _query_of(session: Session, selection: object) -> Query:
     return selection.query
 
 
+def check_lease_s(lease_s: object) -> int:
+    """The milliseconds of a lease. Raises: InvalidOption."""
+    _check_number("lease_s", lease_s, LEAST_LEASE_S, MOST_LEASE_S)
+    return int(lease_s * 1000)  # type: ignore[operator]
+
+
 def _check_number(name: str, value: object, least: float, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         raise InvalidOption(f"{name} is a number of seconds from {least:g} to {most:g}, not {shown(value)}")
@@ -315,14 +321,17 @@ def digest(query: Query) -> str:
     """Names a selection: equal for those that are written alike. A Python function counts by its name."""
     from hashlib import blake2s
 
-    steps = [
-        [type(step).__name__, *(_plain(getattr(step, name)) for name in step.meaning)] for step in query.steps
-    ]
-    return blake2s(codec.encode_value([query.table, steps]), digest_size=16).hexdigest()
+    return blake2s(codec.encode_value(_plain(query)), digest_size=16).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """A field of a step as data."""
+    """A query, or a field of a step of it, as data."""
+    if isinstance(value, Query):
+        steps = [
+            [type(step).__name__, *(_plain(getattr(step, name)) for name in step.meaning)]
+            for step in value.steps
+        ]
+        return [value.table, steps]
     if isinstance(value, (Expression, OrderKey)):
         return value.key
     if isinstance(value, Predicate) and value.expression is not None:

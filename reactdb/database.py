@@ -28,8 +28,18 @@ from reactdb.session import PastSession, Session, checked_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
+from reactdb.store.kept import KEPT
 from reactdb.store.log import log_changes
-from reactdb.store.retention import Retention, held_changes, hold_changes
+from reactdb.store.retention import (
+    AUTO,
+    Retention,
+    Setting,
+    held_changes,
+    history_figures,
+    hold_changes,
+    name_retention,
+    named_retention,
+)
 from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
@@ -42,6 +52,7 @@ if TYPE_CHECKING:
     from reactdb.consumer import DurableConsumer
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
+    from reactdb.materialize import Materialized
 
 
 def connect(
@@ -50,7 +61,7 @@ def connect(
     read_only: bool = False,
     durability: Durability = "hard",
     busy_timeout: float = 5.0,
-    retention: int | timedelta | None = None,
+    retention: Setting = "auto",
     scheduler: SchedulerBase | None = None,
     origin: str | None = None,
     wal_limit_bytes: int | None = None,
@@ -64,8 +75,8 @@ def connect(
         durability: "hard": an acknowledged write survives power loss. "soft": it survives the death of the process; after
             power loss the newest commits may be missing, never damaged, never a hole.
         busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
-        retention: How much history to keep: a number of changes or a timedelta; None keeps all. Live documents, and old
-            values of kept changes, always stay; so does, up to a limit, what open feeds of this process have still to read.
+        retention: How much history the file keeps from now on, whoever writes to it: a number of changes, a timedelta, or None
+            for all; "auto", the default, leaves it at what the file says (see `Database.retain`).
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
@@ -90,16 +101,21 @@ def connect(
     if scheduler is not None and not hasattr(scheduler, "schedule"):
         raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
     check_limit_bytes(wal_limit_bytes)
-    kept = Retention.of(retention)
-    if kept is not None and read_only:
+    kept = Retention.setting(retention)
+    if kept not in (None, AUTO) and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
     check_flag("allow_network", allow_network)
     engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
-    if kept is not None:
-        engine.retention = kept
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
-    return Database(Session(engine, durability, scheduler, origin, float(busy_timeout)))
+    database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout)))
+    if kept != AUTO and not read_only:
+        try:
+            database.retain(retention)
+        except BaseException:
+            database.close()
+            raise
+    return database
 
 
 def _name_of(path: object) -> str:
@@ -216,7 +232,12 @@ class Database:
         check_text("Table", name)
 
         def one(transaction: WriteTransaction) -> None:
-            transaction.drop_table(live_table(transaction, name))
+            table = live_table(transaction, name)
+            transaction.drop_table(table)
+            if table.hook == KEPT:
+                from reactdb.materialize import forget
+
+                forget(transaction, name)
 
         self._session.transact(one, operation="table_drop")
         return {"tables_dropped": 1}
@@ -311,13 +332,29 @@ class Database:
         """
         check_flag("vacuum", vacuum)
         self._session.check_open()
-        kept = Retention.of(keep, "keep")
-        if kept is None:
+        if keep is None:
             raise InvalidOption(
                 "keep is a number of changes or a timedelta, not None; keep=0 removes all history"
             )
-        removed = self._session.compact(kept, vacuum=vacuum)
+        removed = self._session.compact(Retention.of(keep), vacuum=vacuum)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
+
+    def retain(self, retention: Setting) -> None:
+        """Say how much history the file keeps from now on, whichever process writes to it. The file keeps the answer; without one
+        it is "auto".
+
+        Live documents, and old values of changes that are kept, always stay; so does, up to a limit (see `hold_changes`), what
+        open feeds and durable consumers have still to read.
+
+        Args:
+            retention: A number of changes; a timedelta; None: all; "auto": what takes as much room as the rest of the file (live
+                documents and indexes), or 256 MB, whichever is more.
+        """
+        kept = Retention.setting(retention)
+        with self._session.read() as snapshot:
+            if named_retention(snapshot.connection) == kept:
+                return
+        self._session.transact(lambda transaction: name_retention(transaction, kept), operation="retain")
 
     def hold_changes(self, changes: int) -> None:
         """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
@@ -339,11 +376,21 @@ class Database:
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_catalogue: bool = False,
+        include_commit: bool = False,
+        include_origin: bool = False,
+        batches: bool = False,
         since: int | str | None = None,
         on_overflow: str | None = None,
         on_predicate_error: str = "skip",
+        skip_origin: str | None = None,
     ) -> Feed:
-        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`."""
+        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
+
+        Args:
+            include_catalogue: Tables and indexes that are made, renamed or dropped are told, too, in their place among the
+                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`.
+        """
         return self._session.watch(
             Query(ALL_TABLES),
             {
@@ -354,9 +401,14 @@ class Database:
                 "include_offsets": include_offsets,
                 "include_types": include_types,
                 "include_seq": include_seq,
+                "include_catalogue": include_catalogue,
+                "include_commit": include_commit,
+                "include_origin": include_origin,
+                "batches": batches,
                 "since": since,
                 "on_overflow": on_overflow,
                 "on_predicate_error": on_predicate_error,
+                "skip_origin": skip_origin,
             },
         )
 
@@ -430,10 +482,63 @@ class Database:
         self._session.check_open()
         return status(self._session)
 
+    # -----------------------------------------------------------------------------------------------------------
+    # Materialized views
+
+    def materialize(
+        self,
+        selection: Selection,
+        into: str,
+        *,
+        rebuild: bool = False,
+        follow: bool = True,
+        lease_s: float = 30.0,
+        scheduler: SchedulerBase | None = None,
+    ) -> Materialized:
+        """Keep a table equal to a selection: exactly, also after a crash at any moment. Nothing else can write the table.
+
+        A table that is not there is built from one snapshot, in steps, and is there when it is whole. One that is there goes on
+        from its position; if history that it had still to read was removed, it is built anew.
+
+        Args:
+            selection: A table or what is made of one: a part, in which each document is one of the table, by its primary key; the
+                first of an order; an aggregate; groups with an aggregate, of which each is a document {"id": group, "sum": 30}.
+            into: Name of the table.
+            rebuild: Build it anew, whatever it is equal to.
+            follow: Take in each commit to what is selected from, as a feed would, until it is closed. Otherwise only
+                `catch_up` does.
+            lease_s: Seconds after which a process that was not heard of may be taken over, should it hang. One that has died is
+                taken over at once.
+            scheduler: Where it follows; None: the handle's, or else on the thread that commits, after its write is done.
+
+        Raises:
+            UnsupportedFeed: The selection cannot be kept up to date, or its result has no keys.
+            UsageError: The table is of another selection, or an ordinary one; or this is called inside a transaction.
+            QueryError: The selection cannot be worked out for a document.
+            TableNotFound, IndexNotFound, InvalidName, InvalidOption, ReadOnlyDatabase.
+        """
+        # Imported here because most programs have none.
+        from reactdb.materialize import Materialized
+
+        self._session.check_open()
+        return Materialized(
+            self._session,
+            selection,
+            into,
+            rebuild=rebuild,
+            follow=follow,
+            lease_s=lease_s,
+            scheduler=scheduler,
+        )
+
     def stats(self) -> dict[str, Any]:
         """Figures: `seq`, `oldest` (position from which the log can be read), `held_changes` (see `hold_changes`), `tables`,
         `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
-        be emptied, and what may keep it."""
+        be emptied, and what may keep it.
+
+        `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
+        may take, None unless `retention` is "auto"; `needed_from`, the lowest seq from which a durable consumer, or a feed of
+        this process, has still to read, and `needed_by`, which of them; None where all have read everything."""
         self._session.check_open()
         engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()
@@ -443,8 +548,9 @@ class Database:
                 "seq": snapshot.seq,
                 "oldest": low_water(snapshot.connection),
                 "held_changes": held_changes(snapshot.connection),
+                "history": history_figures(snapshot.connection, engine.lowest_needed),
                 "tables": {
-                    name: snapshot.count(info) for name, info in sorted(snapshot.catalogue.live.items())
+                    name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, ClassVar, Literal
 
+from reactdb.change import TableReference
 from reactdb.errors import QueryError
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.values.value import Value
@@ -233,8 +234,9 @@ class Query(Value):
 
     __slots__ = ("steps", "table")
 
-    def __init__(self, table: str, steps: tuple[Step, ...] = ()) -> None:
-        self.table = table
+    def __init__(self, table: TableReference, steps: tuple[Step, ...] = ()) -> None:
+        # A hidden table is named by who has it alone.
+        self.table: str = table  # type: ignore[assignment]
         self.steps = steps
 
     def then(self, step: Step) -> Query:

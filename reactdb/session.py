@@ -6,7 +6,7 @@
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
     set_hook(table, hook)     what is derived from every write of a table, whoever writes
     transact(work)            any other change, such as of tables and indexes, as one commit
-    watch(query, options)     a Feed;  subscribe(...) for a consumer that polls
+    watch(query, options)     a Feed;  reader(...) for who polls
     info(table)               what is known of a table
 
 `Table` and `Database`, views of the past (a session with another snapshot), Spark and every dialect use it, and nothing that is
@@ -20,9 +20,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from reactdb.change import Change
+from reactdb.change import Change, HiddenTable, TableReference
 from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
@@ -41,7 +42,7 @@ from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
 from reactdb.store.retention import Compacted, Retention
-from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, low_water
+from reactdb.store.snapshot import Snapshot, ViewOfPast, all_changes, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 from reactdb.store.writer import Durability
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
     from reactdb.feeds.feed import Feed
+    from reactdb.feeds.reader import FeedReader
     from reactdb.feeds.request import Request
-    from reactdb.feeds.subscription import Consumer, Subscription
 
 T = TypeVar("T")
 
@@ -126,7 +127,7 @@ class Session:
         with self.read() as snapshot:
             return run(query, snapshot)
 
-    def get(self, table: str, key: bytes) -> bytes | None:
+    def get(self, table: TableReference, key: bytes) -> bytes | None:
         """The encoded document of a key of a table, or None.
 
         Raises:
@@ -136,7 +137,7 @@ class Session:
             raise DatabaseClosed(self.engine.path)
         return self.engine.get(table, key)
 
-    def newest(self, table: str, key: bytes) -> Change | None:
+    def newest(self, table: TableReference, key: bytes) -> Change | None:
         """The newest change of a key of a table, with its document and what the table's write hook derived (`meta`). It may be a
         deletion. None where the key was never there, or its deletion was compacted away.
 
@@ -146,7 +147,7 @@ class Session:
         with self.read() as snapshot:
             info = snapshot.table(table)
             if info is None:
-                raise TableNotFound(table)
+                raise TableNotFound(str(table))
             return snapshot.newest(info, key)
 
     def token(self) -> str:
@@ -170,16 +171,16 @@ class Session:
     def tables(self) -> list[str]:
         """The names of the tables, sorted."""
         with self.read() as snapshot:
-            return sorted(snapshot.catalogue.live)
+            return list(snapshot.catalogue.ordinary())
 
-    def known(self, table: str) -> TableInfo | None:
+    def known(self, table: TableReference) -> TableInfo | None:
         """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         transaction = self.engine.current_transaction()
         return (self.engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
 
-    def find(self, table: str) -> TableInfo | None:
+    def find(self, table: TableReference) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""
         found = self.known(table)
         if found is None:
@@ -187,7 +188,7 @@ class Session:
                 found = snapshot.table(table)
         return found
 
-    def info(self, table: str) -> TableInfo:
+    def info(self, table: TableReference) -> TableInfo:
         """What is known of a table: its number, its primary key, its indexes.
 
         Raises:
@@ -195,15 +196,40 @@ class Session:
         """
         found = self.known(table) or self.find(table)
         if found is None:
-            raise TableNotFound(table)
+            raise TableNotFound(str(table))
         return found
+
+    def make_hidden(self, table: HiddenTable, primary_key: str = "id") -> None:
+        """Make a hidden table, unless it is there: one that belongs to the engine or to a dialect, and is in no list, log, feed
+        of all tables, export or count. It is read, written and watched by every method here that takes a table's name, in the
+        same transactions as others.
+        """
+
+        def one(transaction: WriteTransaction) -> None:
+            if table not in transaction.catalogue.live:
+                transaction.create_table(table.name, primary_key, table.owner)
+
+        self.transact(one, operation="table_create")
+
+    def newest_seq(self, table: TableReference) -> int:
+        """The seq of the newest change of a table, by one look-up, also after compaction; of a table that has had none, the seq
+        at which it was made. So two equal answers say that nothing has changed.
+
+        Raises:
+            TableNotFound.
+        """
+        with self.read() as snapshot:
+            found = snapshot.table(table)
+            if found is None:
+                raise TableNotFound(str(table))
+            return snapshot.newest_seq(found)
 
     # -----------------------------------------------------------------------------------------------------------
     # Writing
 
     def write(
         self,
-        table: str,
+        table: TableReference,
         work: Callable[[Write], object],
         policy: Policy = RAISE,
         *,
@@ -231,7 +257,7 @@ class Session:
         def one(transaction: WriteTransaction) -> dict[str, Any]:
             info = transaction.catalogue.live.get(table)
             if info is None:
-                raise TableNotFound(table)
+                raise TableNotFound(str(table))
             write = Write(transaction, info, policy, return_changes)
             work(write)
             return write.result()
@@ -271,7 +297,7 @@ class Session:
             origin=origin or self._origin,
         )
 
-    def set_hook(self, table: str, hook: str | None) -> None:
+    def set_hook(self, table: TableReference, hook: str | None) -> None:
         """Make every write of a table, by whatever process, ask the write hook of this name (see `reactdb.store.hooks`). None: no
         hook. Documents that are there have no metadata until they are written next.
 
@@ -279,7 +305,7 @@ class Session:
             TableNotFound; HookNotFound: This process does not know the hook.
         """
         if hook is not None:
-            check_hook(hook, table)
+            check_hook(hook, str(table))
 
         def work(transaction: WriteTransaction) -> None:
             info = live_table(transaction, table)
@@ -311,27 +337,29 @@ class Session:
         self.check_open()
         return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler)
 
-    def subscribe(
+    def reader(
         self,
         query: Query,
         options: Mapping[str, Any],
-        consumer: Consumer,
+        on_ready: Callable[[], object] | None = None,
+        clock: Callable[[], float] = monotonic,
         request_type: type[Request] | None = None,
-    ) -> Subscription:
-        """A subscription that the consumer polls: it is woken when there are events, and takes them when it likes.
-
-        It begins when it is attached: `subscription.hub.attach(subscription)`. Errors as for `watch`.
+    ) -> FeedReader:
+        """A reader of a feed of the query, as `Feed.reader` gives one. Errors as for `watch`.
 
         Args:
+            clock: Seconds, for the times of net differences.
             request_type: A class of requests that makes other events of what happens.
         """
+        from reactdb.feeds.consumers import Flow
         from reactdb.feeds.hub import hub_of
+        from reactdb.feeds.reader import FeedReader
         from reactdb.feeds.request import Request
-        from reactdb.feeds.subscription import Subscription
 
         self.check_open()
         hub = hub_of(self.engine)
-        return Subscription(hub, (request_type or Request)(self.engine, hub.say, query, options), consumer)
+        request = (request_type or Request)(self.engine, hub.say, query, options)
+        return FeedReader(Flow(hub, request), on_ready, clock)
 
 
 class PastSession(Session):
@@ -367,13 +395,13 @@ class PastSession(Session):
             with self._undo_lock:
                 for change in all_changes(now, self._undo.until):
                     self._undo.add(change)
-            yield PastSnapshot(now, self.seq, self._undo)
+            yield ViewOfPast(now, self.seq, self._undo)
 
-    def get(self, table: str, key: bytes) -> bytes | None:
+    def get(self, table: TableReference, key: bytes) -> bytes | None:
         with self.read() as snapshot:
             info = snapshot.table(table)
             if info is None:
-                raise TableNotFound(table)
+                raise TableNotFound(str(table))
             return snapshot.get(info, key)
 
     def token(self) -> str:
@@ -382,7 +410,7 @@ class PastSession(Session):
 
     def tables(self) -> list[str]:
         with self.read() as snapshot:
-            names = {info.name for info in snapshot.catalogue.by_id.values()}
+            names = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
             return sorted(name for name in names if snapshot.table(name) is not None)
 
     def transact(self, work: object, **options: object) -> Any:
@@ -400,7 +428,7 @@ class PastSession(Session):
     def watch(self, query: object, options: object) -> Any:
         raise UsageError(f"the past does not change: use changes(since={self.seq}) on the present")
 
-    def subscribe(self, query: object, options: object, *others: object) -> Any:
+    def reader(self, query: object, options: object, *others: object) -> Any:
         return self.watch(query, options)
 
 
@@ -413,9 +441,9 @@ def checked_durability(durability: object) -> Durability:
     return cast("Durability", durability)
 
 
-def live_table(transaction: WriteTransaction, name: str) -> TableInfo:
+def live_table(transaction: WriteTransaction, name: TableReference) -> TableInfo:
     """Raises: TableNotFound."""
     table = transaction.catalogue.live.get(name)
     if table is None:
-        raise TableNotFound(name)
+        raise TableNotFound(str(name))
     return table

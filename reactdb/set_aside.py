@@ -28,11 +28,11 @@ def as_logged(change: Change) -> Event:
     old, new = change.old_val, change.new_val
     return {
         "table": change.table,
+        "key": change.key,
+        "type": "add" if old is None else "remove" if new is None else "change",
         "old_val": old,
         "new_val": new,
-        "type": "add" if old is None else "remove" if new is None else "change",
         "seq": change.seq,
-        "key": change.key,
     }
 
 

@@ -352,9 +352,13 @@ class Selection:
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_commit: bool = False,
+        include_origin: bool = False,
+        batches: bool = False,
         since: int | str | None = None,
         on_overflow: str | None = None,
         on_predicate_error: str = "skip",
+        skip_origin: str | None = None,
     ) -> Feed:
         """Watch this selection's result.
 
@@ -364,20 +368,21 @@ class Selection:
         Args:
             squash: False delivers every change; True delivers the net difference whenever the subscriber is free; a number
                 of seconds delivers at once and then at most once in that time.
-            changefeed_queue_size: Events kept for a subscriber that lags.
-            include_initial: Begin with the present result, as events that have only `new_val`.
-            include_states: Deliver `{"state": "initializing"}` and `{"state": "ready"}`.
+            changefeed_queue_size: Changes kept for a subscriber that lags.
+            include_initial, include_states: Begin with the present result, as events that have only `new_val`; deliver states.
             include_offsets: Add `old_offset` and `new_offset`, for an ordered selection.
             include_types: Add `type`: add, remove, change, initial, state.
-            include_seq: Add `seq`, the position in the log.
+            include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the first change
+                of the same commit; `origin`, what the writer called itself, or None.
+            batches: Each event is a list of what one commit does, never a half; with `squash`, of what whole commits do.
             since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
                 begins with the rest of them.
             on_overflow: When the queue is full: "drop" the earliest and deliver how many, "error" to end with FeedOverflow,
-                "spill" to read on from the log and lose nothing. None is "spill" with `include_offsets`, because a list
-                cannot be made from some of its changes, and "drop" elsewhere.
+                "spill" to read on in the log and lose nothing. None: "spill" with `include_offsets` or `batches`, else "drop".
             on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
                 document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
                 that is missing is no error to a filter, which has its `default`.
+            skip_origin: Leave out the changes of writers that called themselves so.
 
         Returns:
             A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside
@@ -403,9 +408,13 @@ class Selection:
                 "include_offsets": include_offsets,
                 "include_types": include_types,
                 "include_seq": include_seq,
+                "include_commit": include_commit,
+                "include_origin": include_origin,
+                "batches": batches,
                 "since": since,
                 "on_overflow": on_overflow,
                 "on_predicate_error": on_predicate_error,
+                "skip_origin": skip_origin,
             },
         )
 

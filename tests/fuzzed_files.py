@@ -237,6 +237,9 @@ def read_everything(path: Path, truth: Truth, *, may_be_older: bool, read_only: 
                     f"scan of {name}", lambda name=name: scan(db, name, truth, outcome, may_be_older)
                 )
                 outcome.attempt(
+                    f"count of {name}", lambda name=name: count(db, name, truth, outcome, may_be_older)
+                )
+                outcome.attempt(
                     f"index of {name}", lambda name=name: by_index(db, name, truth, outcome, may_be_older)
                 )
                 for key in truth.keys[name]:
@@ -271,6 +274,12 @@ def scan(db: reactdb.Database, name: str, truth: Truth, outcome: Outcome, may_be
         judge(name, document.get("name" if name == "other" else "id"), document, truth, outcome, may_be_older)
     if len(found) < len(truth.documents[name]) and not may_be_older:
         outcome.missing.append(f"scan of {name}: {len(found)} of {len(truth.documents[name])}")
+
+
+def count(db: reactdb.Database, name: str, truth: Truth, outcome: Outcome, may_be_older: bool) -> None:
+    found = db.table(name).count().run()
+    if found != len(truth.documents[name]) and not may_be_older:
+        outcome.missing.append(f"count of {name}: {found} of {len(truth.documents[name])}")
 
 
 def by_index(db: reactdb.Database, name: str, truth: Truth, outcome: Outcome, may_be_older: bool) -> None:

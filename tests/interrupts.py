@@ -93,7 +93,7 @@ class Sweep:
         def end(error: Exception) -> None:
             self.ended = error
 
-        self.db.changes(include_seq=True, since=since).subscribe(
+        self.db.changes(include_seq=True, include_catalogue=True, since=since).subscribe(
             lambda event: self.heard.append(event["seq"]), end
         )
 

@@ -25,8 +25,9 @@ _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def as_json(change: Change) -> dict[str, Any]:
-    """A change as JSON values, documents as `reactdb.json` writes them. `time` is ISO 8601 in UTC, to the millisecond."""
-    return {
+    """A change as JSON values, documents as `reactdb.json` writes them. `time` is ISO 8601 in UTC, to the millisecond. A change
+    of tables or indexes has `catalogue` besides, which says what it was."""
+    found = {
         "seq": change.seq,
         "table": change.table,
         "key": to_json(change.key),
@@ -37,6 +38,7 @@ def as_json(change: Change) -> dict[str, Any]:
         "old_val": to_json(change.old_val),
         "new_val": to_json(change.new_val),
     }
+    return found if change.catalogue is None else found | {"catalogue": to_json(change.catalogue)}
 
 
 def as_line(change: Change, *, with_table: bool = False) -> str:
@@ -45,16 +47,26 @@ def as_line(change: Change, *, with_table: bool = False) -> str:
     parts = [
         click.style(moment, dim=True),
         f"{change.seq:>6}",
-        click.style(f"{change.kind:<7}", fg=COLORS[change.kind]),
+        click.style(f"{change.kind:<7}", fg=COLORS.get(change.kind, "blue")),
         *([safe(change.table)] if with_table else []),
         click.style(shown(change.key), bold=True),
     ]
-    steps = ", ".join(differences(change.old_val, change.new_val)) if change.new_val is not None else ""
+    new = change.new_val if change.catalogue is None else details(change.catalogue)
+    steps = ", ".join(differences(change.old_val, new)) if new is not None else ""
     if steps:
         parts.append(steps)
     if change.origin is not None:
         parts.append(click.style(f"({safe(change.origin)})", dim=True))
     return "  ".join(parts)
+
+
+def details(catalogue: Mapping[str, Any]) -> dict[str, Any]:
+    """What a change of tables or indexes says beside what it is about."""
+    return {
+        name: value
+        for name, value in catalogue.items()
+        if name in ("primary_key", "new_name", "multi", "hook")
+    }
 
 
 def shown(value: Any) -> str:

@@ -119,10 +119,10 @@ def export(
             else:
                 all_ = documents(then, table)
                 write_json(written_beside(database.blobs, all_, blobs, counts), out, counts, progress)
-    beside = f"; {plural(counts.pop('blobs', 0), 'new blob')} in {blobs}" if blobs is not None else ""
     if as_json:
         write_line({"table": table, **counts, "seq": seq}, err=True)
     else:
+        beside = f"; {plural(counts.pop('blobs', 0), 'new blob')} in {blobs}" if blobs is not None else ""
         words = " and ".join(plural(count, word.removesuffix("s")) for word, count in counts.items() if count)
         click.echo(
             f"exported {words or 'nothing'} of {table} as of seq {seq}; --since {seq} goes on from here{beside}",

@@ -99,6 +99,9 @@ def documents(
             TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
     """
     source = database.table(table)
+    if limit is None:
+        # No page sees the whole table; counting tells where damage hides documents.
+        source.count().run()
     primary_key = source.primary_key
     lower: Any = minval
     left_bound = "closed"

@@ -55,6 +55,11 @@ def file_lines(figures: FileFigures) -> Iterator[str]:
     kept = f"past seq {figures.oldest:,}" if figures.oldest else "from the beginning"
     entries, text = plural(figures.log_entries, "entry"), size(figures.log_bytes)
     yield f"  seq {figures.seq:,}; the log can be read {kept}: {entries}, {text} of documents"
+    limit = figures.history_limit_bytes
+    may = "" if limit is None else f" of {size(limit)} that it may take"
+    yield f"  history {size(figures.history_bytes)}{may}; retention {figures.retention}"
+    if figures.needed_from is not None:
+        yield f"  {safe(str(figures.needed_by))} has still to read past seq {figures.needed_from:,}"
     each = f", {size(round(figures.file_bytes / documents))} a document" if documents else ""
     yield f"  file {size(figures.file_bytes)}{each}; {size(figures.free_bytes)} of it free; WAL {size(figures.wal_bytes)}"
     if figures.blobs:

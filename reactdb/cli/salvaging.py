@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from hashlib import sha256
 from typing import BinaryIO
 
 import click
@@ -14,7 +15,8 @@ from reactdb.cli.terminal import Progress, one_line, plural, write_line
 from reactdb.errors import TableNotFound
 from reactdb.json import dumps
 from reactdb.store.damage import key_in_words
-from reactdb.store.tools.salvage import Salvage, SavedTable
+from reactdb.store.tools.salvage import UNREADABLE, Salvage, SavedTable
+from reactdb.values.blob import Blob
 
 # At most so many keys of lost documents are listed.
 MOST_KEYS = 20
@@ -45,13 +47,39 @@ def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
                 targets[one.id] = target
             with opened(targets[one.id]) as out:
                 write(found, one, out, progress)
-    is_whole = found.is_complete
+    saved, lost = write_blobs(found, os.path.join(folder, "blobs")) if table is None else (0, [])
+    is_whole = found.is_complete and not lost
     if as_json:
-        write_line(summary(found, chosen, targets), err=True)
+        blobs = {"saved": saved, "lost": list(map(str, lost))}
+        write_line({**summary(found, chosen, targets), "is_complete": is_whole, "blobs": blobs}, err=True)
     else:
+        if saved or lost:
+            click.echo(f"saved {plural(saved, 'blob')} to {os.path.join(folder, 'blobs')}", err=True)
+        for blob in lost:
+            click.echo(f"lost: blob {blob}", err=True)
         for line in lines(found, chosen, targets):
             click.echo(one_line(line), err=True)
     sys.exit(0 if is_whole else 1)
+
+
+def write_blobs(found: Salvage, folder: str) -> tuple[int, list[Blob]]:
+    """Write each blob to the folder, as `export --blobs` does. Returns: how many, and those that are not all there."""
+    saved, lost = 0, []
+    for blob, pieces in found.blobs():
+        make_folder(folder)
+        path = os.path.join(folder, blob.digest)
+        digest = sha256()
+        try:
+            with opened(path) as out:
+                for piece in pieces:
+                    digest.update(piece)
+                    out.write(piece)
+                if digest.hexdigest() != blob.digest:
+                    raise ValueError
+            saved += 1
+        except UNREADABLE:
+            lost.append(blob)
+    return saved, lost
 
 
 def make_folder(folder: str) -> None:

@@ -8,6 +8,7 @@ printed instead; if printing is slow, that feed catches up from the log, so noth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -119,9 +120,13 @@ def follow(database: Database, table: str | None, since: int | None) -> Iterator
     Raises:
         HistoryLost: Compaction overtook the reader. FeedAborted: The table was dropped.
     """
-    source = database if table is None else database.table(table)
+    feed_of = (
+        database.table(table).changes
+        if table is not None
+        else partial(database.changes, include_catalogue=True)
+    )
     # The feed is opened before the log is read, so that no change falls between the two.
-    with source.changes(include_seq=True, changefeed_queue_size=QUEUE_EVENTS).cursor() as feed:
+    with feed_of(include_seq=True, changefeed_queue_size=QUEUE_EVENTS).cursor() as feed:
         position = database.seq if since is None else since
         head = database.seq
         yield from between(database, position, head, table)
@@ -144,7 +149,9 @@ def between(database: Database, since: int, until: int, table: str | None) -> It
     try:
         yield from database.log(since, until, table)
     except TableNotFound:
-        yield from (change for change in database.log(since, until) if change.table == table)
+        for change in database.log(since, until):
+            if change.table == table and change.catalogue is None:
+                yield change
         raise
 
 

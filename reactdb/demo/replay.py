@@ -105,7 +105,7 @@ class _Listeners:
         self.commit_began_ns = 0
         self._flights = flights
         for board in self.boards:
-            board.shown.subscribe(self._stop_watch)
+            board.shown.subscribe(lambda edits: self._stop_watch(len(edits)))
         counting = flights.changes(include_initial=True, on_overflow="spill")
         self._counting = counting.subscribe(self._count, on_error=self._fail)
 
@@ -116,14 +116,14 @@ class _Listeners:
     def __len__(self) -> int:
         return len(self.boards) + 1
 
-    def _stop_watch(self, event: Event) -> None:
-        self.lags_ns.append(time.perf_counter_ns() - self.commit_began_ns)
+    def _stop_watch(self, events: int) -> None:
+        self.lags_ns += [time.perf_counter_ns() - self.commit_began_ns] * events
 
     def _fail(self, error: Exception) -> None:
         self.mistakes.append(f"the count by state: the feed ended: {error}")
 
     def _count(self, event: Event) -> None:
-        self._stop_watch(event)
+        self._stop_watch(1)
         if (old := event.get("old_val")) is not None:
             self.states[old["state"]] -= 1
         if (new := event.get("new_val")) is not None:

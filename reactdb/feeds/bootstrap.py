@@ -20,7 +20,7 @@ from reactdb.feeds.position import resolve_since
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import View
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import PastSnapshot, Snapshot
+from reactdb.store.snapshot import PastSnapshot, Snapshot, low_water
 from reactdb.store.undo import Undo
 
 # Times that what was written meanwhile is read, at most: writers may be quicker.
@@ -107,9 +107,29 @@ class Bootstrap:
         """
         with self._snapshot() as snapshot:
             position = resolve_since(since, self._engine, snapshot)
-            reader = LogReader(self._engine, plan_at(request, snapshot, position), position)
+            is_whole = request.options.batches
+            if is_whole:
+                position = before_commit(position, snapshot)
+            reader = LogReader(
+                self._engine, plan_at(request, snapshot, position), position, is_whole=is_whole
+            )
             reader.seed(snapshot)
         return reader
+
+
+def before_commit(position: int, snapshot: Snapshot) -> int:
+    """The position, or where it is inside of a commit, the one before that commit: the commit is read as a whole.
+
+    Raises:
+        HistoryLost: Its first changes were compacted away.
+    """
+    following = snapshot.changes(position, limit=1)
+    if not following or following[0].commit > position:
+        return position
+    before, oldest = following[0].commit - 1, low_water(snapshot.connection)
+    if before < oldest:
+        raise HistoryLost(before, oldest + 1)
+    return before
 
 
 def plan_at(request: Request, now: Snapshot, position: int) -> Plan:

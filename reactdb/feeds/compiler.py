@@ -86,6 +86,7 @@ def compile_query(
     failures: Failures,
     *,
     include_offsets: bool = False,
+    include_catalogue: bool = False,
     include_meta: bool = False,
 ) -> Plan:
     """The view of a query. Not seeded yet.
@@ -101,7 +102,10 @@ def compile_query(
     if query.table == ALL_TABLES:
         if include_offsets:
             raise UnsupportedFeed("Cannot include offsets for range subs.")
-        return Plan(AllTablesView(), (ALL_TABLES, include_meta), False, failures, include_meta)
+        every = AllTablesView(has_catalogue=include_catalogue)
+        return Plan(every, (ALL_TABLES, include_catalogue, include_meta), False, failures, include_meta)
+    if include_catalogue:
+        raise UnsupportedFeed("Cannot include the catalogue but in a feed of all tables.")
     queries = _members(query)
     members = [
         _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries

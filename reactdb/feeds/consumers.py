@@ -3,8 +3,9 @@
     PushConsumer     calls an observer: where the commit is delivered, or where its scheduler says
     PullConsumer     is read by a thread that waits: `for change in feed`, cursors
     AsyncConsumer    is read by a coroutine
+    ReaderConsumer   is read by whoever calls, who never waits, and calls back when there is something to read
 
-One consumer may have several subscriptions (a union of feeds). All three take events from them in one way (`BaseConsumer._poll`),
+One consumer may have several subscriptions (a union of feeds). All take events from these in one way (`BaseConsumer._poll`),
 one at a time, in whichever thread; a lock says whose turn it is. A thread that finds the turn of a PushConsumer taken leaves a
 note and goes; the thread that has the turn looks at the note after giving it back. A thread that reads a cursor waits for its
 turn.
@@ -27,6 +28,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import FeedAborted, ForkedDatabase, UsageError
@@ -76,6 +79,15 @@ class Flow:
 
     def then(self, term: Step) -> Flow:
         return Flow(self.hub, self.request, self.parts, (*self.terms, term))
+
+    def changed(self, change: Callable[[Request], Request]) -> Flow:
+        """The same with other requests."""
+        request = None if self.request is None else change(self.request)
+        return Flow(self.hub, request, [part.changed(change) for part in self.parts], self.terms)
+
+    @property
+    def has_terms(self) -> bool:
+        return bool(self.terms) or any(part.has_terms for part in self.parts)
 
     def requests(self) -> Iterable[Request]:
         if self.request is not None:
@@ -136,9 +148,20 @@ class BaseConsumer:
                 if not any(run.is_finished for run in member.path):
                     member.hub.attach(member)
             self._drop_finished()
+            self._begin_together()
         except BaseException:
             self.close()
             raise
+
+    def _begin_together(self) -> None:
+        """Members that tell whole commits begin one after the other, and what is committed in between they do not all know of."""
+        together = [one for one in self.members if one.request.options.batches]
+        if len(together) > 1:
+            latest = max(one.since for one in together)
+            with together[0].request.engine.publisher.lock:
+                for one in together:
+                    if not one.request.options.include_initial:
+                        one.begin_after(latest)
 
     def _subscriptions(self, flow: Flow, path: tuple[Run, ...]) -> Iterable[Subscription]:
         if flow.terms:
@@ -185,20 +208,41 @@ class BaseConsumer:
         line = [one for one in line if not one.is_closed]
         take_together(line)
         found = earliest(line)
-        # Changes are offered in the order of the log: all before this one are there by now, but perhaps not when they were
+        if found is None:
+            return None
+        engine = found.request.engine
+        if (found.look() or 0) > engine.publisher.published:
+            # A commit is offered to one after the other. When the lock is free, all have it.
+            with engine.publisher.lock:
+                pass
+        # Commits are offered in the order of the log: all before this one are there by now, but perhaps not when they were
         # looked for.
-        return None if found is None else earliest(line)
+        return earliest(line)
 
     def _poll(self, line: Sequence[Subscription]) -> tuple[Subscription | None, Any]:
         """The next event of the members of one database, and whose it is. It may be NOTHING, or ENDED."""
         if len(line) == 1:
             return line[0], line[0].poll()
         while (member := self._whose_turn(line)) is not None:
+            seq = member.look()
             event = member.poll(is_in_line=True)
             if event is not NOTHING:
+                if seq and event is not ENDED and member.request.options.batches:
+                    event = self._united(line, member, seq, event)
                 return member, event
             # How that one begins is over, or what it had was nothing.
         return None, NOTHING
+
+    @staticmethod
+    def _united(line: Sequence[Subscription], member: Subscription, seq: int, event: list[Any]) -> list[Any]:
+        """The list of one commit, with what that commit does to the others."""
+        lists = [[*zip(member.seqs, event, strict=True)]]
+        for other in line:
+            if other is not member and not other.is_closed and other.look() == seq:
+                more = other.poll(is_in_line=True)
+                if isinstance(more, list):
+                    lists.append([*zip(other.seqs, more, strict=True)])
+        return [one for _, one in merge(*lists, key=itemgetter(0))]
 
     def _rest(self) -> bool:
         """Be woken again from now on. True: it was not so before, so poll once more."""
@@ -668,6 +712,118 @@ class AskedConsumer(BaseConsumer):
             self._out.extend(events)
             return True
         return False
+
+
+class ReaderConsumer(AskedConsumer):
+    """For readers: it is asked for what there is, and calls back once there is something again.
+
+    Attributes:
+        on_ready: What is called; None for nothing.
+    """
+
+    __slots__ = ("_clock", "_is_told", "_telling", "_timer", "on_ready")
+
+    def __init__(self, on_ready: Callable[[], object] | None, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.on_ready = on_ready
+        self._clock = clock
+        # It was called, and not everything was read since. Of two threads that find it was not, one calls.
+        self._is_told = False
+        self._telling = threading.Lock()
+        self._timer: Any = None
+
+    @property
+    def way(self) -> Way:
+        return "woken"
+
+    def now(self) -> float:
+        return self._clock()
+
+    def wake(self, subscription: Subscription) -> None:
+        # In the dispatcher's line, because what it calls is the user's.
+        subscription.hub.ready(self)
+
+    def run(self) -> None:
+        """Call back, if there is something to read. Called by the dispatcher, and by whoever sets what is called."""
+        on_ready = self.on_ready
+        if on_ready is None or self._is_told or self.is_inherited:
+            return
+        wait_s = 0.0 if self.error is not None else self.wait_s
+        if wait_s:
+            self._arm(wait_s)
+        elif wait_s is not None:
+            with self._telling:
+                if self._is_told:
+                    return
+                self._is_told = True
+            try:
+                on_ready()
+            except Exception:
+                logger.exception("on_ready of a reader raised")
+
+    def _arm(self, wait_s: float) -> None:
+        """Net differences wait for their time."""
+        if self._timer is None:
+            self._timer = timers.call_later(wait_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        for member in self.members[:1]:
+            member.hub.ready(self)
+            member.hub.drain()
+
+    def rest(self) -> bool:
+        """Call back again for what comes from now on. True: there may be something already."""
+        self._is_told = False
+        return self._rest()
+
+    def poll(self, most: int) -> list[Any]:
+        """Up to so many events of those that there are.
+
+        Raises:
+            Exception: What ended the feed, where no event is left.
+        """
+        events: list[Any] = []
+        try:
+            while len(events) < most:
+                event = self.take()
+                if event is NOTHING or event is ENDED:
+                    if event is NOTHING:
+                        # As `_take` does it, because somebody may have been told of it in between.
+                        self._is_told = False
+                        wait_s = self.wait_s
+                        if wait_s is not None and self.on_ready is not None:
+                            self.run()
+                    break
+                events.append(event)
+        except Exception as error:
+            if not events:
+                raise
+            self.error = error
+        except BaseException:
+            self._interrupt()
+            raise
+        return events
+
+    @property
+    def queued(self) -> int:
+        return sum(member.queued for member in self.members) + len(self._out or ())
+
+    @property
+    def is_ending(self) -> bool:
+        """Nothing more will be queued."""
+        return self.is_closed or all(member.end is not None for member in self.members)
+
+    @property
+    def is_finished(self) -> bool:
+        """Everything was read, and nothing more will come."""
+        return (self.is_closed or not self.members) and self.error is None and not self._out
+
+    def close(self) -> None:
+        super().close()
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.dispose()
 
 
 class PullConsumer(AskedConsumer):

@@ -158,18 +158,25 @@ class Node:
                 broadcast.remove(subscription)
         self.broadcasts = [one for one in self.broadcasts if not one.is_empty]
 
-    def publish(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
-        """Put what the change `seq` does into all queues. False: not all could take it."""
+    def publish(self, deltas: Sequence[AnyDelta], first: int, *, is_whole: bool = True) -> bool:
+        """Put what a commit does into all queues. False: not all could take it.
+
+        Args:
+            first: The seq of the commit's first change.
+            is_whole: False where the view failed in the middle of the commit: who wants whole commits gets nothing of it.
+        """
         took = True
         if self.apart:
             for subscription in list(self.apart):
-                if subscription.can_share(seq - 1):
+                if subscription.can_share(first - 1):
                     # How it begins has been delivered.
                     self._share(subscription)
                     del self.apart[subscription]
                     continue
+                if not is_whole and subscription.request.options.batches:
+                    continue
                 try:
-                    took &= subscription.offer(deltas, seq)
+                    took &= subscription.offer(deltas, first)
                 except Exception as error:
                     took = subscription.fail(error)
         if self.broadcasts:
@@ -200,16 +207,18 @@ class LiveViews:
         self.router: Router[Node] = Router(say)
         self.dispatcher = Dispatcher()
         self._state = state
-        # The node that is being advanced.
+        # The node that is being advanced, or published.
         self._current: Node | None = None
+        # What the commit that is being dispatched does to each view, as far as that was worked out.
+        self._pending: dict[Node, list[AnyDelta]] = {}
 
     def dispatch(self, commit: Commit) -> None:
-        """Advance the views that the commit concerns, change by change, and queue what they report.
+        """Advance the views that the commit concerns, change by change, and then queue what each of them reports.
 
         Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
         thread (KeyboardInterrupt) is raised after that.
         """
-        router, state = self.router, self._state
+        router, state, pending = self.router, self._state, self._pending
         interrupt: BaseException | None = None
         is_done = False
         while not is_done:
@@ -225,9 +234,14 @@ class LiveViews:
                         self._current = node
                         node.seq = seq
                         deltas = node.view.advance(change, state)
-                        if deltas and not node.publish(deltas, seq):
-                            self._spill(node)
+                        if deltas:
+                            found = pending.get(node)
+                            if found is None:
+                                pending[node] = [*deltas]
+                            else:
+                                found += deltas
                         self._current = None
+                self._publish(commit)
                 if commit.dropped_tables or commit.dropped_indexes:
                     self._abort_dropped(commit)
                 is_done = True
@@ -242,6 +256,15 @@ class LiveViews:
         if interrupt is not None:
             raise interrupt
 
+    def _publish(self, commit: Commit) -> None:
+        pending = self._pending
+        while pending:
+            # In the order in which the commit came to them.
+            node = self._current = next(iter(pending))
+            if not node.publish(pending.pop(node), commit.changes[0].seq):
+                self._spill(node)
+            self._current = None
+
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced, because its state is unknown.
         Whether there are feeds left to go on with."""
@@ -250,15 +273,24 @@ class LiveViews:
         if node is not None:
             if not (node.failures.raises and isinstance(error, Exception)):
                 logger.error("a feed ends, because its view failed", exc_info=error)
+            self._publish_part(node, commit)
             self.end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
         elif end is not None:
             # Not in a view, so it is unknown which views it would have concerned.
             logger.error(
                 "passing commit %d to the feeds broke off: all of them end", commit.seq, exc_info=error
             )
+            for one in list(self._pending):
+                self._publish_part(one, commit)
             self.abort(FeedAborted(f"Changefeed aborted (commit {commit.seq} could not be passed on)"))
             return False
         return True
+
+    def _publish_part(self, node: Node, commit: Commit) -> None:
+        """The node gets no more of the commit than what is worked out."""
+        deltas = self._pending.pop(node, None)
+        if deltas:
+            node.publish(deltas, commit.changes[0].seq, is_whole=False)
 
     def _spill(self, node: Node) -> None:
         """Let those go that had no room: they read on from the log. And those that could not take it."""

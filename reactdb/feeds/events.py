@@ -4,9 +4,10 @@
     {"new_val": ...}                          an initial value
     {"state": "initializing"}, {"state": "ready"}, {"state": "catching_up"}
     {"error": "Changefeed cache over array size limit, skipped 6 elements."}
+    {"kind": "table_create", "table": ...}    a table or an index was made, renamed or dropped: see `CatalogueChange`
 
-then, where asked for: `old_offset`, `new_offset`, `type`, `seq`, `meta`; `table` on feeds of all tables and `group` on grouped
-ones.
+then, where asked for: `old_offset`, `new_offset`, `type`, `seq`, `commit`, `origin`, `meta`; `table` on feeds of all tables and
+`group` on grouped ones. A feed of whole commits delivers these in lists.
 
 Rule of this file: each event is a dict of its own; what is inside is shared and frozen.
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from reactdb.change import Change
+from reactdb.change import CatalogueChange, Change
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial
 from reactdb.values.decoding import decode_frozen
@@ -34,33 +35,52 @@ def state(name: str, options: FeedOptions) -> Event:
     return {"state": name, "type": "state"} if options.include_types else {"state": name}
 
 
+def alone(event: Event, options: FeedOptions) -> Any:
+    """What is delivered of an event that belongs to no commit."""
+    return [event] if options.batches else event
+
+
 def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
     """What makes an event of a delta; None for one that is not delivered."""
-    fields = (options.include_offsets, options.include_types, options.include_seq, options.include_meta)
-    return _renderer(*fields, is_ordered, is_of_all_tables)
+    return _renderer(
+        options.include_offsets,
+        options.include_types,
+        (options.include_seq, options.include_commit, options.include_origin, options.include_meta),
+        is_ordered,
+        is_of_all_tables,
+    )
 
 
 @cache
 def _renderer(
     has_offsets: bool,
     has_types: bool,
-    has_seq: bool,
-    has_meta: bool,
+    has_source: tuple[bool, bool, bool, bool],
     is_ordered: bool,
     is_of_all_tables: bool,
 ) -> Render:
-    if not (has_offsets or has_types or has_seq or has_meta or is_ordered or is_of_all_tables):
+    """`has_source`: whether events have the seq, the commit, the origin and the metadata of their change."""
+    has_seq, has_commit, has_origin, has_meta = has_source
+    if not (has_offsets or has_types or any(has_source) or is_ordered or is_of_all_tables):
         return _plain
 
     def render(delta: AnyDelta) -> Event | None:
         event: Event = {}
+        if type(delta) is CatalogueChange:
+            event |= {"kind": delta.kind, **delta.catalogue}
+            if has_types:
+                event["type"] = "catalogue"
+            if has_seq:
+                event["seq"] = delta.seq
+            return event
         if isinstance(delta, Delta):
             if delta.is_move and not has_offsets:
                 return None
             if delta.group is not None:
                 event["group"] = delta.group[0]
+        change = delta if isinstance(delta, Change) else delta.change
         if is_of_all_tables:
-            event["table"] = delta.table if isinstance(delta, Change) else delta.change.table
+            event["table"] = change.table
         old_val = event["old_val"] = delta.old_val
         new_val = event["new_val"] = delta.new_val
         if has_offsets:
@@ -72,9 +92,13 @@ def _renderer(
             old, new = (event["old_offset"], event["new_offset"]) if has_offsets else (old_val, new_val)
             event["type"] = "add" if old is None else "remove" if new is None else "change"
         if has_seq:
-            event["seq"] = delta.seq
+            event["seq"] = change.seq
+        if has_commit:
+            event["commit"] = change.commit
+        if has_origin:
+            event["origin"] = change.origin
         if has_meta:
-            event["meta"] = (delta if isinstance(delta, Change) else delta.change).meta
+            event["meta"] = change.meta
         return event
 
     return render

@@ -24,8 +24,9 @@ from reactdb.feeds import terms
 from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsumer, PushConsumer
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, in_words, stats
-from reactdb.feeds.options import check_timeout
-from reactdb.feeds.request import Request
+from reactdb.feeds.options import check_timeout, check_union
+from reactdb.feeds.reader import FeedReader
+from reactdb.feeds.request import Request, in_batches
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
 from reactdb.query import Query, Step
 
@@ -159,6 +160,17 @@ class Feed(Stays, Observable[Event]):
         self._open(consumer)
         return Cursor(consumer, self._flow)
 
+    def reader(self, on_ready: Callable[[], object] | None = None) -> FeedReader:
+        """Subscribe, and get a reader that is asked what there is, and never waits: for a server, or an event loop.
+
+        A reader that has fallen behind by more than `changefeed_queue_size` changes reads on from the log, and loses nothing,
+        unless `on_overflow` says otherwise.
+
+        Args:
+            on_ready: Called without arguments when there is something to poll: see `FeedReader.on_ready`.
+        """
+        return FeedReader(self._flow, on_ready, time.monotonic)
+
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()
 
@@ -220,7 +232,11 @@ class Feed(Stays, Observable[Event]):
         for other in others:
             if not isinstance(other, Feed):
                 raise QueryError("a feed can only be united with feeds")
-        return self._of(Flow(None, None, (self._flow, *(other._flow for other in others))), self._scheduler)
+        flow = Flow(None, None, (self._flow, *(other._flow for other in others)))
+        check_union(
+            [one.options for one in flow.requests()], has_terms=any(part.has_terms for part in flow.parts)
+        )
+        return self._of(flow, self._scheduler)
 
     def __getitem__(self, place: Any) -> Feed:
         """`feed["new_val"]`: the field of each event that has it; `feed[:3]`: the first items."""
@@ -263,6 +279,10 @@ class Feed(Stays, Observable[Event]):
             and request.options.include_initial
             and request.options.include_offsets
         )
+
+    def by_commit(self) -> Feed:
+        """The same feed with `batches=True`."""
+        return self._of(self._flow.changed(in_batches), self._scheduler)
 
     def __repr__(self) -> str:
         found = [in_words(request) for request in self._flow.requests()]

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from itertools import chain
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Final
 
-from reactdb.feeds.events import Event, render_initial, state
+from reactdb.feeds.events import Event, alone, render_initial, state
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.position import ANEW, Bookmark, Inside
 from reactdb.feeds.views.base import Initial, View
@@ -29,6 +29,8 @@ from reactdb.store.walk import Page, Place, Walk
 # A place in an index may be as long as what is indexed. A token should fit where tokens are kept, such as a header of HTTP.
 LONGEST_PLACE = 1_000
 NO_MORE: Any = object()
+# Initial values that a feed of whole commits gets in one list, where they are read while they are delivered.
+VALUES_IN_A_LIST = 1_000
 
 
 class Later:
@@ -116,6 +118,9 @@ class InitialValues:
     def read(self, view: SelectView, found: Iterable[Page], options: FeedOptions) -> InitialValues:
         """Of documents that come in an order. Whatever a filter or a map raises is raised where the event is asked for."""
         self._events = self._read(view, found, options)
+        if options.batches:
+            # One page after the other: all of them may be more than there is memory for.
+            self._events = self._in_lists(self._events, VALUES_IN_A_LIST)
         return self
 
     def _read(self, view: SelectView, found: Iterable[Page], options: FeedOptions) -> Iterator[Event]:
@@ -130,7 +135,26 @@ class InitialValues:
     def of(self, results: Iterable[Initial], options: FeedOptions) -> InitialValues:
         """Of anything else."""
         self._events = self._listed(iter(results), options)
+        if options.batches:
+            self._events = self._in_lists(self._events, None)
         return self
+
+    def _in_lists(self, events: Iterator[Event], most: int | None) -> Iterator[Any]:
+        """Lists of so many of them; None: one list of all."""
+        error: Exception | None = None
+        while error is None:
+            before, found = self._place, []
+            try:
+                for event in islice(events, most):
+                    found.append(event)  # noqa: PERF402 - those before an error are delivered
+            except Exception as failure:
+                error = failure
+            self._before = before
+            if found:
+                yield found
+            elif error is None:
+                return
+        raise error
 
     def _listed(self, results: Iterator[Initial], options: FeedOptions) -> Iterator[Event]:
         # A null in a list is delivered where offsets say so; elsewhere it is no value.
@@ -174,12 +198,12 @@ class Opening:
         cls, options: FeedOptions, then: str, initial: InitialValues | None = None
     ) -> Opening | None:
         """The initial values, then the state of that name, where they were asked for. None: nothing."""
-        after = iter((state(then, options),)) if options.include_states else None
+        after = iter((alone(state(then, options), options),)) if options.include_states else None
         if initial is None:
             return None if after is None else cls(after)
         if after is None:
             return cls(iter(initial), initial)
-        return cls(chain((state("initializing", options),), initial, after), initial)
+        return cls(chain((alone(state("initializing", options), options),), initial, after), initial)
 
     def fail(self, error: Exception) -> None:
         """Whoever asks for the next event gets the error."""

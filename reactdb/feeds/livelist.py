@@ -2,17 +2,19 @@
 
     board = LiveList(games.order_by(desc("score")).limit(10))
     board[0]                                   the leader, now
-    board.subscribe(lambda event: redraw())    called after each change, which is in the list already
+    board.subscribe(lambda edits: redraw())    called once for each commit, which is in the list already
 
 Rule of this file: the list changes by the feed's events and in no other way: delete at `old_offset`, insert at `new_offset`.
+What one commit does to it is seen whole or not at all.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from threading import get_ident
 from types import TracebackType
-from typing import Any, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 from reactdb.errors import FeedOverflow, UsageError
 from reactdb.feeds.feed import Feed
@@ -29,13 +31,50 @@ class Watchable(Protocol):
     def changes(self, *, include_initial: bool, include_offsets: bool, on_overflow: str) -> Feed: ...
 
 
+class Edits(list[Event]):
+    """What one commit did to a list: its events, in order. Each deletes at `old_offset`, and then inserts at `new_offset`.
+
+    Of a commit that made one edit, `edits["new_val"]` is that of the edit.
+    """
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, str):
+            (edit,) = self
+            return edit[place]
+        return super().__getitem__(place)
+
+
+class Listener(NamedTuple):
+    """Who follows a list."""
+
+    callback: Callable[[Edits], object]
+    before: Callable[[Event], object] | None
+
+
+def apply(edit: Event, documents: list[Document]) -> None:
+    """Carry out an edit."""
+    old_offset, new_offset = edit.get("old_offset"), edit.get("new_offset")
+    if old_offset is not None:
+        del documents[old_offset]
+    if new_offset is not None:
+        documents.insert(new_offset, edit["new_val"])
+
+
+def call(listener: Callable[[Any], object], argument: Any) -> None:
+    """What a listener raises is logged, and nobody else notices."""
+    try:
+        listener(argument)
+    except Exception:
+        logger.exception("a subscriber of a LiveList raised")
+
+
 class LiveList(Sequence[Document]):
     """A read-only sequence of documents, kept current. Documents are shared and refuse to be changed.
 
     Attributes:
         error: What ended it, such as FeedAborted; None while it lives, and after `close`.
 
-    Thread safety: may be read from any thread; each read sees the list between two changes. Several reads that must see
+    Thread safety: may be read from any thread; each read sees the list between two commits. Several reads that must see
     the same list take a copy first: `list(board)`.
     """
 
@@ -56,54 +95,82 @@ class LiveList(Sequence[Document]):
             raise UsageError(
                 "LiveList needs a feed with include_initial=True and include_offsets=True, and no terms after it"
             )
+        # Held while the list is read, or changed where nobody else's code is called in between.
         self._lock = threading.Lock()
         self._documents: list[Document] = []
-        self._subscribers: dict[object, Callable[[Event], None]] = {}
+        # The thread that calls hooks, and the list that it sees.
+        self._stepping: tuple[int, list[Document]] | None = None
+        self._listeners: dict[object, Listener] = {}
         self.error: Exception | None = None
-        self._subscription = feed.subscribe(self._apply, self._end, scheduler=scheduler)
+        self._subscription = feed.by_commit().subscribe(self._apply, self._end, scheduler=scheduler)
 
     # -----------------------------------------------------------------------------------------------------------
     # Following
 
-    def _apply(self, event: Event) -> None:
-        if "error" in event:
-            raise FeedOverflow(int(event["error"].split()[-2]))
-        if "state" in event:
+    def _apply(self, events: list[Event]) -> None:
+        """What one commit does. Called by one thread at a time."""
+        if "error" in events[0]:
+            raise FeedOverflow(int(events[0]["error"].split()[-2]))
+        if "state" in events[0]:
             return
-        old_offset, new_offset = event.get("old_offset"), event.get("new_offset")
-        with self._lock:
-            if old_offset is not None:
-                del self._documents[old_offset]
-            if new_offset is not None:
-                self._documents.insert(new_offset, event["new_val"])
-        for callback in list(self._subscribers.values()):
-            try:
-                callback(event)
-            except Exception:
-                logger.exception("a subscriber of a LiveList raised")
+        edits, listeners = Edits(events), list(self._listeners.values())
+        hooks = [one.before for one in listeners if one.before is not None]
+        if hooks:
+            self._step(edits, hooks)
+        else:
+            with self._lock:
+                for edit in edits:
+                    apply(edit, self._documents)
+        for one in listeners:
+            call(one.callback, edits)
+
+    def _step(self, edits: Edits, hooks: Sequence[Callable[[Event], object]]) -> None:
+        """Edit by edit, on a copy: a hook reads the list before its edit, and others see the whole commit at once."""
+        documents = list(self._documents)
+        self._stepping = get_ident(), documents
+        try:
+            for edit in edits:
+                for hook in hooks:
+                    call(hook, edit)
+                apply(edit, documents)
+            with self._lock:
+                self._documents = documents
+        finally:
+            self._stepping = None
 
     def _end(self, error: Exception) -> None:
         self.error = error
 
-    def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
-        """Call back after each change of the list, with its event. Returns what ends that."""
+    def subscribe(
+        self, callback: Callable[[Edits], object], before: Callable[[Event], object] | None = None
+    ) -> Callable[[], None]:
+        """Call back once after each commit that changed the list, with its `Edits`. The list has all of them already.
+
+        Args:
+            before: Called before each of the edits, with its event: the list is then as the edits before it have left it, to this
+                thread; to others it is as before the commit, until `callback` is called. For a model that must say what it is
+                about to insert, remove or move, such as Qt's.
+
+        Returns:
+            What ends that.
+        """
         name = object()
-        self._subscribers[name] = callback
+        self._listeners[name] = Listener(callback, before)
 
         def unsubscribe() -> None:
-            self._subscribers.pop(name, None)
+            self._listeners.pop(name, None)
 
         return unsubscribe
 
     @property
     def changes(self) -> Any:
-        """The list's own notifications as an Observable."""
+        """The list's own notifications as an Observable of `Edits`."""
         return observable(self.subscribe)
 
     def close(self) -> None:
         """Follow no longer. The documents stay as they are."""
         self._subscription.dispose()
-        self._subscribers.clear()
+        self._listeners.clear()
 
     def __enter__(self) -> LiveList:
         return self
@@ -116,8 +183,14 @@ class LiveList(Sequence[Document]):
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
+    def _seen(self) -> list[Document]:
+        """The list that this thread sees. With the lock."""
+        stepping = self._stepping
+        return stepping[1] if stepping is not None and stepping[0] == get_ident() else self._documents
+
     def __len__(self) -> int:
-        return len(self._documents)
+        with self._lock:
+            return len(self._seen())
 
     @overload
     def __getitem__(self, place: int) -> Document: ...
@@ -127,12 +200,12 @@ class LiveList(Sequence[Document]):
 
     def __getitem__(self, place: int | slice) -> Document | list[Document]:
         with self._lock:
-            return self._documents[place]
+            return self._seen()[place]
 
     def __iter__(self) -> Iterator[Document]:
         """The documents as they are now; changes during the loop are not seen."""
         with self._lock:
-            return iter(list(self._documents))
+            return iter(list(self._seen()))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (LiveList, list, tuple)):

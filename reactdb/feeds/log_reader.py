@@ -8,6 +8,7 @@ Rule of this file: a page is read within one snapshot, and nothing is delivered 
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,7 +16,7 @@ from reactdb.feeds.compiler import Plan
 from reactdb.feeds.views.base import AnyDelta, View
 from reactdb.feeds.views.window import WindowView
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, as_of
+from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, as_of, whole_commits
 from reactdb.store.undo import Undo
 
 # Changes in a page: about 0.25 MB of ordinary documents.
@@ -75,12 +76,14 @@ class LogReader:
         position: Every change up to it has been taken in.
     """
 
-    __slots__ = ("_engine", "_error", "_is_seeded", "plan", "position")
+    __slots__ = ("_engine", "_error", "_is_seeded", "_is_whole", "plan", "position")
 
-    def __init__(self, engine: Engine, plan: Plan, position: int) -> None:
+    def __init__(self, engine: Engine, plan: Plan, position: int, *, is_whole: bool = False) -> None:
+        """`is_whole`: no page ends inside of a commit, and the position is not inside of one."""
         self._engine = engine
         self.plan = plan
         self.position = position
+        self._is_whole = is_whole
         self._is_seeded = not plan.view.is_stateful
         # A document could not be computed, and that is to be raised; but first, what comes before it is delivered.
         self._error: Exception | None = None
@@ -116,13 +119,14 @@ class LogReader:
             return self.read(snapshot)
 
     def read(
-        self, now: Snapshot, limit: int = PAGE_CHANGES, most: int | None = None
+        self, now: Snapshot, limit: int = PAGE_CHANGES, most: int | None = None, *, decoded: bool = False
     ) -> tuple[list[AnyDelta], bool]:
         """What the next changes do, and whether these were the last.
 
         Args:
             limit: Changes that are read.
             most: Go no further than the change with which there are so many deltas; None: any number.
+            decoded: All documents will be looked at, so they are decoded together.
 
         Raises:
             HistoryLost: They were compacted away.
@@ -134,23 +138,36 @@ class LogReader:
         view, includes_meta = self.plan.view, self.plan.includes_meta
         tables = view.tables()
         head = now.seq
-        changes = now.changes(self.position, head, tables[0] if len(tables) == 1 else None, limit)
+        table = tables[0] if len(tables) == 1 else None
+        changes = now.changes(self.position, head, table, limit, decoded=decoded)
+        is_last = len(changes) < limit
+        end = head if is_last else changes[-1].seq
+        if self._is_whole and not is_last:
+            rest = whole_commits(changes[-1:], now)[1:]
+            changes += [
+                change for change in rest if not tables or change.table_id in {one.id for one in tables}
+            ]
+            end = max(end, *(change.seq for change in rest)) if rest else end
         state = StateAt(self._engine, now)
         deltas: list[AnyDelta] = []
-        for change in changes:
-            try:
+        advance = view.advance
+        most = sys.maxsize if most is None else most
+        try:
+            for change in changes:
                 if change.meta is None or includes_meta or not change.is_of_meta_alone:
-                    deltas.extend(view.advance(change, state))
-            except Exception as error:
-                self._error = error
-                return deltas, False
-            self.position = change.seq
-            if most is not None and len(deltas) >= most:
-                return deltas, False
-        is_last = len(changes) < limit
+                    deltas += advance(change, state)
+                self.position = change.seq
+                if len(deltas) >= most:
+                    return deltas, False
+        except Exception as error:
+            self._error = error
+            if self._is_whole:
+                self.position = change.commit - 1
+                deltas = [delta for delta in deltas if delta.seq < change.commit]
+            return deltas, False
         if is_last:
             let_go(view)
-        self.position = head if is_last else changes[-1].seq
+        self.position = end
         return deltas, is_last
 
     def read_last(self, now: Snapshot, limit: int) -> None:

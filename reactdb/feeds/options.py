@@ -8,7 +8,7 @@ query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
@@ -30,7 +30,20 @@ BOOLEANS = (
     "include_initial",
     "include_offsets",
     "include_seq",
+    "include_catalogue",
+    "batches",
+    "include_commit",
+    "include_origin",
     "include_meta",
+)
+NAMES = (
+    "squash",
+    "changefeed_queue_size",
+    "since",
+    "on_overflow",
+    "on_predicate_error",
+    "skip_origin",
+    *BOOLEANS,
 )
 
 
@@ -42,23 +55,32 @@ class FeedOptions(Value):
             of nothing else. Only for dialects, through the session.
         squash_s: None tells every change; 0 the net difference whenever the subscriber is free; more: at most every so
             many seconds.
-        queue_size: Events kept for a subscriber that lags.
+        queue_size: Changes kept for a subscriber that lags.
+        batches: Each event is the list of what one commit does.
+        skip_origin: Changes of this origin are left out; None for none.
         on_overflow: One of OVERFLOWS.
+        is_overflow_asked: The caller said which.
         since: A seq or a token, or None for now.
         on_predicate_error: One of PREDICATE_ERRORS.
     """
 
     __slots__ = (
+        "batches",
+        "include_catalogue",
+        "include_commit",
         "include_initial",
         "include_meta",
         "include_offsets",
+        "include_origin",
         "include_seq",
         "include_states",
         "include_types",
+        "is_overflow_asked",
         "on_overflow",
         "on_predicate_error",
         "queue_size",
         "since",
+        "skip_origin",
         "squash_s",
     )
 
@@ -71,9 +93,15 @@ class FeedOptions(Value):
         include_offsets: bool = False,
         include_types: bool = False,
         include_seq: bool = False,
+        include_catalogue: bool = False,
         since: int | str | None = None,
         on_overflow: str = "drop",
         on_predicate_error: str = "skip",
+        batches: bool = False,
+        include_commit: bool = False,
+        include_origin: bool = False,
+        skip_origin: str | None = None,
+        is_overflow_asked: bool = False,
         include_meta: bool = False,
     ) -> None:
         self.squash_s = squash_s
@@ -83,10 +111,16 @@ class FeedOptions(Value):
         self.include_offsets = include_offsets
         self.include_types = include_types
         self.include_seq = include_seq
+        self.include_catalogue = include_catalogue
         self.include_meta = include_meta
         self.since = since
         self.on_overflow = on_overflow
         self.on_predicate_error = on_predicate_error
+        self.batches = batches
+        self.include_commit = include_commit
+        self.include_origin = include_origin
+        self.skip_origin = skip_origin
+        self.is_overflow_asked = is_overflow_asked
 
 
 def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions], None]) -> FeedOptions:
@@ -99,9 +133,8 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         InvalidOption: With ReQL's sentence where it has one.
         Whatever `check_query` raises.
     """
-    known = {"squash", "changefeed_queue_size", "since", "on_overflow", "on_predicate_error", *BOOLEANS}
     for name in options:
-        if name not in known:
+        if name not in NAMES:
             raise InvalidOption(f"Unrecognized optional argument `{name}`.")
     squash_s = _squash_s(options.get("squash", False))
     flags: dict[str, Any] = {name: _flag(name, options.get(name, False)) for name in BOOLEANS}
@@ -115,12 +148,14 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
             "since and include_initial exclude each other: a resumed feed goes on with what an uninterrupted one would tell"
         )
     on_overflow = options.get("on_overflow")
+    flags["is_overflow_asked"] = on_overflow is not None
     if on_overflow is None:
-        # A list that is made from offsets is wrong for good when one of them is missing.
-        on_overflow = "spill" if flags["include_offsets"] else "drop"
+        # A list that is made from offsets is wrong for good when one of them is missing; so is half of what whole commits say.
+        on_overflow = "spill" if flags["include_offsets"] or flags["batches"] else "drop"
     elif not is_one_of(on_overflow, OVERFLOWS):
         raise InvalidOption(f'on_overflow is "drop", "error", "spill" or None, not {shown(on_overflow)}')
     flags["on_predicate_error"] = check_predicate_error(options.get("on_predicate_error", "skip"))
+    flags["skip_origin"] = _skip_origin(options.get("skip_origin"), has_offsets=flags["include_offsets"])
     checked = _shared(squash_s=squash_s, since=since, on_overflow=on_overflow, **flags)
     check_query(checked)
     queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
@@ -140,6 +175,47 @@ def check_predicate_error(value: Any) -> str:
     if not is_one_of(value, PREDICATE_ERRORS):
         raise InvalidOption(f'on_predicate_error is "skip" or "raise", not {shown(value)}')
     return str(value)
+
+
+def check_union(members: Sequence[FeedOptions], *, has_terms: bool) -> None:
+    """Whether feeds with these options can be united. `has_terms`: there are terms after some of them.
+
+    Raises:
+        InvalidOption.
+    """
+    if not any(one.batches for one in members):
+        return
+    if not all(one.batches for one in members):
+        raise InvalidOption(
+            "batches is for all members of a union of feeds, or for none: a commit is told by all together"
+        )
+    if any(one.squash_s is not None for one in members):
+        raise InvalidOption(
+            "members of a union of feeds with batches cannot squash: watch the union of the selections, "
+            "`a.union(b).changes(batches=True, squash=True)`"
+        )
+    if any(one.on_overflow == "drop" for one in members):
+        raise InvalidOption(
+            'members of a union of feeds with batches cannot drop what a commit does: on_overflow is "spill" or "error"'
+        )
+    if has_terms:
+        raise InvalidOption(
+            "terms stand after a union of feeds with batches, and not inside: each is given what the whole commit does"
+        )
+
+
+def _skip_origin(value: Any, *, has_offsets: bool) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidOption(
+            f"skip_origin is the origin of a writer, which is a string, or None, not {shown(value)}"
+        )
+    if has_offsets:
+        raise InvalidOption(
+            "skip_origin and include_offsets exclude each other: an offset counts in a list that every change has been made to"
+        )
+    return value
 
 
 def _squash_s(value: Any) -> float | None:

@@ -1,10 +1,11 @@
 """Queues: what is not delivered yet to a subscriber that has a queue of its own.
 
     FeedQueue       every step
+    CommitQueue     every step, in whole commits
     SquashQueue     for each position in the result, the net difference
     OrderedQueue    the same for results that are lists
     UnionQueue      the same for unions: one of these for each member
-    Pace            when net differences are taken from one of the last three
+    Pace            when net differences are taken from one of the last three, and whether they are delivered one by one
 
 Bounded, because a reader that stops reading must not fill the writer's memory. What is dropped is the earliest, it is counted,
 and the count is delivered next. (Subscribers that get the same events share a queue: see `broadcast`.)
@@ -18,13 +19,13 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, Protocol
 
 from reactdb.change import Change
 from reactdb.feeds.edits import edits
 from reactdb.feeds.pipeline import same_value
-from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Order, identity_of
+from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Order, change_of, identity_of
 from reactdb.values.canonical import spelling
 from reactdb.values.codec import same_bytes
 
@@ -40,8 +41,8 @@ class Queue(Protocol):
         """Deltas that were dropped, ever."""
 
     @property
-    def first(self) -> AnyDelta | None:
-        """The earliest delta, or the change of it, that waits; None where nothing does."""
+    def first(self) -> AnyDelta | CommitDeltas | None:
+        """The earliest delta, or the change or the commit of it, that waits; None where nothing does."""
 
     def __len__(self) -> int: ...
 
@@ -112,6 +113,12 @@ class Pace:
             self.wait(now)
         return batch
 
+    def rest(self) -> list[AnyDelta]:
+        """What is left of the batch."""
+        assert self.batch is not None
+        found, self.batch = list(self.batch), None
+        return found
+
     def next(self) -> AnyDelta:
         """The next delta of the batch."""
         assert self.batch is not None
@@ -179,13 +186,104 @@ class FeedQueue:
         self.held = None
 
 
+class CommitDeltas:
+    """What one commit does.
+
+    Attributes:
+        deltas: In the order of the log; at least one.
+    """
+
+    __slots__ = ("deltas",)
+
+    def __init__(self, deltas: Sequence[AnyDelta]) -> None:
+        self.deltas = deltas
+
+    @property
+    def seq(self) -> int:
+        """That of the commit's first change: nothing of the commit is delivered before it all is."""
+        return change_of(self.deltas[0]).commit
+
+    @property
+    def time(self) -> int:
+        return self.deltas[0].time
+
+
+class CommitQueue:
+    """Every delta, in order, in the commits that made them: what is taken, or dropped, is all that one commit does.
+
+    The bound is on deltas. A commit of more than that has room where nothing else is queued.
+    """
+
+    __slots__ = ("_count", "_held", "_limit", "_lock", "dropped")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        # Re-entrant, as `SquashQueue` says.
+        self._lock = threading.RLock()
+        self._held: deque[CommitDeltas] = deque()
+        self._count = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
+        count = self._count
+        return not count or count + len(deltas) <= self._limit
+
+    def put(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            for _, group in groupby(deltas, key=_commit_of):
+                self._append(list(group))
+
+    def add(self, deltas: Sequence[AnyDelta]) -> None:
+        with self._lock:
+            self._append(deltas)
+            while self._count > self._limit and len(self._held) > 1:
+                self.dropped += len(self._pop().deltas)
+
+    def _append(self, deltas: Sequence[AnyDelta]) -> None:
+        self._held.append(CommitDeltas(deltas))
+        self._count += len(deltas)
+
+    def _pop(self) -> CommitDeltas:
+        found = self._held.popleft()
+        self._count -= len(found.deltas)
+        return found
+
+    def remove_until(self, seq: int) -> None:
+        """Without the commits that begin at or before `seq`, as if they had never been added."""
+        with self._lock:
+            while self._held and self._held[0].seq <= seq:
+                self._pop()
+
+    def take(self) -> Sequence[AnyDelta] | None:
+        """What the next commit does."""
+        with self._lock:
+            return self._pop().deltas if self._held else None
+
+    @property
+    def first(self) -> CommitDeltas | None:
+        with self._lock:
+            return self._held[0] if self._held else None
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self._count = 0
+
+
+def _commit_of(delta: AnyDelta) -> int:
+    return change_of(delta).commit
+
+
 class SquashQueue:
     """For each position in the result, its value when it was last delivered and its value now.
 
     An entry keeps the place in line of its first change; one that came back to where it was is nothing, and goes.
     """
 
-    __slots__ = ("_has_groups", "_has_pairs", "_limit", "_lock", "_pending", "dropped")
+    __slots__ = ("_first", "_has_groups", "_has_pairs", "_limit", "_lock", "_pending", "dropped")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -193,6 +291,7 @@ class SquashQueue:
         self._lock = threading.RLock()
         # identity -> the first delta and the last one.
         self._pending: dict[Hashable, tuple[AnyDelta, AnyDelta]] = {}
+        self._first: AnyDelta | None = None
         # Whether entries are of groups, whose values are counted and not known by their position.
         self._has_groups = False
         # Whether one step was about two positions: what left the one and came to the other is delivered together.
@@ -224,6 +323,8 @@ class SquashQueue:
                 self.dropped += 1
 
     def _fold(self, deltas: Sequence[AnyDelta]) -> None:
+        if deltas and not self._pending:
+            self._first = deltas[0]
         for delta in deltas:
             if type(delta) is Change:
                 self._fold_one((delta.table_id, delta.key_bytes), delta)
@@ -259,10 +360,9 @@ class SquashQueue:
 
     @property
     def first(self) -> AnyDelta | None:
+        """The first that was folded, also where its entry came back to where it was: the others begin from what it left."""
         with self._lock:
-            for first, _ in self._pending.values():
-                return first
-        return None
+            return self._first if self._pending else None
 
     def clear(self) -> None:
         with self._lock:
@@ -516,7 +616,7 @@ class UnionQueue:
         return found or None
 
     @property
-    def first(self) -> AnyDelta | None:
+    def first(self) -> AnyDelta | CommitDeltas | None:
         found = [first for member in self._members if (first := member.first) is not None]
         return min(found, key=lambda delta: delta.seq, default=None)
 

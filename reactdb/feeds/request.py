@@ -6,6 +6,7 @@ Rule of this file: a request has no subscribers, and no state that could not be 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from reactdb.feeds.compiler import Plan, compile_query
@@ -62,13 +63,23 @@ class Request:
         """The query compiled for the snapshot, which may be of the past."""
         raises = self.options.on_predicate_error == "raise"
         failures = Failures(self.query.table, raises=raises, say=self._say)
+        options = self.options
         return compile_query(
             self.query,
             snapshot,
             failures,
-            include_offsets=self.options.include_offsets,
-            include_meta=self.options.include_meta,
+            include_offsets=options.include_offsets,
+            include_catalogue=options.include_catalogue,
+            include_meta=options.include_meta,
         )
+
+    def changed(self, **options: Any) -> Request:
+        """The same with other options, which do not change what the query means."""
+        found = copy(self)
+        found.options = self.options.changed(**options)
+        # A view has one owner.
+        self._plan = None
+        return found
 
     def fresh_plan(self) -> Plan:
         """The query compiled for the present."""
@@ -103,6 +114,10 @@ class Request:
     def render(self, is_ordered: bool) -> Render:
         """A function that makes events of deltas."""
         return renderer(self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES)
+
+
+def in_batches(request: Request) -> Request:
+    return request.changed(batches=True)
 
 
 def check_order(view: View, since: int | str) -> Inside | None:

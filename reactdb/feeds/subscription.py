@@ -22,19 +22,20 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any, Final, Literal, Protocol, cast
 
 from reactdb.errors import FeedOverflow, ReactDBError
 from reactdb.feeds.broadcast import Called, CallPosition, ReadPosition, Runnable, without_moves
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.events import Event, Render, overflow
+from reactdb.feeds.events import Event, Render, alone, overflow
 from reactdb.feeds.initial import AWAITED, InitialValues, Opening
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import ANEW, Bookmark
-from reactdb.feeds.queues import BatchQueue, FeedQueue, OwnQueue, Pace, Queue, squash_queue
+from reactdb.feeds.queues import BatchQueue, CommitQueue, FeedQueue, OwnQueue, Pace, Queue, squash_queue
 from reactdb.feeds.request import Request
-from reactdb.feeds.views.base import AnyDelta, Order, View, present_order
+from reactdb.feeds.views.base import AnyDelta, Order, View, change_of, present_order
 from reactdb.logs import logger
 from reactdb.steps import Run
 from reactdb.store.file import fork
@@ -120,6 +121,7 @@ class Hub(Protocol):
         """Subscriptions were closed: see whether any is left."""
 
 
+seq_of = attrgetter("seq")
 NO_FAILURES: tuple[Origin | None, int, int] = (None, 0, 0)
 
 
@@ -136,6 +138,7 @@ class Subscription:
         queue: What it has still to deliver; None before it is attached, and after it was closed.
         reader: Reads on from the log for it while it is behind; None before it has begun to.
         end: COMPLETED, or the error, once it has ended.
+        seqs: Of whole commits: the seq of each event in the list that was polled last.
         since: Changes up to this seq are in what it began with.
         is_woken: The consumer knows that there is something.
     """
@@ -159,6 +162,7 @@ class Subscription:
         "queue",
         "reader",
         "request",
+        "seqs",
         "since",
         "state",
     )
@@ -175,6 +179,7 @@ class Subscription:
         self.queue: OwnQueue | ReadPosition | CallPosition | None = None
         self.reader: LogReader | None = None
         self.end: Any = None
+        self.seqs: Sequence[int] = ()
         self.since = 0
         # A consumer that looks before it waits need not be woken before that.
         self.is_woken = consumer.way == "looking"
@@ -262,12 +267,23 @@ class Subscription:
         if is_prepared:
             self._open(self._opening_then())
 
+    def begin_after(self, seq: int) -> None:
+        """Deliver no commit up to `seq`: other members of its union do not know of these. Not where it begins with an earlier
+        state than theirs, or in the past."""
+        queue = self.queue
+        if self.request.options.since is None and type(queue) is CommitQueue:
+            self.since = max(self.since, seq)
+            queue.remove_until(seq)
+
     def _prepare(self, plan: Plan, ordered: Order) -> None:
         options = self.request.options
         self._render = self.request.render(plan.is_ordered)
         if options.squash_s is None:
-            self.queue = FeedQueue(options.queue_size)
+            self.queue = (CommitQueue if options.batches else FeedQueue)(options.queue_size)
         else:
+            if options.skip_origin is not None:
+                # A list needs every change that is made to it.
+                ordered = None
             self._pace = Pace(options.squash_s, options.queue_size, self.consumer.now())
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
@@ -290,32 +306,56 @@ class Subscription:
     # -----------------------------------------------------------------------------------------------------------
     # In a node: called under the publish lock
 
-    def offer(self, deltas: Sequence[AnyDelta], seq: int) -> bool:
-        """Take what the change `seq` does into its own queue. False: there was no room, and it will read on from the log."""
-        queue, options = cast(OwnQueue, self.queue), self.request.options
-        if seq <= self.since or self.state == "closed":
+    def offer(self, deltas: Sequence[AnyDelta], first: int) -> bool:
+        """Take what a commit does, whose first change is `first`, into its own queue. False: there was no room, and it will read
+        on from the log."""
+        queue = cast(OwnQueue, self.queue)
+        if self.state == "closed":
             return True
-        if self._pace is None and not options.include_offsets:
-            # What will not be delivered must neither fill the queue nor be counted.
-            deltas = without_moves(deltas)
-            if not deltas:
-                return True
+        if first <= self.since:
+            deltas = [delta for delta in deltas if delta.seq > self.since]
+        deltas = self._wanted(deltas)
+        if not deltas:
+            return True
         if self.end is not None:
             if isinstance(self.end, FeedOverflow):
                 self.end = FeedOverflow(self.end.skipped + len(deltas))
             return True
         has_room = True
-        if options.on_overflow == "drop" or queue.has_room(deltas):
+        if queue.has_room(deltas):
             queue.add(deltas)
         else:
-            # What is queued is delivered first. It is complete up to here, so the log can be read on from here.
-            self._base = seq - 1
-            if options.on_overflow == "spill":
-                has_room = not self._move("behind")
-            else:
-                self._end(FeedOverflow(len(deltas)))
+            has_room = self._squeeze(deltas, queue)
         self.wake()
         return has_room
+
+    def _squeeze(self, deltas: Sequence[AnyDelta], queue: OwnQueue) -> bool:
+        """As `offer`, where there is not room for all: whole commits all or nothing, and else change by change."""
+        options = self.request.options
+        changes = [deltas] if options.batches else [list(one) for _, one in groupby(deltas, key=seq_of)]
+        left = len(deltas)
+        for change in changes:
+            if options.on_overflow == "drop" or queue.has_room(change):
+                queue.add(change)
+                left -= len(change)
+                continue
+            # What is queued is delivered first. It is complete up to here, so the log can be read on from here.
+            one = change_of(change[0])
+            self._base = max(one.commit if options.batches else one.seq, self.since + 1) - 1
+            if options.on_overflow == "spill":
+                return not self._move("behind")
+            self._end(FeedOverflow(left))
+            break
+        return True
+
+    def _wanted(self, deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
+        """Without what will not be delivered, which must neither fill the queue nor be counted."""
+        options = self.request.options
+        if options.skip_origin is not None:
+            deltas = [delta for delta in deltas if change_of(delta).origin != options.skip_origin]
+        if self._pace is None and not options.include_offsets:
+            deltas = without_moves(deltas)
+        return deltas
 
     @property
     def kind(self) -> tuple[int, Render]:
@@ -330,6 +370,7 @@ class Subscription:
             and self.since <= seq
             and options.on_overflow == "drop"
             and not options.include_offsets
+            and options.skip_origin is None
             and type(queue) is FeedQueue
             and not len(queue)
             and queue.dropped == self._dropped_delivered
@@ -424,10 +465,10 @@ class Subscription:
                 if skipped and not self._is_in_batch:
                     self._dropped_delivered += skipped
                     self._delivered += 1
-                    return overflow(skipped)
-                delta = self._next_delta(cast("OwnQueue | ReadPosition", queue))
-                if delta is not None:
-                    event = self._render(delta)
+                    return alone(overflow(skipped), self.request.options)
+                found = self._next(cast("OwnQueue | ReadPosition", queue))
+                if found is not None:
+                    event = self._rendered(found)
                     if event is not None:
                         self._delivered += 1
                         return event
@@ -544,18 +585,38 @@ class Subscription:
             return False
         return True
 
-    def _next_delta(self, queue: OwnQueue | ReadPosition) -> AnyDelta | None:
+    def _next(self, queue: OwnQueue | ReadPosition) -> Any:
+        """What is delivered next: a delta, or the deltas of whole commits. None: nothing."""
         pace = self._pace
         if pace is None:
-            delta = cast("FeedQueue | ReadPosition", queue).take()
-            if delta is not None:
-                self._taken = delta.seq
-            return delta
+            found = cast("FeedQueue | CommitQueue | ReadPosition", queue).take()
+            if found is not None:
+                self._taken = found[-1].seq if isinstance(found, Sequence) else found.seq
+            return found
         if pace.batch is None and not (
             self._is_due(pace, queue) and self._take_batch(pace, cast(BatchQueue, queue))
         ):
             return None
-        return pace.next()
+        return pace.rest() if self.request.options.batches else pace.next()
+
+    def _rendered(self, found: Any) -> Any:
+        """The event of what `_next` has found, or the list of them; None for what is not delivered."""
+        if not self.request.options.batches:
+            return self._render(found)
+        if self._base is None and found[-1].seq > self._published():
+            # The commit is in the queue as a whole, and its position is known when it has been published to everybody.
+            with self.request.engine.publisher.lock:
+                pass
+        render = self._render
+        events: list[Event] = []
+        seqs: list[int] = []
+        for delta in found:
+            event = render(delta)
+            if event is not None:
+                events.append(event)
+                seqs.append(delta.seq)
+        self.seqs = seqs
+        return events or None
 
     def _take_batch(self, pace: Pace, queue: BatchQueue) -> deque[AnyDelta] | None:
         batch = pace.take(queue, self.position, self.consumer.now())
@@ -628,12 +689,12 @@ class Subscription:
 
     def read_on(self, deltas: Sequence[AnyDelta], position: int) -> None:
         """What the log has up to `position`."""
-        cast(OwnQueue, self.queue).put(deltas)
+        cast(OwnQueue, self.queue).put(self._wanted(deltas))
         self._base = position
 
     def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
         """Called by the hub, under the publish lock: `deltas` were the last from the log, and its node reports what follows."""
-        cast(OwnQueue, self.queue).put(deltas)
+        cast(OwnQueue, self.queue).put(self._wanted(deltas))
         self.since = seq
         self._base = None
         self.reader = None
@@ -648,6 +709,10 @@ class Subscription:
 
     def _arrive(self, pace: Pace | None, ready: Opening | None) -> Iterator[Event]:
         if pace is not None:
+            if pace.batch and self.request.options.batches:
+                events = self._rendered(pace.rest())
+                if events is not None:
+                    yield events
             while pace.batch:
                 event = self._render(pace.batch.popleft())
                 if event is not None:

@@ -38,7 +38,7 @@ from reactdb.spark.parts import (
     parquet_rows,
     whole_folder,
 )
-from reactdb.spark.reach import Reach, check_has, ranges, unread
+from reactdb.spark.reach import Reach, check_has, ranges, told, unread
 from reactdb.spark.rows import (
     EXPORT,
     Documents,
@@ -177,9 +177,13 @@ def append_changes(
             return _outcome(folder.path, 0, known, first)
         type_ = type_of(session, given, documents) if before is None else _kept_type(before)
         rows = rows_of(session, given, extents, documents, first, type_)
+        # Where all tables are read from the beginning, it is known how many changes there are.
+        is_all = table is None and not any(reach.oldest for reach in first)
+        expected = told(extents, given.options) if is_all else None
         with folder.staged() as staged:
             count = written(rows, staged)
-            _check_count(count, extents, table, first)
+            if expected not in (None, count):
+                raise StorageError(f"{count} rows were written of {expected} changes; nothing was committed")
             positions = known | given.positions
             folder.commit(staged, _manifest(EXPORT, before, count, settings, rows, extents, positions))
     return _outcome(folder.path, count, positions, first)
@@ -377,14 +381,6 @@ def _manifest(
 
 def _kept_type(before: Manifest) -> spark.DataType:
     return spark.StructType.fromJson(before.schema)["new"].dataType
-
-
-def _check_count(count: int, extents: Sequence[Extent], table: str | None, base: Sequence[Reach]) -> None:
-    """Check, if all tables were read, that there is a row for each seq."""
-    if table is None and not any(reach.oldest for reach in base):
-        expected = sum(extent.until - extent.since for extent in extents)
-        if count != expected:
-            raise StorageError(f"{count} rows were written of {expected} changes; nothing was committed")
 
 
 def _has_news(given: PipelineSource, known: Mapping[str, DatabasePosition]) -> bool:

@@ -4,7 +4,7 @@ A run of a pipeline first pins every file and reads up to that position. The pos
 next run compares: the same database must still have the position that was read, in the same epoch of its history (see
 `store.epochs`), and all changes after it.
 
-Rule of this file: it runs on the driver. It reads positions and the list of tables, never changes.
+Rule of this file: it runs on the driver. It reads positions and the list of tables, and counts changes, but reads none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from reactdb.spark import fleet
 from reactdb.spark.fleet import opened
 from reactdb.spark.options import Options, parse
 from reactdb.spark.parts import DatabasePosition, Extent
+from reactdb.store import exports
 from reactdb.store.epochs import Epoch, epochs
 from reactdb.store.snapshot import head_seq, low_water
 
@@ -73,7 +74,7 @@ def _look_at(path: str, options: Options) -> Reach:
     with opened(path, options) as engine, engine.snapshot() as snapshot:
         connection = snapshot.connection
         seq = head_seq(connection)
-        tables = {info.name: info.created for info in snapshot.catalogue.live.values()}
+        tables = {info.name: info.created for info in snapshot.catalogue.ordinary().values()}
         return Reach(
             engine.database_id,
             DatabasePosition(engine.path, engine.epochs.at(connection, seq), seq, tables),
@@ -95,6 +96,15 @@ def unread(reach: Reach, before: DatabasePosition | None) -> Extent:
         check_has(reach, before)
         since = before.seq
     return Extent(reach.database, now.path, now.epoch, since, now.seq)
+
+
+def told(extents: Iterable[Extent], options: Mapping[str, str]) -> int:
+    """How many changes of documents these extents have. The log has entries of tables and indexes besides."""
+    parsed, found = parse(options), 0
+    for extent in extents:
+        with opened(extent.path, parsed) as engine, engine.snapshot() as snapshot:
+            found += extent.until - extent.since - exports.untold(snapshot, extent.since, extent.until)
+    return found
 
 
 def check_has(reach: Reach, before: DatabasePosition) -> None:

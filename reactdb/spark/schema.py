@@ -207,7 +207,7 @@ class Sample:
         """The ids of tables that rows can come from; perhaps of more."""
         if self._options.table is not None:
             return exports.tables_named(snapshot, self._options.table)
-        return list(snapshot.catalogue.by_id)
+        return [info.id for info in snapshot.catalogue.by_id.values() if info.owner is None]
 
     def _of_log(
         self, pin: Pin, snapshot: Snapshot, count: int
@@ -285,7 +285,7 @@ def table_of(options: Options, pins: Iterable[Pin]) -> str:
     for pin in pins:
         with seen(pin.path, options) as snapshot:
             seq = seq_as_of(options, pin, snapshot)
-            found = {info.name for info in snapshot.catalogue.by_id.values()}
+            found = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
             names |= {name for name in found if snapshot.catalogue.at(name, seq) is not None}
         if options.table in names:
             return str(options.table)

@@ -67,8 +67,10 @@ class DocumentPlan:
             return []
         cuts: list[bytes] = []
         count = 0
+        # No executor sees the whole table, so damage that hides documents is noticed here.
+        counted = snapshot.count(table)
         if pin.size_bytes > most_bytes:
-            count = snapshot.count(table)
+            count = counted
             each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
             if count > each:
                 pieces = -(-count // each)

@@ -7,6 +7,7 @@ The file, as it is laid out:
     schema          the tables in the file, and its facts; `migrations` brings an older format to today's
     catalogue       tables and indexes, as a value
     checksums       what each log entry and the catalogue carry, so that a changed byte is noticed; `damage` words the errors
+    sums            how many documents and index entries there must be, so that one which damage hides is noticed
     epochs          the stretches of the file's history, for tokens
 
 The way of a write, from top to bottom:
@@ -18,7 +19,7 @@ The way of a write, from top to bottom:
     log             entries of the log, written and read
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
-    retention       removes history
+    retention       removes history, where it takes more than its `room`
 
 The way of a read:
 
@@ -28,6 +29,7 @@ The way of a read:
     snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one
     walk            a long read that does not keep the write-ahead log from being emptied
     exports         the log and the documents in bulk, as columns of bytes
+    blobs           large values in pieces, and which log entries refer to them
     positions       how far consumers and senders have come, by name; `leases` who may work for a consumer
 
 Around them:

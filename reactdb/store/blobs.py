@@ -33,6 +33,8 @@ MAX_BLOB_BYTES: Final = PIECE_BYTES << NUMBER_BITS
 GRACE_MS: Final = 3_600_000
 # Pieces that one transaction removes: 8 MiB, some 10 ms of work.
 MOST_PIECES: Final = 32
+# Pieces of one blob that a connection keeps in its page cache, which could hold 64 MiB of it: 8 MiB.
+MOST_CACHED: Final = 32
 
 COLUMNS: Final = "id, digest, size, piece_bytes, time, used, seal"
 BY_DIGEST: Final = f"SELECT {COLUMNS} FROM blobs WHERE digest = ?"
@@ -142,6 +144,8 @@ def read_piece(connection: Connection, stored: StoredBlob, number: int) -> bytes
         if now is None or now[1] != stored.digest:
             raise BlobNotFound(stored.blob, "was removed while it was read: nothing referred to it any more")
         raise _damaged(stored, number, "is missing")
+    if number % MOST_CACHED == MOST_CACHED - 1:
+        _release_pages(connection)
     checksum, data = row
     expected = min(stored.piece_bytes, stored.size - number * stored.piece_bytes)
     if not isinstance(data, bytes) or len(data) != expected or piece_checksum(piece, data) != checksum:
@@ -181,6 +185,11 @@ def check_digest(stored: StoredBlob, digest: bytes) -> None:
         raise CorruptDatabase(
             f"blob {stored.blob} does not match its digest: it is not what was written. {ADVICE}"
         )
+
+
+def _release_pages(connection: Connection) -> None:
+    """Give back the memory of pages that were read, and of those that earlier transactions have written."""
+    connection.execute("PRAGMA shrink_memory")
 
 
 def _damaged(stored: StoredBlob, number: int, trouble: str) -> CorruptDatabase:
@@ -226,10 +235,11 @@ def add_pieces(connection: Connection, blob: int, first: int, pieces: Iterable[b
     """
     unfinished = _unfinished(connection, blob)
     start = (blob << NUMBER_BITS) + first
-    connection.executemany(
-        ADD_PIECE, [(number, piece_checksum(number, data), data) for number, data in enumerate(pieces, start)]
-    )
+    rows = [(number, piece_checksum(number, data), data) for number, data in enumerate(pieces, start)]
+    connection.executemany(ADD_PIECE, rows)
     _keep(connection, unfinished._replace(time=time))
+    if first // MOST_CACHED != (first + len(rows)) // MOST_CACHED:
+        _release_pages(connection)
 
 
 def finish_blob(connection: Connection, blob: int, digest: bytes, size: int, time: int) -> bool:
@@ -365,6 +375,12 @@ def remove_unused(
             _keep(connection, stored._replace(digest=None, time=0))
         most -= remove_pieces(connection, stored.id, most)
     return RemovedBlobs(count, most <= 0)
+
+
+def has_unused(connection: Connection, now: int) -> bool:
+    """Whether `remove_unused` may find something to remove."""
+    unused = "SELECT 1 FROM blobs WHERE used = 0 AND time <= ? LIMIT 1"
+    return connection.execute(unused, (now - GRACE_MS,)).fetchone() is not None
 
 
 def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) -> int:

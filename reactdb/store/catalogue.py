@@ -8,9 +8,10 @@ Rule of this file: it reads. Tables and indexes are made and dropped in `transac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from reactdb.change import HiddenTable, TableReference
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, check_known, compile_value, from_data
 from reactdb.store.file.sqlite import Connection
@@ -105,11 +106,12 @@ class TableInfo:
 
     Attributes:
         created, dropped: Seqs: the table has changes in created < seq <= dropped.
-        owner: None. The format has the column for tables that are not a user's, of which there are none yet.
+        owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
         hook: The name of its write hook (see `hooks`); None where it has none.
+        reference: What it is looked up by: its name, of a hidden table together with its owner.
     """
 
-    __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "owner", "primary_key")
+    __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "owner", "primary_key", "reference")
 
     def __init__(
         self,
@@ -126,30 +128,62 @@ class TableInfo:
         self.name = name
         self.owner = owner
         self.hook = hook
+        self.reference: TableReference = name if owner is None else HiddenTable(owner, name)
         self.primary_key = primary_key
         self.created = created
         self.dropped = dropped
         self.indexes = indexes
 
+    def renamed(self, name: str | None) -> TableInfo:
+        """The same with another name; None: with this one."""
+        if name is None:
+            return self
+        others = (self.primary_key, self.created, self.dropped, self.indexes, self.owner, self.hook)
+        return TableInfo(self.id, name, *others)
+
 
 class Catalogue:
-    """All tables of the file, at one version of the list."""
+    """All tables of the file, at one version of the list.
 
-    __slots__ = ("by_id", "live", "version")
+    Attributes:
+        live: Those that are not dropped, also hidden ones, by what they are looked up by.
+        by_id: All, by number.
+        has_hidden: There is, or was, a hidden one.
+    """
 
-    def __init__(self, version: int, live: dict[str, TableInfo], by_id: dict[int, TableInfo]) -> None:
+    __slots__ = ("by_id", "has_hidden", "live", "version")
+
+    def __init__(self, version: int, by_id: dict[int, TableInfo]) -> None:
         self.version = version
-        self.live = live
+        self.live: dict[TableReference, TableInfo] = {
+            info.reference: info for info in by_id.values() if info.dropped is None
+        }
         self.by_id = by_id
+        self.has_hidden = any(info.owner is not None for info in by_id.values())
 
-    def at(self, name: str, seq: int) -> TableInfo | None:
+    def ordinary(self) -> dict[str, TableInfo]:
+        """The tables that users see: neither dropped nor hidden, sorted by name."""
+        return dict(sorted((info.name, info) for info in self.live.values() if info.owner is None))
+
+    def renamed(self, names: Mapping[int, str]) -> Catalogue:
+        """The same with other names of some tables, by number."""
+        return Catalogue(
+            self.version, {number: info.renamed(names.get(number)) for number, info in self.by_id.items()}
+        )
+
+    def at(self, name: TableReference, seq: int) -> TableInfo | None:
         """The table that had this name at `seq`; of several, the newest."""
         found = [
             info
             for info in self.by_id.values()
-            if info.name == name and info.created <= seq and (info.dropped is None or seq < info.dropped)
+            if info.reference == name and info.created <= seq and (info.dropped is None or seq < info.dropped)
         ]
         return max(found, key=lambda info: info.id) if found else None
+
+    def after(self, name: TableReference, seq: int) -> TableInfo | None:
+        """The first table of this name that was made after `seq`, also where it was dropped since."""
+        found = [info for info in self.by_id.values() if info.reference == name and info.created > seq]
+        return min(found, key=lambda info: info.id) if found else None
 
 
 def load(connection: Connection, *, is_checked: bool = True) -> Catalogue:
@@ -183,8 +217,7 @@ def _load(connection: Connection, is_checked: bool) -> Catalogue:
         if table_id not in by_id:
             raise CorruptDatabase(f"index {name!r} belongs to table {table_id}, which is not listed")
         by_id[table_id].indexes[name] = make_index(index_id, table_id, name, expression, bool(multi))
-    live = {info.name: info for info in by_id.values() if info.dropped is None}
-    return Catalogue(version, live, by_id)
+    return Catalogue(version, by_id)
 
 
 def make_index(index_id: int, table_id: int, name: str, data: bytes, multi: bool) -> IndexInfo:

@@ -67,15 +67,19 @@ def insert_checksums(
     keys: Sequence[bytes],
     bodies: Sequence[bytes],
     origin: str | None,
-) -> Iterable[int]:
-    """The checksums of inserts that follow each other in one commit, the first with the given seq and step; none has a `prev`."""
+) -> tuple[int, Iterable[int]]:
+    """The checksums of inserts that follow each other in one commit, the first with the given seq and step; none has a `prev`.
+
+    Returns:
+        (the sum of their low parts, the checksums).
+    """
     assert INSERT == 0
-    low = map(adler32, bodies, map(adler32, keys, repeat(table_id)))
+    low = list(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
     rest = (first * SEQ + step * STEP + time + _labels(origin, None)) % MODULUS
     end = rest + (SEQ + STEP) * len(keys)
     if end < MODULUS:
-        return map(add, low, range(rest * ONE_HIGH, end * ONE_HIGH, (SEQ + STEP) * ONE_HIGH))
-    return map(add, low, (sum_ % MODULUS * ONE_HIGH for sum_ in range(rest, end, SEQ + STEP)))
+        return sum(low), map(add, low, range(rest * ONE_HIGH, end * ONE_HIGH, (SEQ + STEP) * ONE_HIGH))
+    return sum(low), map(add, low, (sum_ % MODULUS * ONE_HIGH for sum_ in range(rest, end, SEQ + STEP)))
 
 
 def is_whole(table_id: int, key: bytes, body: Any, checksum: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reactdb.change import TableReference
 from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.checksums import is_whole
@@ -50,18 +51,18 @@ def first_damaged(
     )
 
 
-def damaged_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
+def damaged_entry(table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
     """A log entry, or the document that it superseded, is not what was written."""
     return corrupt(
         f"log entry {seq} does not match its checksum: it is not what was written", table, key, seq
     )
 
 
-def corrupt(trouble: str, table: str, key: Any, seq: Any) -> CorruptDatabase:
+def corrupt(trouble: str, table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
     """About one key, or one entry, of a table."""
     return CorruptDatabase(
         f"table `{table}`, key {key_in_words(key)}: {trouble}. {ADVICE}",
-        table=table,
+        table=str(table),
         key=key_or_bytes(key),
         seq=seq,
     )

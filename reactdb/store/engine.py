@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
+from reactdb.change import TableReference
 from reactdb.errors import (
     CannotOpen,
     DatabaseClosed,
@@ -39,7 +40,6 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log import PagesInUse
 from reactdb.store.publisher import Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
-from reactdb.store.retention import Retention
 from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue
@@ -271,7 +271,7 @@ class Engine:
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
-    def get(self, name: str, key: bytes) -> bytes | None:
+    def get(self, name: TableReference, key: bytes) -> bytes | None:
         """The encoded document of a key of a table, or None: the shortest way, one statement.
 
         Raises:
@@ -282,7 +282,7 @@ class Engine:
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
             if known is None:
-                raise TableNotFound(name)
+                raise TableNotFound(str(name))
             head = transaction.head(known, key)
             return None if head is None else head[1]
         table = self.catalogue.live.get(name)
@@ -302,7 +302,7 @@ class Engine:
         with self.snapshot() as snapshot:
             known = snapshot.table(name)
             if known is None:
-                raise TableNotFound(name)
+                raise TableNotFound(str(name))
             return snapshot.get(known, key)
 
     @contextmanager
@@ -325,7 +325,7 @@ class Engine:
         self.readers.reading[reader] = time.monotonic()
         try:
             connection.execute("BEGIN")
-            yield Snapshot(connection, self._catalogue_of(reader))
+            yield Snapshot(connection, self._catalogue_of(reader), reader.known)
         except SQLiteError as error:
             raise self.translated(error, "read") from error
         finally:
@@ -437,6 +437,7 @@ class Engine:
         connection = reader.connection
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != reader.version or reader.catalogue is not self.catalogue:
+            reader.known = {}
             if reader.shown < schema.FORMAT_VERSION:
                 shown = schema.show_as_today(connection, reader.shown)
                 if shown != reader.shown:
@@ -510,15 +511,6 @@ class Engine:
     def checkpoint_figures(self) -> dict[str, Any]:
         """How checkpoints fare. See `Checkpoints.figures`."""
         return HEALTHY if self.writer is None else self.writer.checkpoints.figures()
-
-    @property
-    def retention(self) -> Retention | None:
-        """What history is kept without being asked; None: all."""
-        return None if self.writer is None else self.writer.compaction.retention
-
-    @retention.setter
-    def retention(self, retention: Retention | None) -> None:
-        self.writable().compaction.retention = retention
 
     # -----------------------------------------------------------------------------------------------------------
     # What other processes commit

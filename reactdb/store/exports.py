@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
-from reactdb.change import DELETE, INSERT
+from reactdb.change import CATALOGUE, DELETE, INSERT
 from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
@@ -25,6 +26,7 @@ from reactdb.store.engine import Engine
 from reactdb.store.file.sqlite import ADVICE, file_bytes
 from reactdb.store.log import Entries, fetch, read
 from reactdb.store.retention import newest_older_than
+from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
@@ -33,6 +35,12 @@ PAGE_ROWS = 2_000
 PAGE_BYTES = 8 * 1024 * 1024
 
 LAST_COMMIT = "SELECT seq FROM log WHERE seq > ? AND seq <= ? AND step = 0 ORDER BY seq DESC LIMIT 1"
+COUNT_OF_TABLE = (
+    f"SELECT count(*) FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
+    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS})"
+    f" WHERE m.table_id = ?1 AND m.block >= (?2 >> {BLOCK_BITS}) AND m.block <= (?3 >> {BLOCK_BITS})"
+    " AND l.table_id = ?1 AND +l.seq > ?2 AND +l.seq <= ?3"
+)
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
 
 # A key that changed more often than this since is taken back by itself, row by row.
@@ -136,7 +144,7 @@ def check_same(engine: Engine, snapshot: Snapshot, database_id: str, seq: int) -
 
 def tables_named(snapshot: Snapshot, name: str) -> tuple[int, ...]:
     """The numbers of all tables that have this name in the log: one that was dropped and made again has several."""
-    return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.name == name)
+    return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.reference == name)
 
 
 def newest_at(snapshot: Snapshot, time_ms: int) -> int:
@@ -181,10 +189,10 @@ def changes(
     with_old: bool,
     limit: int = PAGE_ROWS,
 ) -> tuple[Entries | None, int]:
-    """A page of the log with since < seq <= until, oldest first.
+    """A page of the changes of documents with since < seq <= until, oldest first.
 
     Args:
-        table_ids: Of these tables alone.
+        table_ids: Of these tables alone; None: of all that users see.
         with_old: Read the documents before, too.
 
     Returns:
@@ -194,7 +202,7 @@ def changes(
         HistoryLost: Some of them were compacted away.
         CorruptDatabase: Some are not what was written.
     """
-    return read(
+    entries, position = read(
         snapshot.connection,
         snapshot.catalogue,
         since,
@@ -204,6 +212,30 @@ def changes(
         limit=limit,
         most_bytes=PAGE_BYTES,
     )
+    if entries is None or table_ids is not None:
+        return entries, position
+    left_out = _left_out(snapshot)
+    if left_out.isdisjoint(entries.table_ids):
+        return entries, position
+    chosen = [table_id not in left_out for table_id in entries.table_ids]
+    if not any(chosen):
+        return None, position
+    columns: list[Any] = [list(compress(column, chosen)) for column in entries]
+    return Entries(*columns), position
+
+
+def untold(snapshot: Snapshot, since: int, until: int) -> int:
+    """How many entries of the log with since < seq <= until `changes` leaves out."""
+    found = 0
+    for table_id in _left_out(snapshot):
+        (count,) = snapshot.connection.execute(COUNT_OF_TABLE, (table_id, since, until)).fetchone()
+        found += count
+    return found
+
+
+def _left_out(snapshot: Snapshot) -> set[int]:
+    """The numbers of tables whose entries users do not see as changes of documents."""
+    return {CATALOGUE, *(info.id for info in snapshot.catalogue.by_id.values() if info.owner is not None)}
 
 
 # ---------------------------------------------------------------------------------------------------------------

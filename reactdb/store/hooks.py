@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from reactdb.change import TableReference
 from reactdb.errors import HookNotFound, UsageError, shown
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.values import codec, collation
@@ -109,7 +110,7 @@ class Draft:
             self._new = codec.decode_frozen(self.new_bytes)
         return self._new
 
-    def beside(self, table: str) -> TableInfo:
+    def beside(self, table: TableReference) -> TableInfo:
         """A table that the hook also writes to, by its name.
 
         Raises:

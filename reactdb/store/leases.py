@@ -261,7 +261,8 @@ def still_held(transaction: WriteTransaction, held: Lease) -> Lease:
     return lease
 
 
-def lowest_needed(connection: Connection, oldest: int) -> int | None:
-    """The lowest position, of those from `oldest` on, from which a consumer has still to read the log; None: none has."""
-    needed = (row.position for row in read_positions(connection, CONSUMER))
-    return min((seq for seq in needed if seq is not None and seq >= oldest), default=None)
+def furthest_behind(connection: Connection, oldest: int) -> tuple[int, str] | None:
+    """The lowest position, of those from `oldest` on, from which a consumer has still to read the log, and the consumer's name;
+    None: none has."""
+    needed = ((row.position, row.name) for row in read_positions(connection, CONSUMER))
+    return min(((seq, name) for seq, name in needed if seq is not None and seq >= oldest), default=None)

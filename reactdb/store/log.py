@@ -23,7 +23,14 @@ from operator import le, sub
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
-from reactdb.change import INSERT, Change
+from reactdb.change import (
+    CATALOGUE,
+    CATALOGUE_KINDS,
+    INSERT,
+    CatalogueChange,
+    Change,
+    TableReference,
+)
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
@@ -218,7 +225,7 @@ def changes_of(
     tables, commits = map(names.__getitem__, table_ids), map(sub, seqs, steps)
     before: Iterable[Any] = olds if old_documents is None else repeat(old_documents)
     return map(
-        Change,
+        _change_of if CATALOGUE in names else Change,
         seqs,
         tables,
         table_ids,
@@ -235,10 +242,20 @@ def changes_of(
     )
 
 
-def name_of(table_id: int, catalogue: Catalogue) -> str:
-    """The name of a table, also of one that was dropped; its number where compaction has removed it."""
+def _change_of(seq: int, table: Any, table_id: int, *columns: Any) -> Change:
+    kind = CatalogueChange if table_id == CATALOGUE else Change
+    return kind(seq, table, table_id, *columns)
+
+
+def is_shown(change: Change) -> bool:
+    """Whether it is of a table that users see, or about one."""
+    return type(change.table) is str
+
+
+def name_of(table_id: int, catalogue: Catalogue) -> TableReference:
+    """What a table is looked up by, also one that was dropped; its number where compaction has removed it."""
     known = catalogue.by_id.get(table_id)
-    return f"#{table_id}" if known is None else known.name
+    return f"#{table_id}" if known is None else known.reference
 
 
 def _verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_complete: bool = True) -> Entries:
@@ -264,8 +281,8 @@ def _verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_compl
     return Entries(*(*columns[: ENTRY_COLUMNS - 1], olds))
 
 
-def _check_old(table: str, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
-    if (kind == INSERT) is not (old is None):
+def _check_old(table: TableReference, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
+    if (kind == INSERT or kind in CATALOGUE_KINDS) is not (old is None):
         trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
         raise corrupt(trouble, table, key, seq)
 
@@ -337,11 +354,18 @@ def _pages(
                 old_documents = OldDocuments(file, since)
                 entries, since = old_documents.read_without(page)
         if entries is not None:
-            if is_asked:
-                yield from _decoded(entries, now.catalogue)
-            else:
-                yield changes_of(entries, now.catalogue, old_documents)
+            found = (
+                _decoded(entries, now.catalogue)
+                if is_asked
+                else iter((changes_of(entries, now.catalogue, old_documents),))
+            )
+            yield from (filter(is_shown, changes) for changes in found) if now.catalogue.has_hidden else found
         is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
+
+
+def decoded_changes(entries: Entries | None, catalogue: Catalogue) -> Iterator[Change]:
+    """`changes_of`, for who will look at every document."""
+    return iter(()) if entries is None else chain.from_iterable(_decoded(entries, catalogue))
 
 
 def _decoded(entries: Entries, catalogue: Catalogue) -> Iterator[Iterator[Change]]:

@@ -17,6 +17,7 @@ from typing import Protocol
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import FORMAT_VERSION
+from reactdb.store.sums import Known
 
 # Reader connections that are kept open.
 IDLE_READERS = 8
@@ -25,7 +26,7 @@ IDLE_READERS = 8
 class Reader:
     """A connection that only reads, with the catalogue that it last saw."""
 
-    __slots__ = ("catalogue", "connection", "execute", "polled_version", "shown", "version")
+    __slots__ = ("catalogue", "connection", "execute", "known", "polled_version", "shown", "version")
 
     def __init__(self, connection: Connection, catalogue: Catalogue, shown: int = FORMAT_VERSION) -> None:
         self.connection = connection
@@ -35,7 +36,9 @@ class Reader:
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
         self.version: int | None = None
-        # The same, when it was last polled for news (see `Engine.has_news`).
+        # What the file must have in that state, as far as it was looked up (see `sums`).
+        self.known: Known = {}
+        # `PRAGMA data_version` when it was last polled for news (see `Engine.has_news`).
         self.polled_version: int | None = None
 
 

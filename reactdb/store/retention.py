@@ -8,30 +8,42 @@ The work is proportional to the changes between L and L', not to the file. It is
 who waits does not notice. L is not raised past what an open feed of this process or a durable consumer of any process has still
 to read, up to `held_changes`; nobody here knows of the feeds of other processes.
 
+What is kept is the file's to say, and the same for every process. Where it says nothing, history may take as much room as `room`
+lets it.
+
 Thread safety: `Compaction.compact` from any thread; everything else only by the thread at the head of the write queue.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from threading import get_ident
+from typing import Any, Literal
 
-from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError
+from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError, shown
 from reactdb.logs import logger
-from reactdb.store.blobs import drop_references, remove_unused
+from reactdb.store.blobs import drop_references, has_unused, remove_unused
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.open_file import FileWriter
+from reactdb.store.room import Room, limit_bytes, used_bytes
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, newest, unpack
 from reactdb.store.transaction import WriteTransaction, remove_dropped
 from reactdb.values.value import Value
 
-# Changes that one write transaction removes: about 10 ms of work, so that a writer who waits does not notice.
-CHUNK_CHANGES = 5_000
+# Changes that one write transaction removes, or documents of dropped tables: 3 to 10 ms of work, so that a writer who waits does
+# not notice.
+CHUNK_CHANGES = 2_000
+# Bytes of documents that it removes, if it removes more than one change.
+CHUNK_BYTES = 8 * 1024 * 1024
 # A compaction that finds no room goes on in steps of as few changes as this: some 100 kB of log.
 FEWEST_CHANGES = 50
 MAKE_ROOM = (
@@ -45,27 +57,34 @@ RETAIN_EVERY = 500
 MOST_HELD_CHANGES = 1_000_000
 # The fact that names another number, for the file.
 HELD_CHANGES = "held_changes"
+# The fact that names what history is kept, as text: "all", or a unit and a number. There is none for "auto".
+RETENTION = "retention"
+
+
+Setting = int | timedelta | Literal["auto"] | None
+"""What `connect` takes."""
 
 
 class Retention(Value):
-    """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal."""
+    """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal. With
+    `is_auto` it is what there is room for, and neither counts."""
 
-    __slots__ = ("age_ms", "changes")
+    __slots__ = ("age_ms", "changes", "is_auto")
 
-    def __init__(self, changes: int | None = None, age_ms: int | None = None) -> None:
+    def __init__(
+        self, changes: int | None = None, age_ms: int | None = None, *, is_auto: bool = False
+    ) -> None:
         self.changes = changes
         self.age_ms = age_ms
+        self.is_auto = is_auto
 
     @classmethod
-    def of(cls, value: object, name: str = "retention") -> Retention | None:
-        """From what `connect(retention=)` and `compact(keep=)` take: None, a number of changes, a timedelta, or a Retention.
-        `name` is what the caller calls it.
+    def of(cls, value: object, name: str = "keep") -> Retention:
+        """From what `compact(keep=)` takes: a number of changes, or a timedelta. `name` is what the caller calls it.
 
         Raises:
             InvalidOption: Something else, or a negative one.
         """
-        if value is None or isinstance(value, Retention):
-            return value
         if isinstance(value, timedelta):
             if value < timedelta():
                 raise InvalidOption(f"{name} of {value} is negative")
@@ -74,7 +93,28 @@ class Retention(Value):
             if value < 0:
                 raise InvalidOption(f"{name} of {value} changes is negative")
             return cls(changes=value)
-        raise InvalidOption(f"{name} is a number of changes or a timedelta, not {type(value).__name__}")
+        words = "a number of changes or a timedelta"
+        if name == RETENTION:
+            words = "'auto', None, a number of changes or a timedelta"
+        raise InvalidOption(f"{name} is {words}, not {shown(value)}")
+
+    @classmethod
+    def setting(cls, value: object) -> Retention | None:
+        """From what `connect(retention=)` takes: that, "auto", or None for all.
+
+        Raises:
+            InvalidOption: Something else, or a negative one.
+        """
+        if value is None:
+            return None
+        return AUTO if isinstance(value, str) and value == "auto" else cls.of(value, RETENTION)
+
+    @property
+    def value(self) -> Setting:
+        """As `connect` takes it."""
+        if self.is_auto:
+            return "auto"
+        return timedelta(milliseconds=self.age_ms) if self.age_ms is not None else self.changes
 
     def target(self, connection: Connection) -> int:
         """The low-water mark that this retention asks for now: never below the present one, never past the head."""
@@ -87,6 +127,31 @@ class Retention(Value):
                 target, newest_older_than(connection, low, head, time.time_ns() // 1_000_000 - self.age_ms)
             )
         return max(target, low)
+
+
+AUTO = Retention(is_auto=True)
+
+
+def named_retention(connection: Connection) -> Retention | None:
+    """What history the file says is kept; None: all."""
+    name, _, number = str(fact(connection, RETENTION) or "auto").partition(" ")
+    if name == "auto":
+        return AUTO
+    if name == "changes":
+        return Retention(changes=int(number))
+    # What a later version may have written is for that one to read. Until then nothing is lost.
+    return Retention(age_ms=int(number)) if name == "age_ms" else None
+
+
+def name_retention(transaction: WriteTransaction, retention: Retention | None) -> None:
+    """Let the file say what history is kept."""
+    transaction.secure()
+    text = "all"
+    if retention is not None:
+        bounds = (("changes", retention.changes), ("age_ms", retention.age_ms))
+        text = next((f"{name} {number}" for name, number in bounds if number is not None), "auto")
+    set_fact(transaction.connection, RETENTION, text)
+    transaction.has_other_rows = True
 
 
 def held_changes(connection: Connection) -> int:
@@ -120,21 +185,50 @@ def newest_older_than(connection: Connection, low: int, head: int, time_ms: int)
     return low
 
 
+def history_figures(connection: Connection, feeds_need: Callable[[int], int | None]) -> dict[str, Any]:
+    """For `db.stats()` and `reactdb inspect`: what history is kept, and what it takes. Reads the keys of dropped tables.
+
+    Args:
+        feeds_need: The lowest position, from the given one on, that feeds have still to read from.
+    """
+    from reactdb.store import leases
+
+    retention = named_retention(connection)
+    history = Room().history(connection, most=sys.maxsize)
+    behind = leases.furthest_behind(connection, history.low)
+    needed = [] if behind is None else [(behind[0], f"consumer {behind[1]!r}")]
+    feed = feeds_need(history.low)
+    needed += [] if feed is None else [(feed, "a feed of this process")]
+    seq, reader = min(needed, default=(history.head, ""))
+    is_auto = retention is not None and retention.is_auto
+    return {
+        "retention": None if retention is None else retention.value,
+        "bytes": history.bytes,
+        "limit_bytes": limit_bytes(used_bytes(connection), history.bytes) if is_auto else None,
+        "needed_from": seq if seq < history.head else None,
+        "needed_by": reader if seq < history.head else None,
+    }
+
+
 class Compaction:
-    """Removes history: because somebody asked, or after a commit, where `retention` does not keep it any more.
+    """Removes history: because somebody asked, or after a commit, where the file does not keep it any more.
 
     After a commit nothing that goes wrong here may look as if the write had failed: it is logged, and tried again later.
 
     Attributes:
-        retention: What history is kept without being asked; None: all.
+        look_at: With this seq, the next look is due at what the file does not keep any more.
+        owed: Changes that a large commit has still to remove, in steps, after its turn. Each removes twice as many as it writes:
+            so removal catches up, whatever the pace.
     """
 
     def __init__(self, writer: FileWriter, checkpoints: Checkpoints) -> None:
         self._writer = writer
         self._checkpoints = checkpoints
-        self.retention: Retention | None = None
-        # The newest seq when retention was last looked at; None: not yet.
-        self._retained: int | None = None
+        self._room = Room()
+        self.look_at = 0
+        self.owed = 0
+        # The thread that owes them.
+        self._debtor = 0
 
     def compact(
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
@@ -153,7 +247,7 @@ class Compaction:
                 # Then they have to: compaction stops there, and says itself what is wrong.
                 logger.debug("reading what others wrote to %s failed", writer.path, exc_info=True)
         removed = Compacted()
-        target, _ = writer.in_turn(lambda: self._target(retention), waits_s)
+        target = writer.in_turn(lambda: self._target(retention), waits_s)
         most, more = CHUNK_CHANGES, True
         while more:
             try:
@@ -169,25 +263,52 @@ class Compaction:
             writer.in_turn(lambda: self._vacuum(waits_s), waits_s)
         return removed
 
-    def after_commit(self, retention: Retention) -> None:
-        """Remove a little, but more than has been written since the last time: so it catches up, whatever the pace."""
+    def after_commit(self, written: int) -> None:
+        """Look at what is not kept any more, and remove some of it. `written`: the changes of the commit."""
+        self.look_at = self._writer.last_seq + RETAIN_EVERY
+        if self._keeps_step() and written > CHUNK_CHANGES:
+            self.owed = 2 * written - CHUNK_CHANGES
+            self._debtor = get_ident()
+
+    def pay(self) -> None:
+        """Remove what this thread's commit owes, outside of its turn: after each step it is the turn of whoever waits."""
+        while self.owed and self._debtor == get_ident():
+            self.owed = max(0, self.owed - CHUNK_CHANGES)
+            try:
+                if not self._writer.in_turn(self._keeps_step):
+                    self.owed = 0
+            except ReactDBError:
+                # Closed meanwhile, or somebody writes for long.
+                logger.debug("removing old history of %s was given up", self._writer.path, exc_info=True)
+                self.owed = 0
+
+    def _keeps_step(self) -> bool:
+        """One step, if there is what the file does not keep. Whether more is left."""
         writer = self._writer
-        written = RETAIN_EVERY if self._retained is None else writer.last_seq - self._retained
-        if written < RETAIN_EVERY:
-            return
-        self._retained = writer.last_seq
         try:
-            target, low = self._target(retention)
-            if self._held_back(target) > low:
-                self._step(target, Compacted(), max(CHUNK_CHANGES, 2 * written), writer.busy_timeout_s)
+            try:
+                retention = named_retention(writer.connection)
+                if retention is None:
+                    return False
+                target, low = self._target(retention), low_water(writer.connection)
+                now_ms = time.time_ns() // 1_000_000
+                is_due = (
+                    self._held_back(target) > low
+                    or has_dropped(writer.connection, low)
+                    or has_unused(writer.connection, now_ms)
+                )
+            except SQLiteError as error:
+                raise writer.engine.translated(error, "compact") from error
+            return is_due and self._step(target, Compacted(), CHUNK_CHANGES, writer.busy_timeout_s)
         except ReactDBError as error:
             logger.warning("removing old history of %s failed: %s", writer.path, error, exc_info=True)
+            return False
 
-    def _target(self, retention: Retention) -> tuple[int, int]:
-        """The low-water mark that is asked for, and the present one."""
+    def _target(self, retention: Retention) -> int:
+        """The low-water mark that is asked for."""
         connection = self._writer.connection
         try:
-            return retention.target(connection), low_water(connection)
+            return self._room.target(connection) if retention.is_auto else retention.target(connection)
         except SQLiteError as error:
             raise self._writer.engine.translated(error, "compact") from error
 
@@ -207,8 +328,8 @@ class Compaction:
         from reactdb.store import leases
 
         connection = self._writer.connection
-        needed = leases.lowest_needed(connection, target - held_changes(connection))
-        return target if needed is None else min(target, needed)
+        behind = leases.furthest_behind(connection, target - held_changes(connection))
+        return target if behind is None else min(target, behind[0])
 
     def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
         """One transaction's worth of compaction. Whether more is left."""
@@ -240,12 +361,26 @@ class Compaction:
     def _vacuum(self, waits_s: float) -> None:
         writer = self._writer
         try:
+            # While everybody waits anyway.
+            if lacks_sums(writer.connection):
+                self._take_stock(waits_s)
             writer.lock_wait.at_most(waits_s, in_one_piece=True)
             writer.connection.execute("VACUUM")
         except SQLiteError as error:
             raise self._failed(error, "vacuum") from error
         writer.check_same_file()
         self._checkpoints.run()
+
+    def _take_stock(self, waits_s: float) -> None:
+        writer = self._writer
+        try:
+            writer.begin_upkeep("vacuum", waits_s)
+            complete(writer.connection, load(writer.connection), head_seq(writer.connection))
+            writer.connection.execute("COMMIT")
+            writer.note_commit()
+        except BaseException:
+            writer.roll_back()
+            raise
 
     def _failed(self, error: Exception, operation: str) -> ReactDBError:
         writer = self._writer
@@ -266,17 +401,43 @@ class Compacted:
         self.oldest = oldest
 
 
+def _keep_sums(connection: Connection, low: int, goal: int) -> None:
+    """Write the sums anew that would be rolled forward through changes which are removed now."""
+    changed = "SELECT DISTINCT table_id FROM log WHERE seq > ? AND seq <= ?"
+    tables = None
+    for (table_id,) in connection.execute(changed, (low, goal)).fetchall():
+        newest_block = connection.execute(NEWEST_BLOCK, (table_id,)).fetchone()
+        if newest_block is None or newest_block[1] is None:
+            continue
+        tables = tables or load(connection).by_id
+        table = tables[table_id]
+        if unpack(table, *newest_block).seq < goal:
+            block, sums = newest(connection, table, tuple(table.indexes.values()))
+            assert block is not None
+            assert sums is not None
+            connection.execute(SET_SUMS, (sums.pack(table_id, block), table_id, block))
+
+
+def has_dropped(connection: Connection, low: int) -> bool:
+    """Whether there is something left of a table that was dropped at or below the low-water mark."""
+    return (
+        connection.execute("SELECT 1 FROM tables WHERE dropped <= ? LIMIT 1", (low,)).fetchone() is not None
+    )
+
+
 def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES) -> tuple[bool, Compacted]:
-    """Raise the low-water mark towards `target` by at most `most` changes, inside the caller's transaction.
+    """Raise the low-water mark towards `target` by at most `most` changes, and remove as many documents of tables that were
+    dropped below it, inside the caller's transaction.
 
     Returns:
         (whether more is left to do, what was removed).
     """
     low = low_water(connection)
-    goal = min(target, low + most)
+    goal = _within_bytes(connection, low, min(target, low + most))
     removed = Compacted(oldest=max(goal, low))
     if goal > low:
         window = (low, goal)
+        _keep_sums(connection, low, goal)
         drop_references(
             connection, "SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL", window
         )
@@ -290,12 +451,13 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             " (SELECT table_id, key FROM log WHERE seq > ?1 AND seq <= ?2 AND body IS NULL) AND seq <= ?2",
             window,
         )
+        _note_newest(connection, *window)
         removed.entries += connection.execute(
-            "DELETE FROM log WHERE seq > ? AND seq <= ? AND body IS NULL", window
+            "DELETE FROM log WHERE seq > ? AND seq <= ? AND (body IS NULL OR table_id = 0)", window
         ).rowcount
         # Marks serve reads past the low-water mark only. But format 3 keeps the newest of each table.
         connection.execute(
-            "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables) AND block <"
+            "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables UNION ALL SELECT 0) AND block <"
             " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)",
             (goal >> BLOCK_BITS,),
         )
@@ -304,14 +466,82 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     dropped = [
         row[0]
         for row in connection.execute(
-            "SELECT id FROM tables WHERE dropped IS NOT NULL AND dropped <= ?", (goal,)
+            "SELECT id FROM tables WHERE dropped IS NOT NULL AND dropped <= ? ORDER BY id", (goal,)
         ).fetchall()
     ]
-    if dropped:
+    # Some always: or a table would never go while changes are made as quickly as they are removed.
+    left = max(most - (removed.oldest - low), most // 4, 1)
+    for table_id in dropped:
+        if left <= 0:
+            break
         before = connection.total_changes
-        remove_dropped(connection, dropped)
-        removed.entries += connection.total_changes - before
-        removed.tables = len(dropped)
+        if _shrink_dropped(connection, table_id, left):
+            remove_dropped(connection, [table_id])
+            removed.tables += 1
+        else:
+            left = 0
+        count = connection.total_changes - before
+        removed.entries += count
+        left -= count
+    if removed.tables:
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
         write_catalogue_checksum(connection)
-    return goal < target, removed
+    return goal < target or removed.tables < len(dropped), removed
+
+
+def _within_bytes(connection: Connection, low: int, goal: int) -> int:
+    """A mark up to `goal` at which not much more than CHUNK_BYTES of documents go; at least one change further than `low`."""
+    size = 0
+    for seq, length in connection.execute(
+        "SELECT l.seq, length(p.body) FROM log l JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ?",
+        (low, goal),
+    ):
+        size += length or 0
+        if size > CHUNK_BYTES:
+            return int(seq)
+    return goal
+
+
+def _shrink_dropped(connection: Connection, table_id: int, most: int) -> bool:
+    """Remove up to `most` index entries or documents of a dropped table. Whether none is left."""
+    # Sums and marks first: they are of the whole table.
+    connection.execute("DELETE FROM marks WHERE table_id = ?", (table_id,))
+    for (index_id,) in connection.execute(
+        "SELECT id FROM indexes WHERE table_id = ?1 UNION ALL SELECT -id FROM indexes WHERE table_id = ?1",
+        (table_id,),
+    ).fetchall():
+        most -= connection.execute(
+            "DELETE FROM entries WHERE (index_id, value, key, tag) IN"
+            " (SELECT index_id, value, key, tag FROM entries WHERE index_id = ? LIMIT ?)",
+            (index_id, most),
+        ).rowcount
+    size, count, upto = 0, 0, b""
+    for key, length in connection.execute(
+        "SELECT h.key, length(l.body) FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ? ORDER BY h.key LIMIT ?",
+        (table_id, max(0, most)),
+    ):
+        size, count, upto = size + (length or 0), count + 1, key
+        if size > CHUNK_BYTES:
+            break
+    # Below the low-water mark only the entries of live documents are left.
+    entries = "SELECT seq FROM heads WHERE table_id = ? AND key <= ?"
+    drop_references(connection, entries, (table_id, upto))
+    connection.execute(f"DELETE FROM log WHERE seq IN ({entries})", (table_id, upto))
+    connection.execute("DELETE FROM heads WHERE table_id = ? AND key <= ?", (table_id, upto))
+    return count < most and size <= CHUNK_BYTES
+
+
+def _note_newest(connection: Connection, low: int, goal: int) -> None:
+    """Of tables whose newest change is a deletion that is about to be removed: note in the newest mark where that was."""
+    deletions = connection.execute(
+        "SELECT table_id, max(seq) FROM log WHERE seq > ? AND seq <= ? AND body IS NULL GROUP BY table_id",
+        (low, goal),
+    ).fetchall()
+    for table_id, seq in deletions:
+        connection.execute(
+            f"UPDATE marks SET newest = ?2 WHERE table_id = ?1 AND block = (?2 >> {BLOCK_BITS})"
+            " AND NOT EXISTS (SELECT 1 FROM marks n WHERE n.table_id = ?1 AND n.block > marks.block)"
+            f" AND NOT EXISTS (SELECT 1 FROM log WHERE seq > ?2 AND seq < ((marks.block + 1) << {BLOCK_BITS})"
+            " AND table_id = ?1)",
+            (table_id, seq),
+        )

@@ -15,13 +15,15 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from reactdb.change import Change
+from reactdb.change import Change, TableReference
 from reactdb.errors import CorruptDatabase, TableNotFound
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
+from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, decoded_changes, read, read_one
+from reactdb.store.schema import BLOCK_BITS
+from reactdb.store.sums import Known, Tally, check
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -29,6 +31,7 @@ HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name =
 # The newest entry, where neither a head nor a tombstone of its key leads to it: reactdb never leaves it so.
 UNFILED_NEWEST = (
     "FROM log l WHERE l.seq = (SELECT max(seq) FROM log)"
+    " AND l.table_id != 0"
     " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
     " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
 )
@@ -77,6 +80,19 @@ PICK = (
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
+# Below and above all keys, and all values of an index.
+LEAST, GREATEST = b"", b"\xff"
+# The newest of a table's marks, and in its block the newest entry of the table.
+OF_BLOCK = f"seq >= (m.block << {BLOCK_BITS}) AND {{0}}seq < ((m.block + 1) << {BLOCK_BITS})"
+NEWEST = (
+    f"SELECT newest, (SELECT seq FROM log WHERE {OF_BLOCK.format('')} AND table_id = ?1 ORDER BY seq DESC LIMIT 1)"
+    " FROM marks m WHERE table_id = ?1 ORDER BY block DESC LIMIT 1"
+)
+NEWEST_UNTIL = (
+    f"SELECT l.seq FROM marks m CROSS JOIN log l ON l.{OF_BLOCK.format('l.')}"
+    f" WHERE m.table_id = ?1 AND m.block <= (?2 >> {BLOCK_BITS}) AND l.table_id = ?1 AND +l.seq <= ?2"
+    " ORDER BY m.block DESC, l.seq DESC LIMIT 1"
+)
 
 
 def head_seq(connection: Connection) -> int:
@@ -128,6 +144,15 @@ def read_document(
     return seq, body
 
 
+def newest_seq(connection: Connection, table: TableInfo) -> int:
+    """The seq of the newest change of a table, by one look-up; the seq at which the table was made, where it has none.
+
+    In a file that was migrated it can be the low-water mark of that time: no change is newer.
+    """
+    row = connection.execute(NEWEST, (table.id,)).fetchone()
+    return table.created if row is None else max(table.created, row[0] or 0, row[1] or 0)
+
+
 class Snapshot:
     """The documents as one connection sees them now.
 
@@ -139,9 +164,11 @@ class Snapshot:
     # processor's cache takes three quarters of the time.
     page_rows = 256
 
-    def __init__(self, connection: Connection, catalogue: Catalogue) -> None:
+    def __init__(self, connection: Connection, catalogue: Catalogue, known: Known | None = None) -> None:
+        """`known`: what this state of the file must have; None: nothing was looked up yet."""
         self.connection = connection
         self.catalogue = catalogue
+        self._known: Known = {} if known is None else known
 
     @property
     def seq(self) -> int:
@@ -156,7 +183,7 @@ class Snapshot:
         newest, low, is_unfiled = self.connection.execute(END).fetchone()
         return _head(newest, low), low, not is_unfiled
 
-    def table(self, name: str) -> TableInfo | None:
+    def table(self, name: TableReference) -> TableInfo | None:
         return self.catalogue.live.get(name)
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
@@ -171,24 +198,39 @@ class Snapshot:
     def rows(
         self,
         table: TableInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
     ) -> list[Row]:
         """Documents with start <= key < stop, in key order; at most `limit` where that is not negative."""
-        cursor = self.connection.execute(
-            ROWS.format("DESC" if reverse else "ASC"), (table.id, start, stop, limit)
-        )
-        return self._whole_rows(table, cursor.fetchall())
+        columns = self.page(table, start, stop, reverse, limit)
+        return list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
 
     def page(
-        self, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        tally: Tally | None = None,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """`rows` as keys and encoded documents."""
+        """`rows` as keys and encoded documents.
+
+        Args:
+            tally: Of a read of the whole table by pages, which has begun with the first of them. It is compared with what was
+                written when there are no more.
+        """
         text = ROWS.format("DESC" if reverse else "ASC")
-        return self.whole(table, self.connection.execute(text, (table.id, start, stop, limit)).fetchall())
+        rows = self.connection.execute(text, (table.id, start, stop, limit)).fetchall()
+        if tally is None and start == LEAST and stop >= GREATEST:
+            tally = Tally()
+        found = self.whole(table, rows, tally)
+        if tally is not None and (limit < 0 or len(rows) < limit):
+            self.check(table, None, tally.count, tally.total)
+        return found
 
     def found(
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
@@ -196,13 +238,22 @@ class Snapshot:
         """The encoded documents of `entries` alone."""
         text = FOUND.format("DESC" if reverse else "ASC")
         rows = self.connection.execute(text, (table.id, index.id, start, stop, limit)).fetchall()
-        return self.whole(table, rows)[1]
+        bodies = self.whole(table, rows)[1]
+        self._check_index(table, index, start, stop, limit, len(rows))
+        return bodies
+
+    def _check_index(
+        self, table: TableInfo, index: IndexInfo, start: bytes, stop: bytes, limit: int, count: int
+    ) -> None:
+        """After a read of entries: if that was the whole index, whether there are as many as were written."""
+        if start == LEAST and stop >= GREATEST and (limit < 0 or count < limit):
+            self.check(table, index, count)
 
     def entries(
         self,
         index: IndexInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
@@ -212,12 +263,11 @@ class Snapshot:
             ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
         )
         rows = cursor.fetchall()
-        if not rows:
-            return []
-        values, keys, tags, bodies, checksums = zip(*rows, strict=True)
+        table = self.catalogue.by_id[index.table_id]
+        values, keys, tags, bodies, checksums = zip(*rows, strict=True) if rows else ((),) * 5
         if not are_whole(index.table_id, keys, bodies, checksums):
-            table = self.catalogue.by_id[index.table_id]
             raise first_damaged(self.connection, table, keys, bodies, checksums)
+        self._check_index(table, index, start, stop, limit, len(rows))
         return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
@@ -245,9 +295,30 @@ class Snapshot:
             if body is not None:
                 yield Row(key, body)
 
+    def check(self, table: TableInfo, index: IndexInfo | None, count: int, total: int | None = None) -> None:
+        """After a read of all documents of a table, or of all entries of an index: whether there are as many as were written.
+
+        Args:
+            total: The sum of the documents' checksums, where the read has it.
+
+        Raises:
+            CorruptDatabase: They are not those that were written.
+        """
+        check(self.connection, self._known, table, index, count, total)
+
     def count(self, table: TableInfo) -> int:
+        """How many documents a table has.
+
+        Raises:
+            CorruptDatabase: It is not the number of those that were written.
+        """
         (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
+        self.check(table, None, found)
         return int(found)
+
+    def newest_seq(self, table: TableInfo) -> int:
+        """See `newest_seq`."""
+        return newest_seq(self.connection, table)
 
     def changes(
         self,
@@ -256,8 +327,14 @@ class Snapshot:
         table: TableInfo | None = None,
         limit: int = PAGE_CHANGES,
         oldest: int | None = None,
+        *,
+        decoded: bool = False,
     ) -> list[Change]:
-        """Log entries with since < seq <= until, oldest first, at most `limit`. `oldest`: see `end`; None: not asked yet.
+        """Log entries with since < seq <= until, oldest first, at most `limit`.
+
+        Args:
+            oldest: See `end`; None: not asked yet.
+            decoded: All documents will be looked at: they are decoded together, which takes less than one by one.
 
         Raises:
             HistoryLost: Some of them were compacted away.
@@ -268,7 +345,7 @@ class Snapshot:
         entries, _ = read(
             self.connection, self.catalogue, since, top, table_ids=table_ids, limit=limit, oldest=oldest
         )
-        return list(changes_of(entries, self.catalogue))
+        return list((decoded_changes if decoded else changes_of)(entries, self.catalogue))
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
@@ -299,14 +376,16 @@ class Snapshot:
         return list(map(tuple.__new__, repeat(Row), zip(*self.whole(table, rows), strict=True)))
 
     def whole(
-        self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]
+        self, table: TableInfo, rows: list[tuple[bytes, bytes, int]], tally: Tally | None = None
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The keys and documents of rows (key, document, checksum), after a look at their checksums."""
+        """The keys and documents of rows (key, document, checksum), after a look at their checksums. `tally` takes them in."""
         if not rows:
             return (), ()
         keys, bodies, checksums = zip(*rows, strict=True)
         if not are_whole(table.id, keys, bodies, checksums):
             raise first_damaged(self.connection, table, keys, bodies, checksums)
+        if tally is not None:
+            tally.add(checksums)
         return keys, bodies
 
 
@@ -333,8 +412,13 @@ class PastSnapshot(Snapshot):
     def end(self) -> tuple[int, int, bool]:
         return self._seq, *self._now.end()[1:]
 
-    def table(self, name: str) -> TableInfo | None:
-        return self.catalogue.at(name, self._seq)
+    def table(self, name: TableReference) -> TableInfo | None:
+        # A feed may begin before its table was made.
+        return (
+            self.catalogue.at(name, self._seq)
+            or self._now.table(name)
+            or self.catalogue.after(name, self._seq)
+        )
 
     def get(self, table: TableInfo, key: bytes) -> bytes | None:
         changed, body = self._undo.one(table.id, key, self._seq)
@@ -343,8 +427,8 @@ class PastSnapshot(Snapshot):
     def rows(
         self,
         table: TableInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
@@ -360,7 +444,13 @@ class PastSnapshot(Snapshot):
         return _merged(now, ours, reverse, limit, key=_row_key)
 
     def page(
-        self, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        tally: Tally | None = None,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
         rows = self.rows(table, start, stop, reverse=reverse, limit=limit)
         return [row.key for row in rows], [row.body for row in rows]
@@ -373,8 +463,8 @@ class PastSnapshot(Snapshot):
     def entries(
         self,
         index: IndexInfo,
-        start: bytes = b"",
-        stop: bytes = b"\xff",
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
         *,
         reverse: bool = False,
         limit: int = -1,
@@ -412,6 +502,14 @@ class PastSnapshot(Snapshot):
         now = sum(self._now.get(table, key) is not None for key in old)
         return self._now.count(table) - now + then
 
+    def newest_seq(self, table: TableInfo) -> int:
+        """As of the seq. Where compaction has removed what says it: the low-water mark, since no change is newer."""
+        now = self._now.newest_seq(table)
+        if now <= self._seq:
+            return now
+        row = self.connection.execute(NEWEST_UNTIL, (table.id, self._seq)).fetchone()
+        return max(table.created, low_water(self.connection) if row is None else row[0])
+
     def changes(
         self,
         since: int,
@@ -419,9 +517,11 @@ class PastSnapshot(Snapshot):
         table: TableInfo | None = None,
         limit: int = PAGE_CHANGES,
         oldest: int | None = None,
+        *,
+        decoded: bool = False,
     ) -> list[Change]:
         until = self._seq if until is None else min(until, self._seq)
-        return self._now.changes(since, until, table, limit, oldest)
+        return self._now.changes(since, until, table, limit, oldest, decoded=decoded)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         return (change for change in self._now.history(table, key) if change.seq <= self._seq)
@@ -435,6 +535,19 @@ class PastSnapshot(Snapshot):
         if old is None:
             old = self._old[table_id] = self._undo.old(table_id, self._seq)
         return old
+
+
+class ViewOfPast(PastSnapshot):
+    """The same, as `db.at(seq)` shows it: with the tables of then, under their names of then."""
+
+    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+        super().__init__(now, seq, undo)
+        names = undo.names(seq)
+        if names:
+            self.catalogue = self.catalogue.renamed(names)
+
+    def table(self, name: TableReference) -> TableInfo | None:
+        return self.catalogue.at(name, self._seq)
 
 
 _row_key = itemgetter(0)

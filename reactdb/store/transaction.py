@@ -18,19 +18,44 @@ from collections.abc import Sequence
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
+from zlib import adler32
 
-from reactdb.change import DELETE, INSERT, REPLACE, Change
+from reactdb.change import (
+    CATALOGUE,
+    DELETE,
+    HOOK_SET,
+    INDEX_CREATE,
+    INDEX_DROP,
+    INDEX_RENAME,
+    INSERT,
+    REPLACE,
+    TABLE_CREATE,
+    TABLE_DROP,
+    TABLE_RENAME,
+    CatalogueChange,
+    Change,
+)
 from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
 from reactdb.store.blobs import add_references, check_blobs, drop_references
-from reactdb.store.catalogue import Catalogue, TableInfo, load, make_index
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, load, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
 from reactdb.store.hooks import Derived, Draft, ask
 from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
-from reactdb.store.snapshot import Snapshot, head_seq, read_document
-from reactdb.values import codec
+from reactdb.store.snapshot import Snapshot, read_document
+from reactdb.store.sums import (
+    MOST_IN_PASSING,
+    NEWEST_BLOCK,
+    SET_SUMS,
+    Figures,
+    Sums,
+    move_entries,
+    newest,
+    taken_stock,
+)
+from reactdb.values import codec, collation
 from reactdb.values.blob import may_have_blobs, which_may_have_blobs
 
 ADD_HEAD = "INSERT INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
@@ -42,7 +67,7 @@ HAS_HEAD = "SELECT 1 FROM heads WHERE table_id = ? AND key = ?"
 SET_TOMBSTONE = "INSERT OR REPLACE INTO graves (seq, table_id, key) VALUES (?, ?, ?)"
 DROP_TOMBSTONE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
 GET_TOMBSTONE = "SELECT seq FROM graves WHERE table_id = ? AND key = ?"
-ADD_BLOCK = "INSERT OR IGNORE INTO marks (table_id, block) VALUES (?, ?)"
+ADD_BLOCK = "INSERT OR IGNORE INTO marks (table_id, block, sums) VALUES (?, ?, ?)"
 ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 SET_ENTRY = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
@@ -61,10 +86,10 @@ Moves = tuple[Sequence[IndexEntry], Sequence[IndexEntry]]
 Head = tuple[int, bool, bool, bool]
 """Where a flush lets a key lead: the seq; whether that is a deletion; whether the file has a head and a tombstone of it."""
 
-Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, bool, bool, Moves | None]
-"""An entry of the log that SQLite has not been given yet: table, kind, the entry before, key, document, meta; whether the
-key had a head; whether it had a tombstone in the file; what moves in the indexes. A plain tuple, because one is made for every
-write."""
+Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, int | None, bool, Moves | None]
+"""An entry of the log that SQLite has not been given yet: table, kind, the entry before, key, document, meta; the checksum of the
+document before, None where the key had no head; whether it had a tombstone in the file; what moves in the indexes. A plain tuple,
+because one is made for every write."""
 
 
 class Owner(Protocol):
@@ -88,16 +113,26 @@ class WriterMemory:
     All of it is derived: `forget` after a rollback or another process's commit makes it be asked for anew.
     """
 
-    __slots__ = ("blocks", "tombstones")
+    __slots__ = ("blocks", "figures", "sums", "tombstones")
 
     def __init__(self) -> None:
         # The newest block of each table in the table block index; whether a table has tombstones.
         self.blocks: dict[int, int] = {}
         self.tombstones: dict[int, bool] = {}
+        # The running sums of a table as of the last flush, None where the file has none. Only of tables that have begun a block.
+        self.sums: dict[int, Sums | None] = {}
+        # Of the indexes of all of these.
+        self.figures: Figures = {}
 
     def forget(self) -> None:
-        self.blocks.clear()
         self.tombstones.clear()
+        self.forget_sums()
+
+    def forget_sums(self) -> None:
+        """And the newest blocks: a block is noted before the row that has its sums."""
+        self.blocks.clear()
+        self.sums.clear()
+        self.figures.clear()
 
 
 class WriteTransaction:
@@ -119,6 +154,7 @@ class WriteTransaction:
 
     __slots__ = (
         "_buffer",
+        "_is_torn",
         "_latest",
         "catalogue",
         "changes",
@@ -169,6 +205,8 @@ class WriteTransaction:
         self.flushed = 0
         self.savepoint: Savepoint | None = None
         self.torn_until = 0
+        # What was torn is being written again.
+        self._is_torn = False
         self.ruin: BaseException | None = None
         self.is_committing = False
         self.is_committed = False
@@ -214,6 +252,7 @@ class WriteTransaction:
                 self.write(table, key, INSERT, None, body)
                 self.flush()
             except IntegrityError:
+                self.memory.forget()
                 self.torn_until = 0
                 self.forget_after(count)
                 raise KeyTaken from None
@@ -258,6 +297,7 @@ class WriteTransaction:
             self._check_blobs(body)
         table_id = table.id
         had_tombstone = False
+        before: int | None = None
         if old is None:
             assert body is not None
             kind = INSERT
@@ -266,6 +306,7 @@ class WriteTransaction:
                 prev, had_tombstone = self._tombstone(table, key)
         else:
             prev, old_body = old
+            before = adler32(old_body, adler32(key, table_id))
             if body is None:
                 assert kind == DELETE
                 self.memory.tombstones[table_id] = True
@@ -281,10 +322,10 @@ class WriteTransaction:
             moves, places = index_moves(table, key, old_body, body)
         # The same object where it can be: it is kept, as seq and commit, with each change that waits.
         seq = self.first + self.count if self.count else self.first
-        self._buffer.append((table_id, kind, prev, key, body, meta, old is not None, had_tombstone, moves))
+        self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            names = table.name, table_id
+            names = table.reference, table_id
             told = Change(seq, *names, key, kind, prev, old_body, body, self.first, self.time, self.origin)
             told.meta, told.places = meta, places
             self.changes.append(told)
@@ -401,7 +442,10 @@ class WriteTransaction:
             # Ctrl-C struck the last time. What came then is written again, and nothing else with it: of more, other things
             # would cancel out. The log takes an entry once only.
             self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
+            self.memory.forget_sums()
+            self._is_torn = True
             self._write_out(self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)
+            self._is_torn = False
             self._have_flushed(self.torn_until)
         if count > self.flushed:
             self.torn_until = count
@@ -429,21 +473,36 @@ class WriteTransaction:
         """
         time, origin, seq = self.time, self.origin, self.first + step
         newest_blocks = self.memory.blocks
+        known_sums = self.memory.sums
         is_labelled = origin is not None
         rows: list[tuple[Any, ...]] = []
         heads: dict[tuple[int, bytes], Head] = {}
         blocks: list[tuple[int, int]] = []
         moves: list[Moves] = []
-        for table_id, kind, prev, key, body, meta, was_there, had_tombstone, moved in entries:
+        if seq >> BLOCK_BITS != (seq + len(entries) - 1) >> BLOCK_BITS and not self._is_torn:
+            # A table may have entries here before the one with which it begins a block.
+            for table_id in {entry[0] for entry in entries}:
+                self._sums_of(table_id, seq - 1)
+        for table_id, kind, prev, key, body, meta, before, had_tombstone, moved in entries:
             checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
             rows.append((seq, table_id, kind, step, prev, time, key, body, checksum))
-            name = table_id, key
-            if name in heads:
-                # What the file has of the key is what it had before the key's first entry.
-                was_there, had_tombstone = heads[name][2:]
-            heads[name] = seq, body is None, was_there, had_tombstone
-            if newest_blocks.get(table_id) != seq >> BLOCK_BITS:
+            if table_id:
+                name = table_id, key
+                was_there = before is not None
+                if name in heads:
+                    # What the file has of the key is what it had before the key's first entry.
+                    was_there, had_tombstone = heads[name][2:]
+                heads[name] = seq, body is None, was_there, had_tombstone
+            if newest_blocks.get(table_id) != seq >> BLOCK_BITS and self._begins(table_id, seq >> BLOCK_BITS):
                 blocks.append((table_id, seq >> BLOCK_BITS))
+            sums = known_sums.get(table_id)
+            if sums is not None:
+                if body is not None:
+                    sums.count += 1
+                    sums.total += checksum
+                if before is not None:
+                    sums.count -= 1
+                    sums.total -= before
             if moved is not None:
                 moves.append(moved)
             if meta is not None:
@@ -462,7 +521,7 @@ class WriteTransaction:
         if moves:
             self._move_index_entries(moves)
         if blocks:
-            self._add_blocks(set(blocks))
+            self._add_blocks(blocks, seq - 1)
 
     def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
         changed: dict[str, list[tuple[Any, ...]]] = {}
@@ -491,13 +550,54 @@ class WriteTransaction:
             self.connection.executemany(DROP_ENTRY, sorted(dropped))
         if added:
             self.connection.executemany(SET_ENTRY, sorted(added))
+        if self.memory.figures:
+            move_entries(self.memory.figures, dropped, added)
 
-    def _add_blocks(self, blocks: set[tuple[int, int]]) -> None:
-        """Note in the table block index which tables have entries in which blocks."""
-        # In order, so that the newest block of each table is remembered.
-        found = sorted(blocks)
-        self.connection.executemany(ADD_BLOCK, found)
-        self.memory.blocks.update(found)
+    def _begins(self, table_id: int, block: int) -> bool:
+        """Whether the table block index does not have this block of the table yet, into which a flush is about to write for the
+        first time. The sums of the table are known from then on, as of before the flush."""
+        newest_blocks = self.memory.blocks
+        if table_id not in newest_blocks:
+            found = self.execute(NEWEST_BLOCK, (table_id,)).fetchone()
+            newest_blocks[table_id] = -1 if found is None else found[0]
+        if block <= newest_blocks[table_id]:
+            return False
+        newest_blocks[table_id] = block
+        if not self._is_torn:
+            # Before there are more entries to be rolled forward through.
+            self._sums_of(table_id, self.first + self.flushed - 1)
+        return True
+
+    def _add_blocks(self, blocks: Sequence[tuple[int, int]], until: int) -> None:
+        """Note in the table block index which tables have begun which blocks, in order; in the newest of each, its sums as of
+        `until`, the newest entry in the file."""
+        newest_blocks = self.memory.blocks
+        rows: list[tuple[int, int, bytes | None]] = []
+        # The newest first: should Ctrl-C strike, it is the one that must not be there without its sums.
+        for table_id, block in reversed(blocks):
+            packed = None
+            if block == newest_blocks[table_id]:
+                sums = self._sums_of(table_id, until)
+                if sums is not None:
+                    sums.seq = until
+                    packed = sums.pack(table_id, block)
+            rows.append((table_id, block, packed))
+        self.connection.executemany(ADD_BLOCK, rows)
+
+    def _sums_of(self, table_id: int, until: int) -> Sums | None:
+        """The running sums of a table as of `until`, the newest entry in the file; None where the file has none."""
+        memory = self.memory
+        if table_id not in memory.sums:
+            table = self.catalogue.by_id.get(table_id)
+            sums = None
+            if table is not None:
+                unlisted = (self.first + self.flushed - 1, until + 1) if self._is_torn else None
+                _, sums = newest(self.connection, table, tuple(table.indexes.values()), unlisted)
+                sums = sums or taken_stock(self.connection, table, until, MOST_IN_PASSING)
+            if sums is not None:
+                memory.figures.update(sums.indexes)
+            memory.sums[table_id] = sums
+        return memory.sums[table_id]
 
     # -----------------------------------------------------------------------------------------------------------
     # Many at once
@@ -521,7 +621,12 @@ class WriteTransaction:
         self.torn_until = self.count + count
         table_id, time, origin, step = table.id, self.time, self.origin, self.count
         seqs = range(self.first + step, self.first + step + count)
-        checksums = insert_checksums(seqs[0], table_id, step, time, keys, bodies, origin)
+        blocks = [
+            (table_id, block)
+            for block in range(seqs[0] >> BLOCK_BITS, (seqs[-1] >> BLOCK_BITS) + 1)
+            if self._begins(table_id, block)
+        ]
+        total, checksums = insert_checksums(seqs[0], table_id, step, time, keys, bodies, origin)
         steps = range(step, step + count)
         common = (seqs, repeat(table_id), repeat(INSERT), steps, repeat(time), keys, bodies, checksums)
         if origin is None:
@@ -532,26 +637,28 @@ class WriteTransaction:
             self.execute(heads_of_inserts(keys), (seqs[0],))
         except IntegrityError:
             raise KeyTaken from None
+        sums = self.memory.sums.get(table_id)
+        if sums is not None:
+            sums.count += count
+            sums.total += total
         add_references(self.connection, [(seqs[number], bodies[number]) for number in blobs])
-        self._add_blocks(
-            {(table_id, block) for block in range(seqs[0] >> BLOCK_BITS, (seqs[-1] >> BLOCK_BITS) + 1)}
-        )
         if table.indexes:
             documents = [(key, codec.decode(body)) for key, body in zip(keys, bodies, strict=True)]
             for index in table.indexes.values():
-                self.connection.executemany(
-                    ADD_ENTRY,
-                    sorted(
-                        (index_id, value, key, tag)
-                        for key, document in documents
-                        for index_id, value, tag in index.stored_entries(document)
-                    ),
+                added = sorted(
+                    (index_id, value, key, tag)
+                    for key, document in documents
+                    for index_id, value, tag in index.stored_entries(document)
                 )
+                self.connection.executemany(ADD_ENTRY, added)
+                move_entries(self.memory.figures, (), added)
+        if blocks:
+            self._add_blocks(blocks, seqs[-1])
         self.count += count
         self.flushed = self.count
         self.torn_until = 0
         if self.changes is not None:
-            names = (table.name, table_id)
+            names = (table.reference, table_id)
             self.changes.extend(
                 Change(seq, *names, key, INSERT, None, None, body, self.first, time, origin)
                 for seq, key, body in zip(seqs, keys, bodies, strict=True)
@@ -560,37 +667,38 @@ class WriteTransaction:
     # -----------------------------------------------------------------------------------------------------------
     # Tables and indexes
 
-    def create_table(self, name: str, primary_key: str) -> TableInfo:
-        """The caller has looked that the name is free."""
-        self._settle()
-        seq = head_seq(self.connection)
+    def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
+        """The caller has looked that the name is free. `owner`: whose hidden table it is; None for an ordinary one."""
+        seq = self._next_seq()
         table_id = self.execute(
-            "INSERT INTO tables (name, primary_key, created) VALUES (?, ?, ?)", (name, primary_key, seq)
+            "INSERT INTO tables (name, primary_key, created, owner) VALUES (?, ?, ?, ?)",
+            (name, primary_key, seq, owner),
         ).lastrowid
-        self._catalogue_changed()
+        table = TableInfo(table_id, name, primary_key, seq, None, {}, owner)
+        self._log_catalogue(TABLE_CREATE, table, primary_key=primary_key)
         return self.catalogue.by_id[table_id]
 
     def drop_table(self, table: TableInfo) -> None:
         """Take the table off the list. Its documents stay for views of the past until compaction passes this point."""
-        self._settle()
-        self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (head_seq(self.connection), table.id))
-        self._catalogue_changed()
+        seq = self._next_seq()
+        self.execute("UPDATE tables SET dropped = ? WHERE id = ?", (seq, table.id))
+        self._log_catalogue(TABLE_DROP, table)
 
     def rename_table(self, table: TableInfo, name: str) -> None:
         """The caller has looked that `name` is free. Feeds go on: they know the table by its number."""
-        self._settle()
+        self._next_seq()
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
-        self._catalogue_changed()
+        self._log_catalogue(TABLE_RENAME, table, new_name=name)
 
     def set_hook(self, table: TableInfo, hook: str | None) -> None:
         """Let every write of the table ask the write hook of this name; None: none. What is there already stays as it is."""
-        self._settle()
+        self._next_seq()
         self.execute("UPDATE tables SET hook = ? WHERE id = ?", (hook, table.id))
-        self._catalogue_changed()
+        self._log_catalogue(HOOK_SET, table, hook=hook)
 
     def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
         """List the index and fill it from the documents."""
-        self._settle()
+        self._next_seq()
         index_id = self.execute(
             "INSERT INTO indexes (table_id, name, expression, multi) VALUES (?, ?, ?, ?)",
             (table.id, name, expression, multi),
@@ -603,27 +711,68 @@ class WriteTransaction:
         ]
         found.sort()
         self.connection.executemany(ADD_ENTRY, found)
-        self._catalogue_changed()
+        self._sum_index(table, index, found)
+        self._log_catalogue(
+            INDEX_CREATE, table, index, expression=codec.decode_value(expression), multi=multi
+        )
+
+    def _sum_index(self, table: TableInfo, index: IndexInfo, entries: Sequence[IndexEntry]) -> None:
+        """Put the sums of a new index with those of its table, where the file has some. Of a table that never had an entry there
+        are none: all of them are 0."""
+        found = self.execute(NEWEST_BLOCK, (table.id,)).fetchone()
+        sums = None if found is None else self._sums_of(table.id, self.first + self.count - 1)
+        if sums is not None:
+            sums.add_index(index.id)
+            move_entries(sums.indexes, (), entries)
+            sums.seq = self.first + self.count - 1
+            self.execute(SET_SUMS, (sums.pack(table.id, found[0]), table.id, found[0]))
+        self.memory.forget_sums()
 
     def drop_index(self, table: TableInfo, name: str) -> None:
-        self._settle()
+        self._next_seq()
         index = table.indexes[name]
         self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
         self.execute("DELETE FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
-        self._catalogue_changed()
+        # What is remembered has figures of it.
+        self.memory.forget_sums()
+        self._log_catalogue(INDEX_DROP, table, index)
 
     def rename_index(self, table: TableInfo, old: str, new: str) -> None:
         """The caller has looked that `new` is free. To those who watch `old` it is gone."""
-        self._settle()
-        self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, table.indexes[old].id))
-        self._catalogue_changed()
+        self._next_seq()
+        index = table.indexes[old]
+        self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, index.id))
+        self._log_catalogue(INDEX_RENAME, table, index, new_name=new)
 
-    def _settle(self) -> None:
-        """Before the catalogue changes: all documents are in the file, and open savepoints can be taken back."""
+    def _next_seq(self) -> int:
+        """The seq of the change to the catalogue that follows. Before it all documents are in the file, and open savepoints can
+        be taken back."""
         self.secure()
         self.flush()
+        return self.first + self.count
 
-    def _catalogue_changed(self) -> None:
+    def _log_catalogue(
+        self, kind: int, table: TableInfo, index: IndexInfo | None = None, **details: Any
+    ) -> None:
+        """Append the entry of a change to the catalogue, which the file has already. It has no head: nothing is looked up by
+        it."""
+        said: dict[str, Any] = {"table": table.name, "table_id": table.id}
+        if table.owner is not None:
+            said["owner"] = table.owner
+        if index is not None:
+            said |= {"index": index.name, "index_id": index.id}
+        key = collation.key_bytes(table.name if index is None else [table.name, index.name])
+        body = codec.encode(said | details)
+        seq = self.first + self.count
+        self._buffer.append((CATALOGUE, kind, None, key, body, None, None, False, None))
+        if self.changes is not None:
+            self.changes.append(
+                CatalogueChange(
+                    seq, None, CATALOGUE, key, kind, None, None, body, self.first, self.time, self.origin
+                )
+            )
+        self.count += 1
+        self.flush()
         set_fact(self.connection, "catalogue", self.catalogue.version + 1)
         write_catalogue_checksum(self.connection)
         self.catalogue = load(self.connection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from reactdb.change import Change
+from reactdb.change import TABLE_RENAME, Change
 
 
 class Undo:
@@ -21,14 +21,25 @@ class Undo:
         self.since = since
         self._steps: dict[int, dict[bytes, list[tuple[int, bytes | None]]]] = {}
         self.until = since
+        # (seq, number of the table, its name before), of tables that were renamed.
+        self._renames: list[tuple[int, int, str]] = []
         for change in changes:
             self.add(change)
 
     def add(self, change: Change) -> None:
         """Take in the next change; they come in log order."""
+        self.until = change.seq
+        said = change.catalogue
+        if said is not None:
+            if change.kind_code == TABLE_RENAME:
+                self._renames.append((change.seq, said["table_id"], said["table"]))
+            return
         keys = self._steps.setdefault(change.table_id, {})
         keys.setdefault(change.key_bytes, []).append((change.seq, change.old_bytes))
-        self.until = change.seq
+
+    def names(self, seq: int) -> dict[int, str]:
+        """For each table that was renamed after `seq`, its name at `seq`, by its number."""
+        return {table_id: name for renamed, table_id, name in reversed(self._renames) if renamed > seq}
 
     def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
         """For each key that changed after `seq`, its document at `seq` (None: it was not there)."""

@@ -19,7 +19,8 @@ from reactdb.errors import FeedAborted
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.open_file import OpenFile
-from reactdb.store.snapshot import ENTRIES, ROWS, PastSnapshot, Snapshot
+from reactdb.store.snapshot import ENTRIES, GREATEST, LEAST, ROWS, PastSnapshot, Snapshot
+from reactdb.store.sums import Tally
 
 # Documents in the first page, for which the caller is waiting, and in the others.
 FIRST_PAGE = 64
@@ -76,15 +77,18 @@ def _pages(
     else:
         cursor = snapshot.connection.execute(ENTRIES.format(order), (table.id, index.id, start, stop, -1))
     size = FIRST_PAGE
+    tally = Tally()
     try:
         while rows := cursor.fetchmany(size):
             places: Sequence[Place] | None = None
             if index is not None:
                 places = [row[:3] for row in rows]
                 rows = [(key, body, checksum) for _, key, _, body, checksum in rows]
-            keys, bodies = snapshot.whole(table, rows)
+            keys, bodies = snapshot.whole(table, rows, tally)
             yield Page(keys if places is None else places, bodies)
             size = PAGE
+        if start == LEAST and stop >= GREATEST:
+            snapshot.check(table, index, tally.count, tally.total if index is None else None)
     finally:
         # A statement that is not at its end would keep the snapshot.
         cursor.close()

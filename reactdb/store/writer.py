@@ -167,6 +167,8 @@ class Writer:
             finally:
                 self._end_turn(waiter)
         self.engine.publisher.drain(is_outside=True)
+        if self.compaction.owed:
+            self.compaction.pay()
         return result
 
     def check_writable(self) -> None:
@@ -342,8 +344,8 @@ class Writer:
         with self.engine.publisher.committing:
             wal_bytes = self._commit_and_publish(connection, transactions, operation)
         self.checkpoints.after_commit(wal_bytes)
-        if self.compaction.retention is not None:
-            self.compaction.after_commit(self.compaction.retention)
+        if self.last_seq >= self.compaction.look_at:
+            self.compaction.after_commit(self.last_seq + 1 - transactions[0].first)
 
     def _commit_and_publish(
         self, connection: Connection, transactions: Sequence[WriteTransaction], operation: str
@@ -469,6 +471,8 @@ class Writer:
             finally:
                 self._end_turn(waiter)
         self.engine.publisher.drain(is_outside=True)
+        if self.compaction.owed:
+            self.compaction.pay()
 
     @property
     def current(self) -> WriteTransaction | None:

@@ -179,7 +179,7 @@ def test_rows_are_json_lines_where_nobody_watches(file):
 
 def test_rows_of_the_past(file):
     assert [{"id": 1, "name": "Bob", "score": 5}, {"id": 2, "name": "Eve"}] == lines(
-        run("rows", file, "games", "--at", 2)
+        run("rows", file, "games", "--at", 4)
     )
 
 
@@ -234,36 +234,48 @@ def test_tail_prints_what_the_log_holds(file):
     output = [click.unstyle(line)[25:] for line in run("tail", file, "games").stdout.splitlines()]
 
     assert [
-        '     1  insert   1  id: 1, name: "Bob", score: 5',
-        '     2  insert   2  id: 2, name: "Eve"',
-        '     3  update   1  score: 5 -> 9, + tags: ["new"]',
-        "     4  delete   2  (cleaner)",
+        '     3  insert   1  id: 1, name: "Bob", score: 5',
+        '     4  insert   2  id: 2, name: "Eve"',
+        '     5  update   1  score: 5 -> 9, + tags: ["new"]',
+        "     6  delete   2  (cleaner)",
     ] == output
 
 
 def test_tail_since(file):
-    assert [3, 4] == [change["seq"] for change in lines(run("tail", file, "games", "--since", 2, "--json"))]
+    assert [5, 6] == [change["seq"] for change in lines(run("tail", file, "games", "--since", 4, "--json"))]
 
 
 def test_tail_of_all_tables_names_them(file):
     with reactdb.connect(file) as db:
         db.table_create("other").insert({"id": "x"})
 
-    assert [["4", "delete", "games", "2"], ["5", "insert", "other", '"x"']] == [
-        line.split()[2:6] for line in run("tail", file, "--since", 3).stdout.splitlines()
-    ]
+    assert [
+        ["6", "delete", "games", "2"],
+        ["7", "table_create", "other", '"other"'],
+        ["8", "insert", "other", '"x"'],
+    ] == [line.split()[2:6] for line in run("tail", file, "--since", 5).stdout.splitlines()]
+
+
+def test_tail_tells_of_tables_and_indexes(file):
+    assert [
+        '     1  table_create  games  "games"  primary_key: "id"',
+        '     2  index_create  games  ["games","score"]  multi: false',
+    ] == [click.unstyle(line)[25:] for line in run("tail", file).stdout.splitlines()][:2]
+    first = lines(run("tail", file, "--json"))[0]
+    assert {"table": "games", "table_id": 1, "primary_key": "id"} == first["catalogue"]
+    assert ("table_create", None, None) == (first["kind"], first["old_val"], first["new_val"])
 
 
 def test_tail_json_is_the_whole_change(file):
-    change = lines(run("tail", file, "games", "--since", 3, "--json"))[0]
+    change = lines(run("tail", file, "games", "--since", 5, "--json"))[0]
     moment = datetime.fromisoformat(change.pop("time"))
 
     assert {
-        "seq": 4,
+        "seq": 6,
         "table": "games",
         "key": 2,
         "kind": "delete",
-        "commit": 4,
+        "commit": 6,
         "origin": "cleaner",
         "old_val": {"id": 2, "name": "Eve"},
         "new_val": None,
@@ -274,13 +286,13 @@ def test_tail_json_is_the_whole_change(file):
 def test_tail_begins_where_the_log_does(file):
     run("compact", file, "--keep", 1)
 
-    assert [4] == [change["seq"] for change in lines(run("tail", file, "games", "--json"))]
+    assert [6] == [change["seq"] for change in lines(run("tail", file, "games", "--json"))]
 
 
 def test_tail_since_what_is_gone_is_an_error(file):
     run("compact", file, "--keep", 1)
 
-    assert "changes since seq 1 are gone; the log starts at seq 4" == error_of(
+    assert "changes since seq 1 are gone; the log starts at seq 6" == error_of(
         run("tail", file, "games", "--since", 1)
     )
 
@@ -321,7 +333,7 @@ def test_colours_are_for_terminals_and_not_where_no_color_is_set(file):
 def test_inspect_shows_tables_indexes_and_the_log(file):
     output = run("inspect", file).stdout
 
-    assert "seq 4; the log can be read from the beginning: 4 entries" in output
+    assert "seq 6; the log can be read from the beginning: 6 entries" in output
     assert ["games", "id", "1"] == next(
         line.split()[:3] for line in output.splitlines() if line.startswith("games")
     )
@@ -339,7 +351,7 @@ def test_inspect_of_an_empty_database(tmp_path):
 def test_inspect_json_has_every_figure(file):
     (figures,) = lines(run("inspect", file, "--json"))
 
-    assert (4, 0, 4, 1) == (figures["seq"], figures["oldest"], figures["log_entries"], len(figures["tables"]))
+    assert (6, 0, 6, 1) == (figures["seq"], figures["oldest"], figures["log_entries"], len(figures["tables"]))
     assert [{"name": "score", "expression": str(row["score"]), "multi": False, "entries": 1}] == figures[
         "tables"
     ][0]["indexes"]
@@ -374,7 +386,7 @@ def test_a_document_that_never_was_is_an_error(file):
 
 
 def test_the_last_line_of_a_history_says_how_it_stands(file):
-    assert "2 entries; the newest is seq 3" == run("inspect", file, "games", 1).stdout.splitlines()[-1]
+    assert "2 entries; the newest is seq 5" == run("inspect", file, "games", 1).stdout.splitlines()[-1]
     assert "2 entries; deleted" == run("inspect", file, "games", 2).stdout.splitlines()[-1]
 
 
@@ -385,8 +397,8 @@ def test_the_last_line_of_a_history_says_how_it_stands(file):
 def test_compact_removes_history_and_tells_figures(file):
     (result,) = lines(run("compact", file, "--keep", 0, "--json"))
 
-    assert {"entries": 3, "tables": 0, "oldest": 4} == result["removed"]
-    assert (4, 1) == (result["before"]["log_entries"], result["after"]["log_entries"])
+    assert {"entries": 5, "tables": 0, "oldest": 6} == result["removed"]
+    assert (6, 1) == (result["before"]["log_entries"], result["after"]["log_entries"])
     assert 0 == run("doctor", file).exit_code
 
 

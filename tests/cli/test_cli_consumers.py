@@ -37,10 +37,10 @@ def test_it_shows_a_line_for_each_partition_and_what_fails(file: Path):
     lines = done(run("consumers", file)).stdout.splitlines()
 
     assert ["consumer", "seq", "behind", "age", "attempts", "set", "aside", "holder"] == lines[0].split()
-    assert [["copier", "1/2", "0", "2"], ["copier", "2/2", "0", "2"], ["uploader", "0", "2"]] == [
+    assert [["copier", "1/2", "1", "2"], ["copier", "2/2", "1", "2"], ["uploader", "0", "3"]] == [
         line.split()[: 4 - (number == 2)] for number, line in enumerate(lines[1:4])
     ]
-    assert "uploader: seq 1 has failed 1 time: ValueError: the server is gone" == lines[4]
+    assert "uploader: seq 2 has failed 1 time: ValueError: the server is gone" == lines[4]
 
 
 def test_a_file_without_consumers_says_so(path: Path):
@@ -63,13 +63,13 @@ def test_a_consumer_is_reset_to_a_seq_or_to_now(file: Path):
     assert [1, 1, 0] == [one["seq"] for one in found(file)]
     done(run("consumers", file, "--reset", "uploader"))
 
-    assert [1, 1, 2] == [one["seq"] for one in found(file)]
+    assert [1, 1, 3] == [one["seq"] for one in found(file)]
 
 
 def test_what_fails_is_skipped_once(file: Path):
     done(run("consumers", file, "--skip", "uploader"))
 
-    assert (1, 1) == (found(file)[2]["seq"], found(file)[2]["set_aside"])
+    assert (2, 1) == (found(file)[2]["seq"], found(file)[2]["set_aside"])
     assert "nothing of consumer `uploader` is failing" in error_of(
         run("consumers", file, "--skip", "uploader")
     )

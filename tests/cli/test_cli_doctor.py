@@ -139,22 +139,22 @@ DAMAGE = {
         "referred to by log entry 1",
     ),
     "a head points nowhere": (
-        ["UPDATE heads SET seq = 9999 WHERE key = (SELECT key FROM log WHERE seq = 1)"],
+        ["UPDATE heads SET seq = 9999 WHERE key = (SELECT key FROM log WHERE seq = 5)"],
         "heads",
         "missing",
     ),
     "a head points to another key": (
-        ["UPDATE heads SET seq = 2 WHERE key = (SELECT key FROM log WHERE seq = 1)"],
+        ["UPDATE heads SET seq = 6 WHERE key = (SELECT key FROM log WHERE seq = 5)"],
         "heads",
         "which is of table 1, key 1",
     ),
     "a head points to a superseded version": (
-        ["UPDATE heads SET seq = 4 WHERE table_id = 1 AND key = (SELECT key FROM log WHERE seq = 4)"],
+        ["UPDATE heads SET seq = 8 WHERE table_id = 1 AND key = (SELECT key FROM log WHERE seq = 8)"],
         "heads",
         "was superseded",
     ),
     "a head is lost": (
-        ["DELETE FROM heads WHERE key = (SELECT key FROM log WHERE seq = 1)"],
+        ["DELETE FROM heads WHERE key = (SELECT key FROM log WHERE seq = 5)"],
         "heads",
         "no document points to it",
     ),
@@ -164,27 +164,27 @@ DAMAGE = {
         "which deleted it",
     ),
     "a grave is lost": (["DELETE FROM graves"], "graves", "no grave"),
-    "a grave is a document": (["UPDATE graves SET seq = 7 WHERE 1"], "graves", "which is a document"),
+    "a grave is a document": (["UPDATE graves SET seq = 11 WHERE 1"], "graves", "which is a document"),
     "a key has head and grave": (
         ["INSERT INTO heads SELECT table_id, key, seq FROM graves"],
         "graves",
         "a document and a grave",
     ),
-    "a document is damaged": (["UPDATE log SET body = x'c1' WHERE seq = 3"], "documents", "cannot be read"),
+    "a document is damaged": (["UPDATE log SET body = x'c1' WHERE seq = 7"], "documents", "cannot be read"),
     "a value in a document is another": (
         [
-            "UPDATE log SET body = CAST(replace(body, CAST('p9' AS BLOB), CAST('p8' AS BLOB)) AS BLOB) WHERE seq = 10"
+            "UPDATE log SET body = CAST(replace(body, CAST('p9' AS BLOB), CAST('p8' AS BLOB)) AS BLOB) WHERE seq = 14"
         ],
         "checksums",
-        "log entry 10 (table 1, key 9) does not match its checksum",
+        "log entry 14 (table 1, key 9) does not match its checksum",
     ),
     "a time is another": (
-        ["UPDATE log SET time = time + 256 WHERE seq >= 60"],
+        ["UPDATE log SET time = time + 256 WHERE seq >= 64"],
         "checksums",
         "does not match",
     ),
     "a document is filed under another key": (
-        ["UPDATE log SET body = (SELECT body FROM log WHERE seq = 2) WHERE seq = 3"],
+        ["UPDATE log SET body = (SELECT body FROM log WHERE seq = 6) WHERE seq = 7"],
         "documents",
         "key 2 it is filed under",
     ),
@@ -194,25 +194,25 @@ DAMAGE = {
         "another 'nr'",
     ),
     "an update has no document": (
-        ["UPDATE log SET body = NULL WHERE seq = 62"],
+        ["UPDATE log SET body = NULL WHERE seq = 66"],
         "documents",
         "without a document",
     ),
-    "a kind is unknown": (["UPDATE log SET kind = 9 WHERE seq = 3"], "documents", "kind 9"),
-    "a chain leads to another key": (["UPDATE log SET prev = 2 WHERE seq = 61"], "chains", "supersedes 2"),
-    "a chain leads forward": (["UPDATE log SET prev = 70 WHERE seq = 61"], "chains", "not before it"),
-    "a chain is cut": (["UPDATE log SET prev = NULL WHERE seq = 61"], "chains", "is not there"),
-    "an old value is lost": (["DELETE FROM log WHERE seq = 4"], "chains", "supersedes 4, which is missing"),
-    "an insert over a document": (["UPDATE log SET kind = 0 WHERE seq = 61"], "chains", "is an insert"),
+    "a kind is unknown": (["UPDATE log SET kind = 9 WHERE seq = 7"], "documents", "kind 9"),
+    "a chain leads to another key": (["UPDATE log SET prev = 6 WHERE seq = 65"], "chains", "supersedes 6"),
+    "a chain leads forward": (["UPDATE log SET prev = 74 WHERE seq = 65"], "chains", "not before it"),
+    "a chain is cut": (["UPDATE log SET prev = NULL WHERE seq = 65"], "chains", "is not there"),
+    "an old value is lost": (["DELETE FROM log WHERE seq = 8"], "chains", "supersedes 8, which is missing"),
+    "an insert over a document": (["UPDATE log SET kind = 0 WHERE seq = 65"], "chains", "is an insert"),
     "two successors": (
-        ["UPDATE log SET prev = (SELECT prev FROM log WHERE seq = 61) WHERE seq = 62"],
+        ["UPDATE log SET prev = (SELECT prev FROM log WHERE seq = 65) WHERE seq = 66"],
         "chains",
         "superseded 2 times",
     ),
     "an entry in the middle is gone": (
-        ["DELETE FROM log WHERE seq = 40"],
+        ["DELETE FROM log WHERE seq = 44"],
         "sequence",
-        "40 to 40 are missing",
+        "44 to 44 are missing",
     ),
     "the newest entries are gone": (
         ["DELETE FROM log WHERE seq > (SELECT max(seq) - 2 FROM log)"],
@@ -221,7 +221,7 @@ DAMAGE = {
     ),
     "a mark is lost": (["DELETE FROM marks WHERE block = 1"], "marks", "no mark for block 1"),
     "an index entry is lost": (
-        ["DELETE FROM entries WHERE key = (SELECT key FROM log WHERE seq = 2)"],
+        ["DELETE FROM entries WHERE key = (SELECT key FROM log WHERE seq = 6)"],
         "indexes",
         "does not have",
     ),
@@ -257,19 +257,19 @@ DAMAGE = {
         "catalogue",
         "lives from",
     ),
-    "a commit is torn": (["UPDATE log SET step = 0 WHERE seq = 30"], "commits", "follows number 0"),
+    "a commit is torn": (["UPDATE log SET step = 0 WHERE seq = 34"], "commits", "follows number 0"),
     "a commit has two times": (
-        ["UPDATE log SET time = time + 1 WHERE seq = 60"],
+        ["UPDATE log SET time = time + 1 WHERE seq = 64"],
         "commits",
         "another time or origin",
     ),
     "a commit has two origins": (
-        ["UPDATE log SET origin = 'x' WHERE seq = 30"],
+        ["UPDATE log SET origin = 'x' WHERE seq = 34"],
         "commits",
         "another time or origin",
     ),
-    "a commit begins before the log": (["UPDATE log SET step = 99 WHERE seq = 20"], "commits", "number 99"),
-    "time goes back": (["UPDATE log SET time = 1 WHERE seq > 60"], "commits", "before its predecessor"),
+    "a commit begins before the log": (["UPDATE log SET step = 99 WHERE seq = 24"], "commits", "number 99"),
+    "time goes back": (["UPDATE log SET time = 1 WHERE seq > 64"], "commits", "before its predecessor"),
     "the low-water mark is before the log": (
         ["UPDATE facts SET value = -9 WHERE name = 'low_water'"],
         "facts",
@@ -293,10 +293,25 @@ DAMAGE = {
         "positions",
         "checksum",
     ),
+    "a document is hidden": (
+        ["DELETE FROM heads WHERE key = (SELECT max(key) FROM heads)"],
+        "sums",
+        "running sums say",
+    ),
     "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
-    "a time is text": (["UPDATE log SET time = 'noon' WHERE seq = 3"], "values", "log.time has 1 values"),
+    "an entry of the catalogue is about another table": (
+        ["UPDATE tables SET created = 2 WHERE id = 1"],
+        "documents",
+        "made table 1, which is listed as created at 2",
+    ),
+    "a table is said to have ended": (
+        ["UPDATE marks SET newest = 40 WHERE table_id = 1 AND block = 1"],
+        "marks",
+        "said to have ended at seq 40",
+    ),
+    "a time is text": (["UPDATE log SET time = 'noon' WHERE seq = 7"], "values", "log.time has 1 values"),
     "a key is text": (
-        ["UPDATE heads SET key = 'k' WHERE key = (SELECT key FROM log WHERE seq = 1)"],
+        ["UPDATE heads SET key = 'k' WHERE key = (SELECT key FROM log WHERE seq = 5)"],
         "values",
         "heads.key",
     ),
@@ -328,7 +343,7 @@ def test_every_check_can_fail(file):
 
 
 def test_a_moved_index_entry_is_both_missing_and_too_many(file):
-    harm(file, "UPDATE entries SET tag = 55 WHERE key = (SELECT key FROM log WHERE seq = 2)")
+    harm(file, "UPDATE entries SET tag = 55 WHERE key = (SELECT key FROM log WHERE seq = 6)")
 
     assert any("does not have" in message for message in problems(file)["indexes"])
 

@@ -61,7 +61,7 @@ def test_what_another_process_writes_is_printed_as_it_comes(file, tail):
             games.get(1).update({"step": step})
             heard += changes(process, 1)
 
-    assert [1, 2, 3, 4] == [change["seq"] for change in heard]
+    assert [2, 3, 4, 5] == [change["seq"] for change in heard]
     assert ["insert", "update", "update", "update"] == [change["kind"] for change in heard]
     assert [None, "writer", "writer", "writer"] == [change["origin"] for change in heard]
     assert {"id": 1, "step": 2} == heard[-1]["new_val"]
@@ -82,24 +82,26 @@ def test_without_since_it_begins_now(file, tail):
 
 def test_many_changes_at_once_come_complete_and_in_order(file, tail):
     """More than the bell's queue holds."""
-    process = tail("games", "--since", 1, "--json")
+    process = tail("games", "--since", 2, "--json")
     with reactdb.connect(file, durability="soft") as db:
         games = db.table("games")
         games.insert([{"id": n} for n in range(2, 3000)])
         for n in range(3000, 3500):
             games.insert({"id": n})
 
-        assert list(range(2, 3500)) == [change["seq"] for change in changes(process, 3498)]
+        assert list(range(3, 3501)) == [change["seq"] for change in changes(process, 3498)]
 
 
 def test_other_tables_are_passed_over_and_without_a_table_they_are_told(file, tail):
-    one, every = tail("games", "--since", 1, "--json"), tail("--since", 1, "--json")
+    one, every = tail("games", "--since", 2, "--json"), tail("--since", 2, "--json")
     with reactdb.connect(file, durability="soft") as db:
         db.table_create("other").insert({"id": "x"})
         db.table("games").insert({"id": 2})
 
-    assert [3] == [change["seq"] for change in changes(one, 1)]
-    assert [("other", 2), ("games", 3)] == [(change["table"], change["seq"]) for change in changes(every, 2)]
+    assert [5] == [change["seq"] for change in changes(one, 1)]
+    assert [("other", 3), ("other", 4), ("games", 5)] == [
+        (change["table"], change["seq"]) for change in changes(every, 3)
+    ]
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -154,7 +156,7 @@ def test_in_one_process_it_follows_as_well(file):
         first = next(told)
         db.table("games").insert({"id": 2})
 
-        assert [1, 2] == [first.seq, next(told).seq]
+        assert [2, 3] == [first.seq, next(told).seq]
         told.close()
 
 
@@ -165,7 +167,7 @@ def test_the_last_changes_of_a_table_are_told_before_its_end(file):
         db.table("games").insert({"id": 2})
         db.table_drop("games")
 
-        assert 2 == next(told).seq
+        assert 3 == next(told).seq
         with pytest.raises((TableNotFound, FeedAborted)):
             next(told)
 
@@ -193,7 +195,7 @@ def told(file):
 
 
 def test_a_condition_tells_what_comes_and_goes(told):
-    assert [("add", 3), ("add", 4), ("change", 5), ("remove", 6)] == [
+    assert [("add", 4), ("add", 5), ("change", 6), ("remove", 7)] == [
         (event["type"], event["seq"]) for event in told("--where", "score>=7")
     ]
 
@@ -203,7 +205,7 @@ def test_a_condition_that_nothing_meets_tells_nothing_and_ends(told):
 
 
 def test_since_the_newest_seq_there_is_nothing_to_tell(told):
-    assert [] == told("--where", "score>1", "--since", 6)
+    assert [] == told("--where", "score>1", "--since", 7)
 
 
 def test_an_order_tells_places_that_can_be_followed(told, file):
@@ -218,11 +220,11 @@ def test_an_order_tells_places_that_can_be_followed(told, file):
 
 
 def test_events_are_lines_for_people(told, file):
-    result = run("tail", file, "games", "--order", "score", "--since", "4")
+    result = run("tail", file, "games", "--order", "score", "--since", "5")
 
     assert [
-        "     5  change   1 -> 2    3  score: 7 -> 10",
-        "     6  remove   at 1      2",
+        "     6  change   1 -> 2    3  score: 7 -> 10",
+        "     7  remove   at 1      2",
     ] == result.stdout.splitlines()
 
 

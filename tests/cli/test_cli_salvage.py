@@ -39,7 +39,7 @@ def salvaged(path: Path) -> tuple[dict[str, list[str]], dict[str, Any]]:
     summary = json.loads(result.stderr.splitlines()[-1])
     assert (1 - summary["is_complete"]) == result.exit_code
     return {
-        file.stem: file.read_text(encoding="utf-8").splitlines() for file in sorted(folder.glob("*"))
+        file.stem: file.read_text(encoding="utf-8").splitlines() for file in sorted(folder.glob("*.jsonl"))
     }, summary
 
 

@@ -33,7 +33,7 @@ def observe(file):
 def test_the_first_look_has_figures_and_no_rates(observe, file):
     figures = observe[0].look()
 
-    assert (2, 0, None) == (figures.seq, figures.oldest, figures.changes_per_s)
+    assert (4, 0, None) == (figures.seq, figures.oldest, figures.changes_per_s)
     assert (top.TableLine("games", 2, None), top.TableLine("quiet", 0, None)) == figures.tables
     assert file.stat().st_size == figures.file_bytes
 
@@ -64,7 +64,8 @@ def test_a_table_that_was_dropped_is_gone_and_its_changes_count(observe, file):
 
     figures = observer.look()
 
-    assert 1.0 == figures.changes_per_s
+    # Its end is a change, too.
+    assert 2.0 == figures.changes_per_s
     assert ["quiet"] == [table.name for table in figures.tables]
 
 
@@ -99,7 +100,7 @@ def test_json_is_one_object_a_refresh(file, monkeypatch):
     result = run("top", file, "--json", "--count", 3)
 
     looks = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [2, 2, 2] == [look["seq"] for look in looks]
+    assert [4, 4, 4] == [look["seq"] for look in looks]
     assert {"name": "quiet", "documents": 0, "changes_per_s": None} == looks[0]["tables"][1]
     # The pauses are not slept here, so each is longer by what was not waited before.
     assert 2 == len(pauses)
@@ -112,7 +113,7 @@ def test_without_a_terminal_pictures_follow_each_other(file):
     assert 0 == result.exit_code
     lines = result.stdout.splitlines()
     assert str(file.resolve()) == lines[0]
-    assert lines[1].startswith("seq 2; - changes a second, the newest ")
+    assert lines[1].startswith("seq 4; - changes a second, the newest ")
     assert [["table", "documents", "changes/s"], ["games", "2", "-"], ["quiet", "0", "-"]] == [
         line.split() for line in lines[4:7]
     ]

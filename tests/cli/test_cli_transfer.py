@@ -143,10 +143,10 @@ def test_an_export_tells_where_the_next_goes_on(file):
     fill(file, [{"id": 1}, {"id": 2}])
 
     assert (
-        "exported 2 documents of people as of seq 2; --since 2 goes on from here\n"
+        "exported 2 documents of people as of seq 3; --since 3 goes on from here\n"
         == run("export", file, "people").stderr
     )
-    assert {"table": "people", "documents": 2, "deletions": 0, "seq": 2} == json.loads(
+    assert {"table": "people", "documents": 2, "deletions": 0, "seq": 3} == json.loads(
         run("export", file, "people", "--json").stderr
     )
 
@@ -164,7 +164,7 @@ def test_an_export_since_has_the_newest_state_of_what_changed_and_the_deletions(
         '{"$reactdb_type$":"deleted","value":2}',
         '{"id":1,"a":2}',
         '{"id":9}',
-    ] == done(run("export", file, "people", "--since", 5)).stdout.splitlines()
+    ] == done(run("export", file, "people", "--since", 6)).stdout.splitlines()
 
 
 def test_a_copy_kept_up_to_date_by_exports_is_equal(file, tmp_path):
@@ -190,7 +190,7 @@ def test_an_export_of_the_past(file):
     with reactdb.connect(file) as db:
         db.table("people").get(1).delete()
 
-    assert '{"id":1}\n' == done(run("export", file, "people", "--at", 1)).stdout
+    assert '{"id":1}\n' == done(run("export", file, "people", "--at", 2)).stdout
 
 
 def test_an_export_of_changes_is_what_tail_prints(file):
@@ -202,11 +202,11 @@ def test_an_export_of_changes_is_what_tail_prints(file):
         run("tail", file, "people", "--json").stdout
         == done(run("export", file, "people", "--changes")).stdout
     )
-    assert 1 == len(done(run("export", file, "people", "--changes", "--since", 1)).stdout.splitlines())
+    assert 1 == len(done(run("export", file, "people", "--changes", "--since", 2)).stdout.splitlines())
 
 
 def test_a_since_past_the_end_is_a_mistake(file):
-    assert "--since 5 is past the newest change, which has seq 0." in error_of(
+    assert "--since 5 is past the newest change, which has seq 1." in error_of(
         run("export", file, "people", "--since", 5)
     )
 
@@ -262,9 +262,9 @@ def test_an_import_is_in_batches_each_one_commit(file, people):
     result = done(run("import", file, "people", people, "--batch", 1000))
 
     with reactdb.connect(file) as db:
-        commits = {change.commit: change.origin for change in db.log()}
-    assert "imported 2,500 documents into people: 2,500 inserted; seq 2500\n" == result.stdout
-    assert [1, 1001, 2001] == list(commits)
+        commits = {change.commit: change.origin for change in db.log(table="people")}
+    assert "imported 2,500 documents into people: 2,500 inserted; seq 2501\n" == result.stdout
+    assert [2, 1002, 2002] == list(commits)
     assert [
         "import people.jsonl line 1000",
         "import people.jsonl line 2000",
@@ -282,7 +282,7 @@ def test_an_import_tells_its_figures_as_json(file, people):
         "skipped": 0,
         "lines": 2500,
         "resumed_after": None,
-        "seq": 2500,
+        "seq": 2501,
     } == json.loads(done(run("import", file, "people", people, "--json")).stdout)
 
 
@@ -381,7 +381,7 @@ def test_documents_without_a_key_get_one(file):
 
 def test_nothing_is_something_too(file):
     assert (
-        "imported 0 documents into people: nothing to do; seq 0\n"
+        "imported 0 documents into people: nothing to do; seq 1\n"
         == done(run("import", file, "people", input="")).stdout
     )
 
@@ -494,7 +494,7 @@ def test_a_finished_import_goes_on_with_what_was_appended(file, people):
 
     result = done(run("import", file, "people", people, "--resume"))
 
-    assert "imported 1 document into people after line 2,500: 1 inserted; seq 2501\n" == result.stdout
+    assert "imported 1 document into people after line 2,500: 1 inserted; seq 2502\n" == result.stdout
 
 
 def test_standard_input_can_be_resumed_too(file, people):
@@ -510,7 +510,7 @@ def test_another_source_of_the_same_name_is_refused(file, people):
 
     result = run("import", file, "people", people, "--resume")
 
-    assert "the source is not what was imported up to line 2500 at seq 2500: it has changed" == error_of(
+    assert "the source is not what was imported up to line 2500 at seq 2501: it has changed" == error_of(
         result
     )
 
@@ -536,7 +536,7 @@ def test_a_position_is_found_under_many_other_changes(file, people):
 
         found = importing.last_position(db, "people", "people.jsonl")
 
-    assert (2500, 2500) == (found.line, found.seq)
+    assert (2500, 2501) == (found.line, found.seq)
 
 
 def test_a_long_name_fits_into_an_origin(file, tmp_path):

@@ -4,6 +4,8 @@ python -m tests.crash --kills 2000              processes that are killed
 python -m tests.crash --prove                   the same with stores that are broken: each must be noticed
 python -m tests.crash --power-images 20000      power cuts
 python -m tests.crash --worker-kills 2000       processes that share a durable consumer
+python -m tests.crash --keeper-kills 2000       processes that keep materialized views
+python -m tests.crash --blob-kills 1000         processes that put blobs, and documents with them
 """
 
 from __future__ import annotations
@@ -24,11 +26,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--worker-kills", type=int, default=0, metavar="N", help="kill so many workers of durable consumers"
     )
+    parser.add_argument(
+        "--keeper-kills", type=int, default=0, metavar="N", help="kill so many keepers of materialized views"
+    )
+    parser.add_argument(
+        "--blob-kills", type=int, default=0, metavar="N", help="kill so many processes that put blobs"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that test at once (default: 1)")
     options = parser.parse_args(arguments)
-    if not (options.kills or options.prove or options.power_images or options.worker_kills):
-        parser.error("say what to do: --kills N, --prove, --power-images N or --worker-kills N")
+    wanted = (
+        options.kills,
+        options.power_images,
+        options.worker_kills,
+        options.keeper_kills,
+        options.blob_kills,
+    )
+    if not (options.prove or any(wanted)):
+        parser.error(
+            "say what to do: --kills N, --prove, --power-images N, --worker-kills N, --keeper-kills N or --blob-kills N"
+        )
     status = 0
     # Each is imported where it is wanted: they need different things of the machine.
     if options.kills:
@@ -39,9 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
         from . import kills
 
         status |= kills.prove(seed=options.seed)
-        from . import workers
+        from . import keepers, workers
 
         status |= workers.prove(seed=options.seed)
+        status |= keepers.prove(seed=options.seed)
     if options.power_images:
         from . import power
 
@@ -50,6 +68,14 @@ def main(arguments: list[str] | None = None) -> int:
         from . import workers
 
         status |= workers.run(options.worker_kills, seed=options.seed)
+    if options.keeper_kills:
+        from . import keepers
+
+        status |= keepers.run(options.keeper_kills, seed=options.seed)
+    if options.blob_kills:
+        from . import attachments
+
+        status |= attachments.main(options.blob_kills, seed=options.seed)
     return status
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import reactdb
 from reactdb import maxval, minval, row
-from reactdb.change import KINDS
+from reactdb.change import CATALOGUE, CATALOGUE_KINDS, KINDS
 from reactdb.database import Database
 from reactdb.store.tools.doctor import examine
 from reactdb.values.collation import key_value
@@ -40,6 +40,8 @@ from .lanes import (
     Step,
 )
 from .records import Entry, Life, Memory, Op, by_lane
+
+ALL_KINDS = {**dict(enumerate(KINDS)), **CATALOGUE_KINDS}
 
 Tables = dict[str, dict[str, Document]]
 NOTHING: Step = ["nothing", "", ""]
@@ -98,7 +100,9 @@ def check_rows(raw: dict[str, Any]) -> Iterator[str]:
         superseded = newest.get((table, key))
         if superseded is not None and prev != superseded[0]:
             yield f"rows: log entry {seq} supersedes {prev}, but the one before it is {superseded[0]}"
-        newest[table, key] = (seq, body is not None)
+        # Nothing leads to the entries of tables and indexes themselves.
+        if table != CATALOGUE:
+            newest[table, key] = (seq, body is not None)
         before = (seq, step, origin)
     for what, is_live in (("heads", True), ("graves", False)):
         expected = {(table, key, seq) for (table, key), (seq, live) in newest.items() if live is is_live}
@@ -131,6 +135,8 @@ class Examination:
         self.indexes = {name: db.table(name).index_list() for name in self.tables}
         # Whether a write that was under way is there: None where nothing tells.
         self.took: dict[str, bool | None] = {}
+        # The seq of the last change of each commit, also where that was of a table or an index.
+        self.ends: dict[int, int] = {}
 
     def run(self) -> Iterator[str]:
         yield from self.check_against_rows()
@@ -161,8 +167,15 @@ class Examination:
         if tables != self.tables:
             yield f"rows and answers disagree on the documents: {difference(tables, self.tables)}"
         log = [
-            (seq, key_value(bytes.fromhex(key)), KINDS[kind], body, seq - step, origin)
-            for seq, _, kind, step, _, key, body, origin in self.raw["log"]
+            (
+                seq,
+                key_value(bytes.fromhex(key)),
+                ALL_KINDS[kind],
+                body if number else None,
+                seq - step,
+                origin,
+            )
+            for seq, number, kind, step, _, key, body, origin in self.raw["log"]
             if seq > self.low
         ]
         answers = [(c.seq, c.key, c.kind, c.new_val, c.commit, c.origin) for c in self.log]
@@ -183,7 +196,7 @@ class Examination:
                 yield f"log entry {change.seq} was {known}, and is {Entry.of(change)}"
         for seq, number, kind, _, _, key, body, _ in self.raw["log"]:
             known = memory.entries.get(seq)
-            now = (number, key_value(bytes.fromhex(key)), KINDS[kind], stamp(body))
+            now = (number, key_value(bytes.fromhex(key)), ALL_KINDS[kind], stamp(body if number else None))
             if known is not None and now != (known.table_id, known.key, known.kind, known.new):
                 yield f"log entry {seq} was {known}, and is {now}"
         keeps = [life.retention for life in self.lives if life.retention is not None]
@@ -207,7 +220,7 @@ class Examination:
         entries = self.memory.entries | {change.seq: Entry.of(change) for change in self.log}
         for change in self.log:
             before = entries.get(change.prev or 0)
-            if change.table != NOTES:
+            if change.table != NOTES or change.catalogue is not None:
                 expected = change.meta is None
             elif change.prev is not None and before is None:
                 # Compaction took it before anybody looked.
@@ -237,7 +250,7 @@ class Examination:
                 and name in past.table_list()
             }
         for change in self.log:
-            if change.seq <= since:
+            if change.seq <= since or change.catalogue is not None:
                 continue
             table = documents.setdefault(change.table_id, {})
             if change.old_val != table.get(change.key):
@@ -304,7 +317,9 @@ class Examination:
         groups: dict[int, list[Any]] = {}
         for change in self.log:
             if change.seq > since:
-                groups.setdefault(change.commit, []).append(change)
+                self.ends[change.commit] = change.seq
+                if change.catalogue is None:
+                    groups.setdefault(change.commit, []).append(change)
         found: dict[str, list[list[Any]]] = defaultdict(list)
         for group in groups.values():
             owners = {owner_of(change) for change in group}
@@ -348,8 +363,9 @@ class Examination:
             complaint = unlike_commit(op, commit, self.low)
             if complaint:
                 return f"{op.name} ({op.kind}) at {commit[0].seq}: {complaint}"
-            if op.seq is not None and commit[-1].seq != op.seq:
-                return f"{op.name} was acknowledged at {op.seq}, and is at {commit[-1].seq}"
+            end = self.ends[commit[0].commit]
+            if op.seq is not None and end != op.seq:
+                return f"{op.name} was acknowledged at {op.seq}, and is at {end}"
             matched.append((commit[0].seq, op))
         return ""
 

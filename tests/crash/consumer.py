@@ -33,7 +33,7 @@ def stamp(document: Any) -> int | None:
 
 def feed_of(db: Database, name: str, since: str) -> Feed:
     if name == "all":
-        return db.changes(since=since, include_seq=True)
+        return db.changes(since=since, include_seq=True, include_catalogue=True)
     return db.table(DOCS).filter(row["score"] > HIGH).changes(since=since, include_seq=True)
 
 
@@ -41,8 +41,8 @@ def line_of(event: dict[str, Any], token: str | None) -> dict[str, Any]:
     return {
         "seq": event["seq"],
         "table": event.get("table"),
-        "old": stamp(event["old_val"]),
-        "new": stamp(event["new_val"]),
+        "old": stamp(event.get("old_val")),
+        "new": stamp(event.get("new_val")),
         "token": token,
     }
 

@@ -21,13 +21,15 @@ from random import Random
 from typing import Any
 
 import reactdb
+from reactdb.materialize import MATERIALIZED
+from reactdb.store.positions import find_position
 from reactdb.store.tools import doctor
 
 from .history import Candidate, Expectation, History
 from .images import Disk, Image, image
 from .recording import Recording
 from .scenarios import scenario_of
-from .workload import Model, writes_of
+from .workload import CONSUMER, KEPT, Model, writes_of
 
 FILE = "a.db"
 
@@ -152,11 +154,14 @@ def examine(path: Path, expectation: Expectation, complaints: list[str]) -> Cand
         held = found[-1]
         complaints += wrong_log(database, held)
         complaints += wrong_position(database)
+        complaints += wrong_view(database)
         head = held.picture.seq
         complaints += wrong_tokens(database, expectation, held)
         # A new process begins to write, over the positions that were lost.
-        name = "games" if "games" in database.table_list() else database.table_create("games").name
-        database.table(name).insert({"id": "after", "step": 0})
+        if "games" not in database.table_list():
+            database.table_create("games")
+            head += 1
+        database.table("games").insert({"id": "after", "step": 0})
         if database.seq != head + 1:
             complaints.append(f"after seq {head} came seq {database.seq}")
         if database.token in {one.token for one in expectation.tokens}:
@@ -225,12 +230,23 @@ def wrong_position(database: Any) -> Iterator[str]:
         if "done" in database.table_list()
         else []
     )
-    position = max((one["seq"] for one in database.consumers()), default=0)
+    position = max((one["seq"] for one in database.consumers() if one["name"] == CONSUMER), default=0)
     due = (
         [change.seq for change in database.log(until=position) if change.table == "games"] if position else []
     )
     if done != due:
         yield f"the consumer is at {position}, which has {due} before it, and what is done is {done}"
+
+
+def wrong_view(database: Any) -> Iterator[str]:
+    """A materialized view is its selection as of its position."""
+    with database.session.read() as snapshot:
+        found = find_position(snapshot.connection, MATERIALIZED, KEPT)
+    if found is None or found.position is None:
+        return
+    held, right = database.table(KEPT).run(), database.at(found.position).table("games").run()
+    if held != right:
+        yield f"the view at {found.position} has {held}, and its selection is {right}"
 
 
 def wrong_tokens(database: Any, expectation: Expectation, held: Candidate) -> Iterator[str]:

@@ -145,6 +145,10 @@ def record(job: Job) -> None:
         set_in_store("CACHE_KIB", scenario.cache_kib)
     if scenario.chunk_changes is not None:
         set_in_store("CHUNK_CHANGES", scenario.chunk_changes)
+    if scenario.piece_bytes is not None:
+        set_in_store("PIECE_BYTES", scenario.piece_bytes)
+    if scenario.least_bytes is not None:
+        set_in_store("LEAST_BYTES", scenario.least_bytes)
     set_in_store("RETAIN_EVERY", 10)
     if job.mutant:
         MUTANTS[job.mutant]()
@@ -164,7 +168,7 @@ def set_in_store(name: str, value: int) -> None:
     modules = [
         module
         for module_name, module in list(sys.modules.items())
-        if module_name.startswith("reactdb.store.") and hasattr(module, name)
+        if module_name.startswith("reactdb.") and hasattr(module, name)
     ]
     if not modules:
         raise LookupError(f"no module of the store has {name}")

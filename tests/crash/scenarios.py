@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 # Registers the write hooks, where a scenario is carried out and where its images are opened.
 import tests.support.hooks  # noqa: F401
@@ -26,6 +27,7 @@ from .workload import (
     Upkeep,
     Write,
     again,
+    attach,
     bulk,
     consume,
     create,
@@ -33,6 +35,7 @@ from .workload import (
     drop,
     hook,
     index,
+    keep,
     put,
     unindex,
     update,
@@ -51,7 +54,9 @@ class Scenario:
         checkpoint_bytes: Size of the write-ahead log that starts a checkpoint, where it is not the store's own.
         cache_kib: Of the writer's pages, where it is not the store's own: a transaction that is larger goes to the log early.
         chunk_changes: Changes that one transaction of a compaction removes, where it is not the store's own.
+        piece_bytes: Of blobs, where it is not the store's own.
         retention: As for `connect`.
+        least_bytes: What history may take in any case, where it is not the store's own.
         is_heard: A feed listens, and marks what it is told.
         failing: Suffix of the files of which a flush fails; the random source says which. None: none does.
         failures: How many flushes of them fail, one after the other.
@@ -63,7 +68,9 @@ class Scenario:
     checkpoint_bytes: int | None = None
     cache_kib: int | None = None
     chunk_changes: int | None = None
-    retention: int | None = None
+    piece_bytes: int | None = None
+    retention: int | Literal["auto"] = "auto"
+    least_bytes: int | None = None
     is_heard: bool = False
     failing: str | None = None
     failures: int = 1
@@ -291,6 +298,24 @@ def consumers(*durabilities: str) -> Callable[[Random], list[Step]]:
     return steps
 
 
+def kept(random: Random) -> list[Step]:
+    """Writes, and a materialized view that takes them in; processes end in between."""
+    script = Script(random)
+
+    def taken_in() -> Write:
+        return Write(next(script.numbers), (keep(),), "hard")
+
+    steps: list[Step] = [*script.tables("hard", "games"), taken_in()]
+    for _ in range(8):
+        steps += [script.one("hard", keys=5) for _ in range(random.randrange(3))]
+        if random.random() < 0.4:
+            steps.append(script.several("hard", ("games",)))
+        steps.append(taken_in())
+        if random.random() < 0.3:
+            steps.append(Reopen())
+    return steps
+
+
 def together(by: str, *durabilities: str) -> Callable[[Random], list[Step]]:
     """Lines of writes at once. Every write puts documents, so that the log tells in which order they were committed."""
 
@@ -329,6 +354,36 @@ def hooks(random: Random) -> list[Step]:
             random.choice((Reopen(), script.one("hard"))),
         ]
     return steps
+
+
+def blobs(random: Random) -> list[Step]:
+    """Pieces of 4 KiB, so that each blob takes several commits; the documents with them come, change and go."""
+    script = Script(random)
+    steps: list[Step] = [*script.tables("hard", "games")]
+    for _ in range(14):
+        durability = random.choice(("hard", "soft"))
+        number = next(script.numbers)
+        size = random.choice((0, 100, 4_096, 12_000, 40_001))
+        # Some blobs come again, perhaps while their pieces are being removed.
+        content = random.choice((number, 1))
+        steps.append(Write(number, (attach("games", random.randrange(4), content, size),), durability))
+        if random.random() < 0.3:
+            steps.append(script.make(durability, delete("games", random.randrange(4))))
+        if random.random() < 0.3:
+            steps += [compact(random.randrange(3)), Upkeep(remove_unused)]
+    steps.append(make_with_blobs(script))
+    return steps
+
+
+def remove_unused(database: Any) -> None:
+    database.blobs.remove_unused(timedelta(0))
+
+
+def make_with_blobs(script: Script) -> Write:
+    """A table, and documents with blobs, as one commit."""
+    number = next(script.numbers)
+    attached = [attach("cups", key, number + key, 20_000) for key in range(2)]
+    return Write(number, (create("cups"), *attached, delete("games", 0)), "hard")
 
 
 def reopenings(random: Random) -> list[Step]:
@@ -376,6 +431,13 @@ SCENARIOS = {
         Scenario(
             "retention", retention, retention=8, chunk_changes=5, checkpoint_bytes=SMALL_CHECKPOINT_BYTES
         ),
+        Scenario(
+            "retention, auto",
+            retention,
+            least_bytes=1_000,
+            chunk_changes=5,
+            checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
+        ),
         Scenario("tables and indexes", catalogue, checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("threads", together("threads", "hard"), is_heard=True),
         Scenario("threads, mixed", together("threads", "hard", "soft"), is_heard=True),
@@ -384,8 +446,10 @@ SCENARIOS = {
             together("processes", "hard", "soft"),
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
+        Scenario("blobs", blobs, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, piece_bytes=4_096),
         Scenario("reopenings", reopenings),
         Scenario("consumers", consumers("hard")),
+        Scenario("kept", kept),
         Scenario("consumers, mixed", consumers("hard", "soft"), checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("hooks", hooks, checkpoint_bytes=SMALL_CHECKPOINT_BYTES),
         Scenario("a flush fails in creation", with_second_tries(creation("hard")), failing=""),

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
+
+from reactdb import Blob
 
 CONSUMER = "power"
 JOURNAL = "journal"
+KEPT = "kept"
 
 Document = dict[str, Any]
 Change = tuple[str, Any, Document | None]
@@ -23,13 +27,20 @@ Change = tuple[str, Any, Document | None]
 @dataclass(slots=True)
 class Model:
     """What a database holds, and its log: one change (table, key, new document) for each seq. A write to a table in `hooked` is
-    followed by that of its revision into the table `journal`. `position` is a consumer's in the log."""
+    followed by that of its revision into the table `journal`. A change of a table or an index has their names as its key, and no
+    document; `catalogue` has its seq. `position` is a consumer's in the log."""
 
     tables: dict[str, dict[Any, Document]] = field(default_factory=dict)
     indexes: dict[str, set[str]] = field(default_factory=dict)
     log: list[Change] = field(default_factory=list)
     position: int = 0
     hooked: set[str] = field(default_factory=set)
+    catalogue: set[int] = field(default_factory=set)
+
+    def note(self, table: str, key: Any) -> None:
+        """A change of a table, or of an index."""
+        self.log.append((table, key, None))
+        self.catalogue.add(len(self.log))
 
     def put(self, table: str, document: Document) -> None:
         key = document["id"]
@@ -60,7 +71,7 @@ class Model:
     def copy(self) -> Model:
         tables = {name: dict(documents) for name, documents in self.tables.items()}
         indexes = {name: set(names) for name, names in self.indexes.items()}
-        return Model(tables, indexes, list(self.log), self.position, set(self.hooked))
+        return Model(tables, indexes, list(self.log), self.position, set(self.hooked), set(self.catalogue))
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,6 +120,18 @@ def bulk(table: str, documents: Sequence[Document]) -> Action:
     return Action(perform, effect)
 
 
+def attach(table: str, key: Any, number: int, size: int) -> Action:
+    """A document with a blob, which is put just before."""
+    data = bytes((number % 251, number // 251)) * (size // 2) + bytes(size % 2)
+    document = {"id": key, "step": number, "blob": Blob(sha256(data).hexdigest(), size)}
+
+    def perform(database: Any, durability: str | None) -> None:
+        database.blobs.put(data, durability=durability)
+        database.table(table).insert(dict(document), conflict="replace", durability=durability)
+
+    return Action(perform, lambda model: model.put(table, document))
+
+
 def again(table: str, key: Any) -> Action:
     """Nothing changes, and the answer says that what is there is there (or that it is not)."""
 
@@ -139,8 +162,9 @@ def delete(table: str, key: Any) -> Action:
 
 def create(table: str) -> Action:
     def effect(model: Model) -> None:
-        model.tables.setdefault(table, {})
-        model.indexes.setdefault(table, set())
+        if table not in model.tables:
+            model.tables[table], model.indexes[table] = {}, set()
+            model.note(table, table)
 
     def perform(database: Any, durability: str | None) -> None:
         with database.transaction(durability=durability):
@@ -162,6 +186,7 @@ def hook(table: str) -> Action:
         if table in model.tables:
             made.effect(model)
             model.hooked.add(table)
+            model.note(table, table)
 
     return Action(perform, effect)
 
@@ -173,8 +198,9 @@ def drop(table: str) -> Action:
                 database.table_drop(table)
 
     def effect(model: Model) -> None:
-        model.tables.pop(table, None)
-        model.indexes.pop(table, None)
+        if model.tables.pop(table, None) is not None:
+            del model.indexes[table]
+            model.note(table, table)
 
     return Action(perform, effect)
 
@@ -185,7 +211,12 @@ def index(table: str, name: str, multi: bool = False) -> Action:
             if name not in database.table(table).index_list():
                 database.table(table).index_create(name, multi=multi)
 
-    return Action(perform, lambda model: model.indexes.get(table, set()).add(name))
+    def effect(model: Model) -> None:
+        if name not in model.indexes.get(table, {name}):
+            model.indexes[table].add(name)
+            model.note(table, [table, name])
+
+    return Action(perform, effect)
 
 
 def unindex(table: str, name: str) -> Action:
@@ -194,7 +225,12 @@ def unindex(table: str, name: str) -> Action:
             if name in database.table(table).index_list():
                 database.table(table).index_drop(name)
 
-    return Action(perform, lambda model: model.indexes.get(table, set()).discard(name))
+    def effect(model: Model) -> None:
+        if name in model.indexes.get(table, ()):
+            model.indexes[table].discard(name)
+            model.note(table, [table, name])
+
+    return Action(perform, effect)
 
 
 def consume(number: int) -> Action:
@@ -211,10 +247,38 @@ def consume(number: int) -> Action:
 
     def effect(model: Model) -> None:
         end = len(model.log)
-        seqs = [seq for seq in range(model.position + 1, end + 1) if model.log[seq - 1][0] == "games"]
+        seqs = [
+            seq
+            for seq in range(model.position + 1, end + 1)
+            if seq not in model.catalogue and model.log[seq - 1][0] == "games"
+        ]
         for seq in seqs:
             model.put("done", {"id": seq, "step": number})
         model.position = end if seqs else model.position
+
+    return Action(perform, effect)
+
+
+def keep() -> Action:
+    """The table `kept` is made equal to `games`, as a materialized view. It is made while `games` is empty, so that the log has
+    its documents in the order of their changes."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        with database.materialize(database.table("games"), KEPT, follow=False):
+            pass
+
+    def effect(model: Model) -> None:
+        if KEPT not in model.tables:
+            model.tables[KEPT], model.indexes[KEPT] = {}, set()
+            model.note(KEPT, KEPT)
+            model.note(KEPT, KEPT)
+        since, model.position = model.position, len(model.log)
+        newest = {key: document for table, key, document in model.log[since:] if table == "games"}
+        for key, document in newest.items():
+            if document is None:
+                model.delete(KEPT, key)
+            else:
+                model.put(KEPT, document)
 
     return Action(perform, effect)
 

@@ -6,14 +6,17 @@ Rule of this file: an operation is deterministic, also in its ids, so that the s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import reactdb
-from reactdb import row
+from reactdb import Blob, blobs, row
 from reactdb.database import Database
+from reactdb.store import blobs as stored_blobs
 from reactdb.store import checkpoints, schema
 
 State = dict[str, Any]
@@ -22,8 +25,11 @@ FILES = Path(__file__).resolve().parent.parent / "support" / "files"
 
 
 def state_of(db: Database) -> State:
-    """All that a user can see of the present: documents, indexes and what they find, and the position."""
+    """All that a user can see of the present: documents, indexes and what they find, blobs, and the position."""
     found: State = {"seq": db.seq}
+    whole = {str(blob): db.blobs.read(blob) for blob in db.blobs}
+    if whole:
+        found["blobs"] = whole
     for name in db.table_list():
         table = db.table(name)
         indexes = table.index_list()
@@ -51,6 +57,33 @@ def fill(path: Path) -> None:
         for turn in range(3):
             games.filter(row["n"] == turn).update({"turn": turn})
         games.between(30, 35).delete()
+
+
+BLOB = bytes(range(256)) * 90
+
+
+@contextmanager
+def small_pieces() -> Iterator[None]:
+    """Inside, a blob has pieces of a page."""
+    modules = (blobs, stored_blobs)
+    before = blobs.PIECE_BYTES
+    for module in modules:
+        module.PIECE_BYTES = 4_096  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.PIECE_BYTES = before  # type: ignore[misc]
+
+
+def put(db: Database, path: Path | None = None) -> Blob:
+    with small_pieces():
+        return db.blobs.put(BLOB)
+
+
+def attach(db: Database, path: Path) -> None:
+    blob = Blob(sha256(BLOB).hexdigest(), len(BLOB))
+    db.table("games").get(1).update({"blob": blob})
 
 
 def nothing(db: Database) -> None:
@@ -172,6 +205,9 @@ OPERATIONS = [
     Operation("index drop", ("index_drop",), lambda db, path: db.table("games").index_drop("tags")),
     Operation("compaction", ("compact",), lambda db, path: db.compact(keep=0)),
     Operation("vacuum", ("compact", "vacuum"), lambda db, path: db.compact(keep=0, vacuum=True)),
+    Operation("a blob is put", ("blobs.put",), put),
+    Operation("a blob is referred to", ("update",), attach, before=put),
+    Operation("a blob is read", ("read",), lambda db, path: state_of(db), before=put),
     Operation("checkpoint", ("checkpoint",), checkpoint, before=insert_some),
     *(
         Operation(

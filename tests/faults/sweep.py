@@ -340,5 +340,5 @@ def left_open() -> Iterator[list[sqlite.Connection]]:
 
 def brief(state: State) -> str:
     """A state in a line."""
-    tables = {name: len(found["documents"]) for name, found in state.items() if name != "seq"}
+    tables = {name: len(found["documents"]) for name, found in state.items() if name not in ("seq", "blobs")}
     return f"seq {state['seq']} and documents {tables}"

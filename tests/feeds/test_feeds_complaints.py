@@ -666,7 +666,7 @@ def test_listeners_agree_on_the_order_among_writers(games):
 
     told = [event["seq"] for event in ears[0].events]
     assert sorted(told) == told
-    assert [entry.seq for entry in reactdb.Database(games._session).log()] == told
+    assert [entry.seq for entry in reactdb.Database(games._session).log(table="games")] == told
     assert [ear.events for ear in ears] == [ears[0].events] * 3
 
 

@@ -158,7 +158,8 @@ def test_listeners_of_every_kind_hear_the_same(db, games):
         read = asyncio.run(main())
         read.append([cursor.next(timeout=PATIENCE_S)["seq"] for _ in range(total)])
 
-    assert [[entry.seq for entry in db.log()]] * 5 == [*read, [event["seq"] for event in pushed.events]]
+    logged = [entry.seq for entry in db.log(table="games")]
+    assert [logged] * 5 == [*read, [event["seq"] for event in pushed.events]]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -577,7 +577,8 @@ def test_a_live_list_is_an_observable_too(games):
 
         games.insert([{"id": 1}, {"id": 2}])
 
-        assert heard == [1, 2]
+        games.insert({"id": 3})
+        assert heard == [2, 3]
 
 
 def test_a_live_list_keeps_its_error(db, games):

@@ -105,7 +105,7 @@ def check_that_all_is_heard_in_log_order(db: Any, games: Any, heard: Recorder) -
     from_threads(WRITERS, lambda name: [games.insert({"id": f"{name}-{n}"}) for n in range(WRITES)])
 
     heard.wait(WRITERS * WRITES, PATIENCE_S)
-    assert [entry.seq for entry in db.log()] == [event["seq"] for event in heard.events]
+    assert [entry.seq for entry in db.log(table="games")] == [event["seq"] for event in heard.events]
 
 
 @pytest.mark.parametrize(

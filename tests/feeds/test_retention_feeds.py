@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import row
 from reactdb.store import retention as store_retention
-from reactdb.store.retention import Retention
 from tests.support.processes import another_process
 
 SPILL: dict[str, Any] = {"on_overflow": "spill", "changefeed_queue_size": 10, "include_seq": True}
@@ -42,14 +41,14 @@ def test_a_spilled_feed_is_told_all_although_retention_keeps_less(place):
         with games.changes(**SPILL).cursor() as cursor:
             write(games, range(4_000))
 
-            assert list(range(1, 4_001)) == seqs(cursor, 4_000)
-            assert db.stats()["oldest"] <= 10
+            assert list(range(2, 4_002)) == seqs(cursor, 4_000)
+            assert db.stats()["oldest"] <= 11
             # It has told everything, so retention goes on with the next look.
             with pytest.raises(TimeoutError):
                 cursor.next(timeout=0)
             write(games, range(4_000, 5_000))
             assert db.stats()["oldest"] >= 3_000
-            assert list(range(4_001, 5_001)) == seqs(cursor, 1_000)
+            assert list(range(4_002, 5_002)) == seqs(cursor, 1_000)
 
 
 def test_a_feed_that_is_told_by_its_callback_holds_nothing_back(place):
@@ -59,7 +58,7 @@ def test_a_feed_that_is_told_by_its_callback_holds_nothing_back(place):
         feed = games.changes(**SPILL).subscribe(lambda event: told.append(event["seq"]))
         write(games, range(2_000))
 
-        assert list(range(1, 2_001)) == told
+        assert list(range(2, 2_002)) == told
         assert db.stats()["oldest"] >= 1_400
         feed.dispose()
 
@@ -99,10 +98,10 @@ def test_retention_by_age_leaves_a_feed_what_it_has_to_read(place):
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as cursor:
             write(games, range(50))
-            db.session.engine.retention = Retention.of(timedelta())
+            db.retain(timedelta())
             write(games, range(50, 1_200))
 
-            assert list(range(1, 1_201)) == seqs(cursor, 1_200)
+            assert list(range(2, 1_202)) == seqs(cursor, 1_200)
 
 
 @pytest.mark.parametrize("keep", [0, 7, timedelta()])
@@ -112,11 +111,11 @@ def test_compact_stops_at_what_a_feed_has_to_read(place, keep):
         with games.changes(**SPILL).cursor() as cursor:
             write(games, range(1_000))
 
-            assert 10 == db.compact(keep)["oldest"]
-            assert list(range(1, 101)) == seqs(cursor, 100)
+            assert 11 == db.compact(keep)["oldest"]
+            assert list(range(2, 102)) == seqs(cursor, 100)
             # It reads the log in pages.
             assert 100 < db.compact(keep)["oldest"] < 900
-            assert list(range(101, 1_001)) == seqs(cursor, 900)
+            assert list(range(102, 1_002)) == seqs(cursor, 900)
         # Closed, it needs nothing.
         assert 993 <= db.compact(keep)["oldest"]
 
@@ -126,11 +125,11 @@ def test_a_feed_that_is_closed_or_forgotten_holds_nothing_back(place):
         games = db.table_create("games")
         cursor = games.changes(**SPILL).cursor()
         write(games, range(100))
-        assert 10 == db.compact(0)["oldest"]
+        assert 11 == db.compact(0)["oldest"]
 
         del cursor
 
-        assert 100 == db.compact(0)["oldest"]
+        assert 101 == db.compact(0)["oldest"]
 
 
 def test_a_feed_further_behind_than_the_limit_is_told_that_history_is_lost(place, monkeypatch):
@@ -139,17 +138,17 @@ def test_a_feed_further_behind_than_the_limit_is_told_that_history_is_lost(place
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as late:
             write(games, range(380))
-            with games.changes(since=200, include_seq=True).cursor() as behind:
+            with games.changes(since=201, include_seq=True).cursor() as behind:
                 # At the look after 500 changes, 400 are too old: 390 of them are not told to the one, and 200 to the other.
                 write(games, range(380, 600))
 
-                assert 200 == db.stats()["oldest"]
-                assert list(range(1, 11)) == seqs(late, 10)
+                assert 201 == db.stats()["oldest"]
+                assert list(range(2, 12)) == seqs(late, 10)
                 with pytest.raises(
-                    reactdb.HistoryLost, match="changes since seq 10 are gone; the log starts at seq 201"
+                    reactdb.HistoryLost, match="changes since seq 11 are gone; the log starts at seq 202"
                 ):
                     late.next(timeout=5)
-                assert list(range(201, 601)) == seqs(behind, 400)
+                assert list(range(202, 602)) == seqs(behind, 400)
 
 
 def test_what_another_process_has_written_is_told_before_it_is_removed(tmp_path: Path):
@@ -158,9 +157,9 @@ def test_what_another_process_has_written_is_told_before_it_is_removed(tmp_path:
         games = db.table_create("games")
         with games.changes(include_seq=True).cursor() as cursor:
             write(other.table("games"), range(300))
-            assert 300 == db.compact(0)["oldest"]
+            assert 301 == db.compact(0)["oldest"]
 
-            assert list(range(1, 301)) == seqs(cursor, 300)
+            assert list(range(2, 302)) == seqs(cursor, 300)
 
 
 def test_a_feed_of_a_read_only_handle_counts_too(tmp_path: Path):
@@ -173,10 +172,10 @@ def test_a_feed_of_a_read_only_handle_counts_too(tmp_path: Path):
         ):
             assert 0 == db.compact(0)["oldest"]
 
-            assert list(range(1, 501)) == seqs(cursor, 500)
+            assert list(range(2, 502)) == seqs(cursor, 500)
             with pytest.raises(TimeoutError):
                 cursor.next(timeout=0)
-        assert 500 == db.compact(0)["oldest"]
+        assert 501 == db.compact(0)["oldest"]
 
 
 def test_a_feed_of_another_process_is_not_known_here(tmp_path: Path):
@@ -240,5 +239,6 @@ def test_every_open_feed_that_spills_is_told_every_change(
         for cursor, told, since in cursors:
             for _ in range(written):
                 read(cursor, told, 1)
-            assert list(range(since + 1, written + 1)) == told
+            # The first seq is of the table.
+            assert list(range(since + 2, written + 2)) == told
             cursor.close()

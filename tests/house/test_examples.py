@@ -52,6 +52,12 @@ OUTPUT: dict[str, list[str]] = {
         "it knew some by their ids: True",
         "order 13 was set aside after 8 attempts: HTTPError: HTTP Error 422: Unprocessable Entity",
     ],
+    "materialized_totals": [
+        "one order later it is 0 changes behind",
+        "second life: [{'id': 'Bergen', 'sum': 3660}, {'id': 'Oslo', 'sum': 3238}, {'id': 'Rome', 'sum': 2907}]",
+        "as if counted just now: True",
+        "refused: table `totals` is kept equal to a selection by db.materialize",
+    ],
     "rethinkdb_chat": [
         "lobby:  hello",
         "lobby:  anybody there?",
@@ -66,6 +72,13 @@ OUTPUT: dict[str, list[str]] = {
         "second life: order 3 is new",
         "second life: order 1 is sent",
     ],
+    "server_sent_events": [
+        "A new browser gets what there is:",
+        "[{'id': 'blue', 'guests': 2}, {'id': 'red', 'guests': 1}]",
+        "It comes back, and gets what it missed, whole commits:",
+        "[{'id': 'blue', 'guests': 0}, {'id': 'green', 'guests': 2}]",
+        "It is up to date: True",
+    ],
     "spark_report": [
         "EV: 116 flights, 33 minutes late on average",
         "insert: 842",
@@ -79,9 +92,9 @@ OUTPUT: dict[str, list[str]] = {
         "The last picture is what the query gives: True",
     ],
     "time_travel": [
-        "  seq 3: insert {'id': 'cake', 'cents': 420}",
-        "  seq 8: delete None",
-        "Everything as of seq 4:",
+        "  seq 4: insert {'id': 'cake', 'cents': 420}",
+        "  seq 9: delete None",
+        "Everything as of seq 5:",
         "  tea: 260",
         "Prices now: [('cake', 420), ('coffee', 300), ('tea', 260)]",
         "Changes by the undoing: 5",

@@ -151,6 +151,67 @@ MUTANTS = [
             "tests/store/test_write_buffer.py::test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it",
         ),
     ),
+    # ----- running sums
+    Mutant(
+        "what a part of a transaction had counted stays counted when it is taken back",
+        "store/transaction.py",
+        "            transaction.memory.forget()\n",
+        "",
+        ("tests/store/test_sums.py::test_what_is_taken_back_of_a_transaction_is_not_counted",),
+    ),
+    Mutant(
+        "a flush that begins a block in its middle counts nothing of what it had before that",
+        "store/transaction.py",
+        "            for table_id in {entry[0] for entry in entries}:\n                self._sums_of(table_id, seq - 1)\n",
+        "            pass\n",
+        (
+            "tests/store/test_hidden_by_damage.py::test_a_flush_that_goes_on_into_a_new_block_counts_what_it_had_before_that",
+        ),
+    ),
+    Mutant(
+        "what was torn is counted twice when it is written again",
+        "store/transaction.py",
+        "            self.memory.forget_sums()\n            self._is_torn = True\n",
+        "            self._is_torn = True\n",
+        ("tests/store/test_hidden_by_damage.py::test_sums_are_right_after_ctrl_c_in_the_middle_of_a_flush",),
+    ),
+    Mutant(
+        "a new index has no sums",
+        "store/transaction.py",
+        "            sums.add_index(index.id)\n            move_entries(sums.indexes, (), entries)\n",
+        "            sums.add_index(index.id)\n",
+        ("tests/store/test_sums.py",),
+    ),
+    Mutant(
+        "compaction leaves sums that have to be rolled forward through what it removes",
+        "store/retention.py",
+        "        _keep_sums(connection, low, goal)\n",
+        "",
+        ("tests/store/test_sums.py::test_compaction_takes_nothing_that_the_sums_still_need",),
+    ),
+    Mutant(
+        "a scan of pages adds up the last page only",
+        "access.py",
+        "snapshot.page(self.table, start, stop, reverse, size, tally)",
+        "snapshot.page(self.table, start, stop, reverse, size)",
+        ("tests/store/test_hidden_by_damage.py::test_a_scan_of_several_pages_is_compared_as_a_whole",),
+    ),
+    Mutant(
+        "a reader remembers what an earlier state of the file had to have",
+        "store/engine.py",
+        "            reader.known = {}\n",
+        "",
+        ("tests/store/test_sums.py::test_a_reader_does_not_compare_with_an_earlier_state",),
+    ),
+    Mutant(
+        "only the number of documents is compared",
+        "store/sums.py",
+        "(total - written[1]) & LOW == 0",
+        "True",
+        (
+            "tests/store/test_hidden_by_damage.py::test_a_page_of_heads_from_before_is_noticed_although_the_number_is_right",
+        ),
+    ),
     # ----- the write buffer
     Mutant(
         "what is buffered is forgotten when the transaction ends",
@@ -209,9 +270,14 @@ MUTANTS = [
         "store/transaction.py",
         (
             "self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)\n"
+            "            self._is_torn = False\n"
             "            self._have_flushed(self.torn_until)"
         ),
-        ("self._buffer, self.flushed, SET_HEAD)\n            self._have_flushed(self.count)"),
+        (
+            "self._buffer, self.flushed, SET_HEAD)\n"
+            "            self._is_torn = False\n"
+            "            self._have_flushed(self.count)"
+        ),
         ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(
@@ -305,6 +371,34 @@ MUTANTS = [
         'set_fact(connection, "low_water",',
         'set_fact(connection, "low_water_",',
         ("tests/surface/test_tables.py::TestCompaction",),
+    ),
+    Mutant(
+        "history may take any room",
+        "store/room.py",
+        "return max(low, self._target) if used > LEAST_BYTES else low",
+        "return low",
+        ("tests/store/test_retention_auto.py::TestHowMuch",),
+    ),
+    Mutant(
+        "dropped tables take no room",
+        "store/room.py",
+        "+ sum(size for _, size in self.dropped)",
+        "",
+        ("tests/store/test_retention_auto.py::TestTheEstimate::test_the_lowest_mark_without_so_many_bytes",),
+    ),
+    Mutant(
+        "a large commit removes what it owes in one turn's step alone",
+        "store/retention.py",
+        "            self.owed = 2 * written - CHUNK_CHANGES\n",
+        "            self.owed = 0\n",
+        ("tests/store/test_store_faults.py::TestUpkeep::test_retention_keeps_up_with_big_commits",),
+    ),
+    Mutant(
+        "what the file says is kept is not asked",
+        "store/retention.py",
+        "                retention = named_retention(writer.connection)\n",
+        "                retention = AUTO\n",
+        ("tests/store/test_retention_auto.py::TestTheFileSays",),
     ),
     Mutant(
         "the clock may go back along the log",
@@ -1011,7 +1105,7 @@ MUTANTS = [
     Mutant(
         "a batch has more changes than asked for",
         "feeds/log_reader.py",
-        "            if most is not None and len(deltas) >= most:\n                return deltas, False\n",
+        "                if len(deltas) >= most:\n                    return deltas, False\n",
         "",
         (
             "tests/surface/test_consumers.py::TestFailures::test_a_batch_that_fails_comes_again_half_as_long_until_the_change_is_alone",
@@ -1020,7 +1114,7 @@ MUTANTS = [
     Mutant(
         "history that a consumer has still to read is removed",
         "store/retention.py",
-        "        return target if needed is None else min(target, needed)",
+        "        return target if behind is None else min(target, behind[0])",
         "        return target",
         (
             "tests/surface/test_consumers.py::TestHistory::test_history_that_a_consumer_has_still_to_read_stays",
@@ -1069,6 +1163,70 @@ MUTANTS = [
         "        for other in beside[1:]:",
         ("tests/store/test_write_hooks.py::TestWritingBeside",),
     ),
+    # ----- blobs
+    Mutant(
+        "a blob that a document refers to is forgotten with another document",
+        "store/blobs.py",
+        "        if connection.execute(IS_REFERRED, (blob,)).fetchone() is None:",
+        "        if True:",
+        ("tests/store/test_blob_rows.py",),
+    ),
+    Mutant(
+        "an update writes a blob that is not there",
+        "store/transaction.py",
+        "        if body is not None and may_have_blobs(body):",
+        "        if old is None and body is not None and may_have_blobs(body):",
+        ("tests/surface/test_blobs.py",),
+    ),
+    Mutant(
+        "documents of a bulk refer to nothing",
+        "store/transaction.py",
+        "        add_references(self.connection, [(seqs[number], bodies[number]) for number in blobs])\n",
+        "",
+        ("tests/store/test_blob_rows.py",),
+    ),
+    Mutant(
+        "compaction removes a blob that is being written",
+        "store/blobs.py",
+        "    bounds = (now - unused_ms + 1, now - max(unused_ms, GRACE_MS) + 1)",
+        "    bounds = (now - unused_ms + 1, now - unused_ms + 1)",
+        ("tests/surface/test_blobs.py",),
+    ),
+    Mutant(
+        "a blob is found while its pieces are being removed",
+        "store/blobs.py",
+        "            _keep(connection, stored._replace(digest=None, time=0))\n        most -=",
+        "            pass\n        most -=",
+        ("tests/surface/test_blobs.py",),
+    ),
+    Mutant(
+        "a put whose last commit has failed removes what is whole",
+        "blobs.py",
+        '            if write_rows(self._session, lambda rows, _: give_up_blob(rows, blob), "soft", "blobs.put"):',
+        "            if True:",
+        ("tests/store/test_blob_rows.py",),
+    ),
+    Mutant(
+        "a piece is not compared with its checksum",
+        "store/blobs.py",
+        " or piece_checksum(piece, data) != checksum:",
+        ":",
+        ("tests/cli/test_cli_doctor.py",),
+    ),
+    Mutant(
+        "a dropped table keeps its blobs",
+        "store/transaction.py",
+        '        drop_references(connection, "SELECT seq FROM heads WHERE table_id = ?", parameters)\n',
+        "",
+        ("tests/surface/test_blobs.py",),
+    ),
+    Mutant(
+        "the same content is stored twice",
+        "store/blobs.py",
+        "    if renew_blob(connection, digest, time):\n        _keep(",
+        "    if False:\n        _keep(",
+        ("tests/surface/test_blobs.py",),
+    ),
     Mutant(
         "a process that does not know a write hook writes without",
         "store/hooks.py",
@@ -1103,5 +1261,199 @@ MUTANTS = [
         "            if not self.policy.counts_errors or self.transaction.count != before:\n                raise\n",
         "",
         ("tests/store/test_write_hooks.py::TestRefusing",),
+    ),
+    # ----- materialized views
+    Mutant(
+        "anybody may write a kept table",
+        "store/kept.py",
+        "if draft.asked is not _KEEPER:",
+        "if False:",
+        ("tests/surface/test_materialize.py::TestWhatIsRefused::test_other_writes",),
+    ),
+    Mutant(
+        "what was read is written, whoever has taken over",
+        "materialize.py",
+        "            lease = still_held(transaction, read)\n",
+        "            lease = read\n",
+        (
+            "tests/surface/test_materialize.py::TestOneWorker::test_a_worker_that_was_taken_over_while_it_read_writes_nothing",
+        ),
+    ),
+    Mutant(
+        "a view that has stayed behind goes on from where it was",
+        "materialize.py",
+        "if reading.reader.position < lease.seq or lease.holder != self._worker:",
+        "if False:",
+        (
+            "tests/surface/test_materialize.py::TestOneWorker::test_a_worker_that_comes_back_does_not_trust_what_it_remembers",
+        ),
+    ),
+    Mutant(
+        "a consumer that was moved by hand moves the table",
+        "materialize.py",
+        "if (contents.seq, contents.table, contents.sources) != (lease.seq, table.id, reading.sources):",
+        "if (contents.table, contents.sources) != (table.id, reading.sources):",
+        (
+            "tests/surface/test_materialize.py::TestGoingOn::test_a_consumer_that_was_moved_by_hand_passes_nothing_over",
+        ),
+    ),
+    Mutant(
+        "half a commit is taken in",
+        "materialize.py",
+        "if following and following[0].commit > reader.position:",
+        "if following:",
+        (
+            "tests/surface/test_materialize.py::TestFollowing::test_a_transaction_that_is_longer_than_a_page_is_taken_in_whole",
+        ),
+    ),
+    Mutant(
+        "a kept table that is dropped leaves its position behind",
+        "database.py",
+        "                forget(transaction, name)\n",
+        "                pass\n",
+        ("tests/surface/test_materialize.py::TestGoingOn::test_a_table_that_was_dropped_is_made_again",),
+    ),
+    # ----- format 3
+    Mutant(
+        "a fact is taken without a look at its checksum",
+        "store/schema.py",
+        "    if values_checksum(name, value) != checksum:",
+        "    if False:",
+        ("tests/store/test_format.py::test_a_fact_that_changed_on_the_disk_is_damage",),
+    ),
+    Mutant(
+        "lists of format 2 that are damaged get checksums as they are",
+        "store/schema.py",
+        '    """\n    check_format_2(connection)\n',
+        '    """\n',
+        ("tests/store/test_format.py::test_lists_of_format_2_that_are_damaged_are_not_migrated",),
+    ),
+    Mutant(
+        "a migration forgets tables whose newest entry is gone",
+        "store/schema.py",
+        "    _note_newest(connection)\n",
+        "",
+        ("tests/store/test_newest_seq.py",),
+    ),
+    Mutant(
+        "a position is taken without a look at its checksum",
+        "store/positions.py",
+        "    if values_checksum(*values) != checksum:",
+        "    if False:",
+        ("tests/store/test_positions.py",),
+    ),
+    Mutant(
+        "a position alone is not committed",
+        "store/transaction.py",
+        "        return not (self.count or self.is_catalogue_changed or self.has_other_rows)",
+        "        return not (self.count or self.is_catalogue_changed)",
+        ("tests/store/test_positions.py",),
+    ),
+    Mutant(
+        "compaction forgets where the newest change of a table was",
+        "store/retention.py",
+        "        _note_newest(connection, *window)\n",
+        "",
+        ("tests/store/test_newest_seq.py",),
+    ),
+    Mutant(
+        "compaction takes the newest mark of a table",
+        "store/retention.py",
+        ' AND block <"\n            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)"',
+        '"',
+        ("tests/store/test_newest_seq.py",),
+    ),
+    Mutant(
+        "compaction leaves the entries of tables behind",
+        "store/retention.py",
+        "(body IS NULL OR table_id = 0)",
+        "body IS NULL",
+        ("tests/feeds/test_feeds_catalogue.py::test_compaction_removes_them_below_the_mark",),
+    ),
+    Mutant(
+        "every feed of all tables tells of tables",
+        "feeds/views/select.py",
+        "(change.table_id != CATALOGUE or self._has_catalogue)",
+        "True",
+        ("tests/feeds/test_feeds_catalogue.py",),
+    ),
+    Mutant(
+        "hidden tables are shown",
+        "store/log.py",
+        "    return type(change.table) is str",
+        "    return True",
+        ("tests/store/test_hidden_tables.py",),
+    ),
+    Mutant(
+        "changes of tables are squashed away",
+        "feeds/views/base.py",
+        "            return (CATALOGUE, change.seq)\n",
+        "            return (CATALOGUE, change.key_bytes)\n",
+        ("tests/feeds/test_feeds_catalogue.py",),
+    ),
+    Mutant(
+        "the past has tables under their names of today",
+        "store/snapshot.py",
+        "        names = undo.names(seq)\n",
+        "        names: dict[int, str] = {}\n",
+        ("tests/feeds/test_feeds_catalogue.py", "tests/laws/test_laws_catalogue.py"),
+    ),
+    Mutant(
+        "compaction keeps every epoch",
+        "store/retention.py",
+        "        remove_epochs(connection, goal)\n",
+        "",
+        ("tests/store/test_epochs.py",),
+    ),
+    Mutant(
+        "a page of the log ends inside of a commit",
+        "feeds/log_reader.py",
+        "        if self._is_whole and not is_last:",
+        "        if False:",
+        ("tests/feeds/test_feeds_readers.py::test_a_commit_is_read_from_the_log_as_a_whole",),
+    ),
+    Mutant(
+        "a feed of whole commits begins in the middle of one",
+        "feeds/bootstrap.py",
+        "                position = before_commit(position, snapshot)",
+        "                pass",
+        ("tests/feeds/test_feeds_readers.py::test_a_commit_is_read_from_the_log_as_a_whole",),
+    ),
+    Mutant(
+        "what a view could compute of a commit before it failed is told as a whole one",
+        "feeds/dispatch.py",
+        "                if not is_whole and subscription.request.options.batches:",
+        "                if False:",
+        ("tests/feeds/test_feeds_readers.py::test_a_commit_that_fails_in_the_middle_is_not_told_in_part",),
+    ),
+    Mutant(
+        "the position of net differences is past one that came to nothing",
+        "feeds/queues.py",
+        "        if deltas and not self._pending:\n",
+        "        if deltas:\n",
+        (
+            "tests/feeds/test_feeds_readers.py::test_net_differences_that_wait_are_resumed_from_before_all_of_them",
+        ),
+    ),
+    Mutant(
+        "members of a union tell a commit one after the other",
+        "feeds/consumers.py",
+        "not other.is_closed and other.look() == seq:",
+        "not other.is_closed and False:",
+        ("tests/laws/test_laws_feeds_batches.py",),
+    ),
+    Mutant(
+        "members of a union of whole commits begin at moments of their own",
+        "feeds/consumers.py",
+        "            self._begin_together()\n",
+        "",
+        ("tests/feeds/test_feeds_readers.py::test_members_of_a_union_begin_together",),
+    ),
+    Mutant(
+        "a reader is not told of what comes after it was polled empty",
+        "feeds/consumers.py",
+        "                        self._is_told = False\n                        wait_s",
+        "                        wait_s",
+        ("tests/feeds/test_feeds_readers.py::test_a_reader_calls_once_until_everything_was_polled",),
     ),
 ]

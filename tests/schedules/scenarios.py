@@ -407,6 +407,38 @@ def closing_a_cursor() -> Generator[Threads, None, None]:
         assert read == ["a", "b"][: len(read)], f"read {read}"
 
 
+def reading_whole_commits(*, is_union: bool) -> Generator[Threads, None, None]:
+    """A reader that is polled while two write both of two tables: each list is one commit, and no call for news is lost."""
+    with memory() as db:
+        tables = [db.table_create(name) for name in ("games", "rooms")]
+        feed = db.changes(batches=True)
+        if is_union:
+            feed = tables[0].changes(batches=True).union(tables[1].changes(batches=True))
+        told: list[list[Any]] = []
+        calls: list[int] = []
+        reader = feed.reader(on_ready=lambda: calls.append(len(told)))
+
+        def put(*values: str) -> Callable[[], None]:
+            def put_all() -> None:
+                for value in values:
+                    with db.transaction():
+                        for table in tables:
+                            table.insert({"id": value})
+
+            return put_all
+
+        def poll() -> None:
+            told.extend([event["new_val"]["id"] for event in batch] for batch in reader.poll())
+
+        yield [put("a", "b"), put("c"), poll]
+
+        assert len(told) == 3 or calls, "nobody was called for what is left"
+        poll()
+        assert sorted(told) == [["a", "a"], ["b", "b"], ["c", "c"]], f"told {told}"
+        assert reader.position == db.token
+        reader.close()
+
+
 SCENARIOS = [
     Scenario("queue: two hard writers", lambda: adding("hard", "hard"), QUEUE, short_runs=None),
     Scenario("queue: two soft writers", lambda: adding("soft", "soft"), QUEUE),
@@ -468,4 +500,13 @@ SCENARIOS = [
     Scenario("cursors: two readers", lambda: reading(readers=2), CURSORS),
     Scenario("cursors: two cursors", reading_apart, (*CURSORS, "reactdb.feeds.broadcast")),
     Scenario("cursors: closing", closing_a_cursor, CURSORS),
+    Scenario(
+        "readers: whole commits", lambda: reading_whole_commits(is_union=False), DISPATCH, short_runs=300
+    ),
+    Scenario(
+        "readers: whole commits of a union",
+        lambda: reading_whole_commits(is_union=True),
+        DISPATCH,
+        short_runs=300,
+    ),
 ]

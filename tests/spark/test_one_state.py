@@ -74,7 +74,8 @@ class Writer:
     def changes(self, *, is_folder: bool, since: int = 0) -> list[Pair]:
         found = []
         for db in self._databases if is_folder else self._databases[:1]:
-            found += [(each.seq, each.commit) for each in db.log(since=since)]
+            log = (each for each in db.log(since=since) if each.catalogue is None)
+            found += [(each.seq, each.commit) for each in log]
         return sorted(found)
 
     def close(self) -> None:

@@ -39,15 +39,15 @@ class TestWork:
     def test_a_snapshot_says_what_was_written_and_up_to_where(self, spark, file, tmp_path):
         result = run("spark", "snapshot", file, "games", tmp_path / "out")
 
-        assert f"1 document written to {tmp_path}/out\n  {file} up to seq 4\n" == result.stdout
+        assert f"1 document written to {tmp_path}/out\n  {file} up to seq 5\n" == result.stdout
         assert ["Bobby"] == pq.read_table(tmp_path / "out")["name"].to_pylist()
 
     def test_a_snapshot_of_the_past(self, spark, file, tmp_path):
         result = run(
-            "spark", "snapshot", file, "games", tmp_path / "out", "--at", "2", "--document", "json", "--json"
+            "spark", "snapshot", file, "games", tmp_path / "out", "--at", "3", "--document", "json", "--json"
         )
 
-        assert {"rows": 2, "positions": {str(file): 2}}.items() <= json.loads(result.stdout).items()
+        assert {"rows": 2, "positions": {str(file): 3}}.items() <= json.loads(result.stdout).items()
         assert ["document", "key"] == sorted(
             set(pq.read_schema(next((tmp_path / "out").glob("*.parquet"))).names) & {"key", "document"}
         )

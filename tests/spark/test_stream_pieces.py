@@ -65,7 +65,7 @@ def batches(stream: StreamReader, start: dict[str, Any], limit: Any = None) -> l
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A database with ten commits of one change."""
+    """A database with eleven commits of one change: a table, and ten documents."""
     file = tmp_path / "a.db"
     make(file, 10)
     return file
@@ -86,8 +86,8 @@ class TestBatches:
         make(path, 2, first=10)
         later = stream.latestOffset(carried(end), ALL)
 
-        assert [*range(1, 11)] == seqs(stream, start, end)
-        assert [11, 12] == seqs(stream, end, later)
+        assert [*range(2, 12)] == seqs(stream, start, end)
+        assert [12, 13] == seqs(stream, end, later)
 
     def test_where_there_is_nothing_new_the_offset_is_the_same(self, path: Path):
         stream = reader(path)
@@ -108,8 +108,9 @@ class TestBatches:
             make(path, 3, first=10 + 3 * round_)
             start = end
 
-        assert [4] * 6 == sizes
-        assert [*range(1, 25)] == total
+        # The first change of all made the table.
+        assert [3, 4, 4, 4, 4, 4] == sizes
+        assert [*range(2, 25)] == total
 
     def test_a_limit_cuts_between_commits_where_it_can(self, tmp_path: Path):
         path = tmp_path / "a.db"
@@ -126,7 +127,7 @@ class TestBatches:
     def test_without_a_limit_the_option_is_not_asked(self, path: Path):
         stream = reader(path, maxChangesPerTrigger=4)
 
-        assert {"a.db": 10} == ends(stream.latestOffset(stream.initialOffset(), ALL))
+        assert {"a.db": 11} == ends(stream.latestOffset(stream.initialOffset(), ALL))
 
     def test_available_now_reads_what_was_there_when_it_began(self, path: Path, tmp_path: Path):
         stream = reader(tmp_path, maxChangesPerTrigger=4)
@@ -135,7 +136,7 @@ class TestBatches:
         make(path, 5, first=10)
         make(tmp_path / "b.db", 5)
 
-        assert [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]] == batches(stream, start)
+        assert [[2, 3, 4], [5, 6, 7, 8], [9, 10, 11]] == batches(stream, start)
 
     def test_the_same_batch_after_a_restart_has_the_same_changes(self, path: Path):
         before = reader(path)
@@ -154,28 +155,28 @@ class TestBatches:
         make(path, 3, first=13)
 
         again = reader(path, startingOffsets="latest")
-        assert [11, 12, 13] == seqs(again, again.initialOffset(), end)
-        assert [11, 12, 13] == seqs(stream, start, end)
+        assert [12, 13, 14] == seqs(again, again.initialOffset(), end)
+        assert [12, 13, 14] == seqs(stream, start, end)
 
     def test_the_trigger_reports_what_it_saw(self, path: Path):
         stream = reader(path, maxChangesPerTrigger=4)
         assert stream.reportLatestOffset() is None
         stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
 
-        assert {"a.db": 10} == ends(stream.reportLatestOffset() or {})
+        assert {"a.db": 11} == ends(stream.reportLatestOffset() or {})
 
 
 class TestBeginnings:
     @pytest.mark.parametrize(
         ("options", "first"),
         [
-            ({}, 1),
-            ({"startingOffsets": "earliest"}, 1),
-            ({"startingOffsets": "latest"}, 11),
+            ({}, 2),
+            ({"startingOffsets": "earliest"}, 2),
+            ({"startingOffsets": "latest"}, 12),
             ({"startSeq": 4}, 4),
-            ({"startSeq": 11}, 11),
+            ({"startSeq": 12}, 12),
             ({"startingVersion": 4}, 4),
-            ({"startTimestamp": "2020-01-01"}, 1),
+            ({"startTimestamp": "2020-01-01"}, 2),
         ],
     )
     def test_a_stream_begins_where_it_is_told(self, path: Path, options: dict[str, Any], first: int):
@@ -183,21 +184,21 @@ class TestBeginnings:
         start = stream.initialOffset()
         make(path, 2, first=10)
 
-        assert [[*range(first, 13)]] == batches(stream, start)
+        assert [[*range(first, 14)]] == batches(stream, start)
 
     def test_a_compacted_file_begins_with_what_is_left(self, path: Path):
         with reactdb.connect(path) as db:
             db.table("games").delete()
             db.compact(keep=4)
 
-        assert [17, 18, 19, 20] == batches(reader(path), reader(path).initialOffset())[0]
+        assert [18, 19, 20, 21] == batches(reader(path), reader(path).initialOffset())[0]
         with pytest.raises(HistoryLost):
             reader(path, startSeq=3).initialOffset()
 
     @pytest.mark.parametrize(
         ("options", "sentence"),
         [
-            ({"startSeq": 50}, "whose newest change has seq 10"),
+            ({"startSeq": 50}, "whose newest change has seq 11"),
             ({"maxChangesPerTrigger": 0}, "maxChangesPerTrigger is a whole number of at least 1"),
             ({"startingOffsets": "middle"}, "startingOffsets is one of earliest, latest"),
             ({"startingOffsets": "latest", "startSeq": 3}, "say the same thing twice"),
@@ -222,8 +223,8 @@ class TestFleets:
         make(tmp_path / "b.db", 3)
         end = stream.latestOffset(carried(start), ALL)
 
-        assert [1, 2, 3] == seqs(reader(tmp_path), start, end)
-        assert {"a.db": 10, "b.db": 3} == ends(end)
+        assert [2, 3, 4] == seqs(reader(tmp_path), start, end)
+        assert {"a.db": 11, "b.db": 4} == ends(end)
 
     def test_a_limit_is_shared_among_the_files(self, path: Path, tmp_path: Path):
         for name in ("b.db", "c.db"):
@@ -232,7 +233,8 @@ class TestFleets:
         start = stream.initialOffset()
 
         assert {"a.db": 3, "b.db": 3, "c.db": 3} == ends(stream.latestOffset(start, ReadMaxRows(9)))
-        assert [9, 9, 9, 3] == [len(found) for found in batches(stream, start)]
+        # Three of the first nine changes made the tables.
+        assert [6, 9, 9, 6] == [len(found) for found in batches(stream, start)]
 
     def test_no_file_starves_where_the_limit_is_below_their_number(self, path: Path, tmp_path: Path):
         make(path, 90, first=10)
@@ -260,7 +262,7 @@ class TestFleets:
         end = stream.latestOffset(stream.initialOffset(), ALL)
         reactdb.remove(tmp_path / "b.db")
 
-        with pytest.raises(CannotOpen, match="the stream has read it up to seq 3"):
+        with pytest.raises(CannotOpen, match="the stream has read it up to seq 4"):
             stream.latestOffset(carried(end), ALL)
         assert end == reader(tmp_path, failOnDataLoss="false").latestOffset(carried(end), ALL)
 
@@ -282,7 +284,7 @@ class TestHistories:
 
         with pytest.raises(
             HistoryLost,
-            match=r"a\.db: changes since seq 10 are gone; the log starts at seq 17 .*failOnDataLoss",
+            match=r"a\.db: changes since seq 11 are gone; the log starts at seq 18 .*failOnDataLoss",
         ):
             reader(path).latestOffset(end, ALL)
         with pytest.raises(HistoryLost, match="changes since seq 0 are gone"):
@@ -295,7 +297,7 @@ class TestHistories:
             db.compact(keep=4)
         stream = reader(path, failOnDataLoss="false")
 
-        assert [[17, 18, 19, 20]] == batches(stream, end)
+        assert [[18, 19, 20, 21]] == batches(stream, end)
         assert [] == seqs(stream, {"version": 1, "files": {}}, end)
 
     @pytest.mark.parametrize("lost", ["true", "false"])
@@ -311,7 +313,7 @@ class TestHistories:
             with pytest.raises(HistoryLost):
                 list(stream.read(split))
         else:
-            assert [17, 18, 19, 20] == [
+            assert [18, 19, 20, 21] == [
                 seq for batch in stream.read(split) for seq in batch.column(0).to_pylist()
             ]
 
@@ -344,7 +346,7 @@ class TestHistories:
     def test_an_older_copy_in_its_place_is_told(self, path: Path):
         end = self.put_back(path)
 
-        with pytest.raises(HistoryDiverged, match="ends at seq 10; the stream has read it up to seq 15"):
+        with pytest.raises(HistoryDiverged, match="ends at seq 11; the stream has read it up to seq 16"):
             reader(path).latestOffset(end, ALL)
 
     def test_an_older_copy_that_has_grown_since_is_told(self, path: Path):
@@ -352,7 +354,7 @@ class TestHistories:
         make(path, 20, first=100)
 
         with pytest.raises(
-            HistoryDiverged, match="has another history than the one that the stream has read up to seq 15"
+            HistoryDiverged, match="has another history than the one that the stream has read up to seq 16"
         ):
             reader(path).latestOffset(end, ALL)
 
@@ -370,7 +372,7 @@ class TestHistories:
             shutil.copy(file, tmp_path)
         make(path, 20, first=200)
 
-        with pytest.raises(HistoryDiverged, match="which went on from seq 11 without it: it ends at seq 31"):
+        with pytest.raises(HistoryDiverged, match="which went on from seq 12 without it: it ends at seq 32"):
             reader(path).latestOffset(end, ALL)
 
     def test_other_processes_that_write_are_one_history(self, path: Path):
@@ -384,7 +386,7 @@ class TestHistories:
             offset = end
             make(path, 1, first=10 + number)
 
-        assert [*range(1, 15)] == found
+        assert [*range(2, 16)] == found
 
 
 class TestOffsets:

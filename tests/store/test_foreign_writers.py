@@ -18,7 +18,7 @@ PATIENCE_S = 20
 
 @pytest.fixture
 def db(path: Path) -> Iterator[Any]:
-    """Ten documents, two of them changed, one deleted: twelve changes and a deletion."""
+    """A table and an index; ten documents, two of them changed, one deleted: twelve changes and a deletion."""
     with reactdb.connect(path, durability="soft") as database:
         games = database.table_create("games")
         games.index_create("n")
@@ -48,25 +48,29 @@ DEEDS: list[tuple[str, str, str]] = [
     (
         "an entry appended without a head",
         "INSERT INTO log (seq, table_id, kind, step, time, key, body)"
-        " SELECT 14, table_id, 0, 0, time, x'f07700', body FROM log WHERE seq = 13 - 3",
+        " SELECT 16, table_id, 0, 0, time, x'f07700', body FROM log WHERE seq = 15 - 3",
         "no document points to it",
     ),
-    ("an entry taken out of the middle", "DELETE FROM log WHERE seq = 5", "log entries 5 to 5 are missing"),
-    ("the newest entry taken away", "DELETE FROM log WHERE seq = 13", "which is missing"),
+    ("an entry taken out of the middle", "DELETE FROM log WHERE seq = 7", "log entries 7 to 7 are missing"),
+    ("the newest entry taken away", "DELETE FROM log WHERE seq = 15", "which is missing"),
     (
         "entries far beyond the end",
         "INSERT INTO log (seq, table_id, kind, step, time, key, body)"
-        " SELECT 100, table_id, 0, 0, time, key, body FROM log WHERE seq = 1",
-        "log entries 14 to 99 are missing",
+        " SELECT 100, table_id, 0, 0, time, key, body FROM log WHERE seq = 3",
+        "log entries 16 to 99 are missing",
     ),
-    ("a head that points into the past", "UPDATE heads SET seq = 2 WHERE seq = 11", "which was superseded"),
-    ("a document without its head", "DELETE FROM heads WHERE seq = 8", "no document points to it"),
-    ("a document moved to another key", "UPDATE log SET key = x'f0' WHERE seq = 8", "filed under"),
-    ("a document replaced by nonsense", "UPDATE log SET body = x'c1' WHERE seq = 8", "cannot be read"),
-    ("a document taken out of its entry", "UPDATE log SET body = NULL WHERE seq = 8", "without a document"),
-    ("the kind of a past change", "UPDATE log SET kind = 1 WHERE seq = 8", "that it superseded is not there"),
-    ("what a past change superseded", "UPDATE log SET prev = 4 WHERE seq = 11", "supersedes"),
-    ("a time set back", "UPDATE log SET time = 5 WHERE seq = 8", "before its predecessor"),
+    ("a head that points into the past", "UPDATE heads SET seq = 4 WHERE seq = 13", "which was superseded"),
+    ("a document without its head", "DELETE FROM heads WHERE seq = 10", "no document points to it"),
+    ("a document moved to another key", "UPDATE log SET key = x'f0' WHERE seq = 10", "filed under"),
+    ("a document replaced by nonsense", "UPDATE log SET body = x'c1' WHERE seq = 10", "cannot be read"),
+    ("a document taken out of its entry", "UPDATE log SET body = NULL WHERE seq = 10", "without a document"),
+    (
+        "the kind of a past change",
+        "UPDATE log SET kind = 1 WHERE seq = 10",
+        "that it superseded is not there",
+    ),
+    ("what a past change superseded", "UPDATE log SET prev = 6 WHERE seq = 13", "supersedes"),
+    ("a time set back", "UPDATE log SET time = 5 WHERE seq = 10", "before its predecessor"),
     (
         "an index entry",
         "UPDATE entries SET value = x'00' WHERE key = (SELECT min(key) FROM entries)",
@@ -98,13 +102,13 @@ def test_the_doctor_finds_what_another_program_has_done(db, path, statement, wor
 def appended(seq: int, what: str = "key, body") -> str:
     return (
         "INSERT INTO log (seq, table_id, kind, step, time, key, body)"
-        f" SELECT {seq}, table_id, 0, 0, time, {what} FROM log WHERE seq = 10"
+        f" SELECT {seq}, table_id, 0, 0, time, {what} FROM log WHERE seq = 12"
     )
 
 
 # Everything that leaves an end of the log that cannot be.
 IMPOSSIBLE: list[tuple[str, str]] = [
-    ("an entry without a head", appended(14, "x'f0', body")),
+    ("an entry without a head", appended(16, "x'f0', body")),
     ("an entry beyond a hole", appended(50)),
 ]
 
@@ -140,32 +144,32 @@ def test_nothing_is_written_behind_what_another_program_has_appended(db, path, s
 
 
 def test_a_hole_in_the_log_is_said_to_whoever_reads_over_it(db, path):
-    meddle(path, "DELETE FROM log WHERE seq = 5")
+    meddle(path, "DELETE FROM log WHERE seq = 7")
 
     def resumed(since: int) -> Any:
         with db.changes(since=since).cursor() as cursor:
             return cursor.next(timeout=PATIENCE_S)
 
-    for read in (lambda: list(db.log()), lambda: resumed(2), lambda: db.at(4).table("games").run()):
-        with pytest.raises(reactdb.CorruptDatabase, match="log entry 5 is missing"):
+    for read in (lambda: list(db.log()), lambda: resumed(4), lambda: db.at(6).table("games").run()):
+        with pytest.raises(reactdb.CorruptDatabase, match="log entry 7 is missing"):
             read()
-    assert [6, 7] == [entry.seq for entry in db.log(since=5, until=7)]
+    assert [8, 9] == [entry.seq for entry in db.log(since=7, until=9)]
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE log SET body = NULL WHERE seq = 8",
-        "UPDATE log SET kind = 1 WHERE seq = 8",
-        "UPDATE log SET kind = 3 WHERE seq = 8",
-        "UPDATE log SET prev = NULL WHERE seq = 11",
+        "UPDATE log SET body = NULL WHERE seq = 10",
+        "UPDATE log SET kind = 1 WHERE seq = 10",
+        "UPDATE log SET kind = 3 WHERE seq = 10",
+        "UPDATE log SET prev = NULL WHERE seq = 13",
     ],
 )
 def test_an_entry_that_another_program_has_changed_is_not_told(db, path, statement):
     meddle(path, statement)
 
     for log in (lambda: list(db.log()), lambda: list(db.log(table="games"))):
-        with pytest.raises(reactdb.CorruptDatabase, match=r"log entry (8|11) does not match its checksum"):
+        with pytest.raises(reactdb.CorruptDatabase, match=r"log entry (10|13) does not match its checksum"):
             log()
 
 
@@ -220,7 +224,7 @@ CALLS: list[Callable[[Any], Any]] = [lambda games: games.run(), lambda games: ga
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_document_of_nonsense_is_corrupt_and_no_answer(db, path, call):
-    meddle(path, "UPDATE log SET body = x'c1' WHERE seq = 6")
+    meddle(path, "UPDATE log SET body = x'c1' WHERE seq = 8")
 
     with pytest.raises(reactdb.CorruptDatabase):
         call(db.table("games"))

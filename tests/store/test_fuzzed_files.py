@@ -116,8 +116,8 @@ READS: dict[str, Callable[[Any], Any]] = {
     "log": lambda db: list(db.log()),
     "log of a table": lambda db: list(db.log(table="people")),
     "history": lambda db: list(db.table("people").get(2).history()),
-    "past": lambda db: db.at(5).table("people").run(),
-    "feed from the beginning": lambda db: next(iter(db.table("people").changes(since=2))),
+    "past": lambda db: db.at(7).table("people").run(),
+    "feed from the beginning": lambda db: next(iter(db.table("people").changes(since=4))),
     "feed with initial": lambda db: next(iter(db.table("people").changes(include_initial=True))),
 }
 
@@ -128,7 +128,7 @@ def test_every_way_to_read_a_changed_document_says_which_it_is(file: Path, way: 
     with reactdb.connect(file, read_only=read_only) as db, pytest.raises(reactdb.CorruptDatabase) as caught:
         READS[way](db)
 
-    assert ("people", 2, 3) == (caught.value.table, caught.value.key, caught.value.seq)
+    assert ("people", 2, 5) == (caught.value.table, caught.value.key, caught.value.seq)
     assert "table `people`, key 2: " in str(caught.value)
     assert "does not match its checksum" in str(caught.value)
     assert "reactdb export --salvage" in str(caught.value)
@@ -200,14 +200,14 @@ def test_a_feed_ends_with_an_error_where_another_process_wrote_what_is_no_entry(
         harm(
             file,
             "INSERT INTO log (seq, table_id, kind, step, time, key, body)"
-            " SELECT seq + 1, table_id, 0, 0, time, x'99', body FROM log WHERE seq = 6",
+            " SELECT seq + 1, table_id, 0, 0, time, x'99', body FROM log WHERE seq = 8",
         )
 
         assert ended.wait(10)
         feed.dispose()
 
     assert isinstance(errors[0], reactdb.CorruptDatabase)
-    assert 7 == errors[0].seq
+    assert 9 == errors[0].seq
 
 
 def test_a_list_of_epochs_that_is_lost_is_damage(file: Path):
@@ -227,11 +227,11 @@ def harm(path: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("DELETE FROM log WHERE seq = 2", "its log entry 2 is missing"),
-        ("UPDATE heads SET seq = 5 WHERE seq = 2", "its log entry 5 is another document's"),
-        ("UPDATE log SET body = NULL WHERE seq = 2", "its log entry 2 has no document"),
-        ("UPDATE log SET seal = NULL WHERE seq = 2", "does not match its checksum"),
-        ("UPDATE log SET body = 'text' WHERE seq = 2", "does not match its checksum"),
+        ("DELETE FROM log WHERE seq = 4", "its log entry 4 is missing"),
+        ("UPDATE heads SET seq = 7 WHERE seq = 4", "its log entry 7 is another document's"),
+        ("UPDATE log SET body = NULL WHERE seq = 4", "its log entry 4 has no document"),
+        ("UPDATE log SET seal = NULL WHERE seq = 4", "does not match its checksum"),
+        ("UPDATE log SET body = 'text' WHERE seq = 4", "does not match its checksum"),
     ],
 )
 def test_a_head_that_leads_to_no_document_of_its_own_is_told(file: Path, statement: str, words: str):
@@ -244,7 +244,7 @@ def test_a_head_that_leads_to_no_document_of_its_own_is_told(file: Path, stateme
 
 
 def test_an_index_entry_without_a_document_is_told(file: Path):
-    harm(file, "DELETE FROM heads WHERE seq = 2")
+    harm(file, "DELETE FROM heads WHERE seq = 4")
 
     with reactdb.connect(file) as db, pytest.raises(reactdb.CorruptDatabase):
         db.table("people").get_all(1, index="age").run()
@@ -306,34 +306,25 @@ def is_part(found: list[Any], whole: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("statement", "counted", "read"),
+    "statement",
     [
-        ("DELETE FROM heads WHERE seq = 2", -1, -1),
-        # One that leads nowhere: to read the documents says so.
-        (
-            "INSERT INTO heads SELECT table_id, CAST(key || x'00' AS BLOB), 1000000 FROM heads LIMIT 1",
-            1,
-            None,
-        ),
+        "DELETE FROM heads WHERE seq = 2",
+        # One that leads nowhere.
+        "INSERT INTO heads SELECT table_id, CAST(key || x'00' AS BLOB), 1000000 FROM heads LIMIT 1",
     ],
 )
-def test_a_table_is_counted_by_its_heads_and_so_the_number_may_be_wrong(
-    tmp_path: Path, statement: str, counted: int, read: int | None
-):
-    """Also where reading the documents tells of the damage. The doctor finds it."""
-    file, known = tmp_path / "small.db", 5
+def test_a_table_that_has_not_as_many_heads_as_documents_were_written_is_told(tmp_path: Path, statement: str):
+    file = tmp_path / "small.db"
     with reactdb.connect(file) as db:
-        db.table_create("people").insert([{"id": n} for n in range(known)])
+        db.table_create("people").insert([{"id": n} for n in range(5)])
     harm(file, statement)
 
     with reactdb.connect(file) as db:
         table = db.table("people")
-        assert known + counted == table.count().run()
-        if read is None:
-            with pytest.raises(reactdb.CorruptDatabase):
-                table.run()
-        else:
-            assert known + read == len(table.run())
+        with pytest.raises(reactdb.CorruptDatabase, match=r"`people`: \d documents can be found, and 5 were"):
+            table.count().run()
+        with pytest.raises(reactdb.CorruptDatabase):
+            table.run()
     assert problems(file)
 
 
@@ -345,18 +336,18 @@ def test_an_index_entry_that_has_no_key_is_told_by_a_filter_that_is_looked_up_in
         db.table("people").filter(row["age"] >= 0).run()
 
 
-@pytest.mark.parametrize("seq", [1, 4, 5])
+@pytest.mark.parametrize("seq", [3, 6, 7])
 def test_a_gap_in_the_log_is_told(file: Path, seq: int):
     harm(file, f"DELETE FROM log WHERE seq = {seq}")
 
     with reactdb.connect(file) as db:
-        if seq == 5:
+        if seq == 7:
             # The newest: nothing in the log says that there was one, but its head does.
             with pytest.raises(reactdb.CorruptDatabase):
                 db.table("people").get(4).run()
         else:
             with pytest.raises(reactdb.CorruptDatabase):
-                list(db.log(3 if seq == 4 else 0))
+                list(db.log(5 if seq == 6 else 0))
 
 
 @pytest.mark.parametrize(

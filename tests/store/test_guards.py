@@ -353,7 +353,7 @@ class TestLostLocks:
             games.insert({"id": 1})
             path.read_bytes()
             # Nobody else seems to have it open, so whoever closes it now takes the write-ahead log away.
-            assert "1" == in_process(FOREIGN_READER, path)
+            assert "2" == in_process(FOREIGN_READER, path)
             assert not Path(f"{path}-wal").exists()
 
             with pytest.raises(reactdb.StorageMoved):
@@ -382,7 +382,7 @@ class TestLostLocks:
             games = db.table_create("games")
             path.read_bytes()
             with reactdb.connect(path, read_only=True):
-                assert "0" == in_process(FOREIGN_READER, path)
+                assert "1" == in_process(FOREIGN_READER, path)
                 games.insert({"id": 2})
 
                 assert Path(f"{path}-wal").exists()

@@ -19,6 +19,8 @@ from reactdb.change import Change
 from reactdb.store import log as store_log
 
 COUNT = 10
+# The newest of those that inserted them.
+INSERTED = COUNT + 1
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -40,7 +42,9 @@ def db(
         yield db
 
 
+# Also of the entry that made the table.
 EXPECTED = [
+    None,
     *(None for _ in range(COUNT)),
     *({"id": number, "score": number} for number in range(COUNT)),
     {"id": 3, "score": -4},
@@ -72,13 +76,13 @@ def test_they_are_there_after_the_log_was_compacted(db):
 
 
 def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
-    log = db.log(since=COUNT)
+    log = db.log(since=INSERTED)
     changes = [next(log)]
     db.compact(keep=0)
-    assert EXPECTED[COUNT : COUNT + 1] == before(changes)
+    assert EXPECTED[INSERTED : INSERTED + 1] == before(changes)
     # Of what is left of the page, too; after it, history has overtaken the reader, as ever.
     rest = [next(log) for _ in range(3)]
-    assert EXPECTED[COUNT + 1 : COUNT + 4] == before(rest)
+    assert EXPECTED[INSERTED + 1 : INSERTED + 4] == before(rest)
     with pytest.raises(reactdb.HistoryLost):
         next(log)
 
@@ -129,9 +133,9 @@ def test_those_of_one_table_are_the_same(db):
 
 def test_one_that_another_process_compacted_away_is_history_lost(db):
     keep_out_where_nobody_else_can_be(db)
-    change = next(db.log(since=COUNT))
+    change = next(db.log(since=INSERTED))
     with sqlite3.connect(db.path) as other:
-        other.execute("DELETE FROM log WHERE seq <= ?", (COUNT,))
+        other.execute("DELETE FROM log WHERE seq <= ?", (INSERTED,))
         other.execute("UPDATE facts SET value = ? WHERE name = 'low_water'", (db.seq,))
     other.close()
     assert change.new_val == {"id": 0, "score": -1}
@@ -142,14 +146,14 @@ def test_one_that_another_process_compacted_away_is_history_lost(db):
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE log SET body = (SELECT body FROM log WHERE seq = 2) WHERE seq = 1",
-        "UPDATE log SET body = NULL WHERE seq = 1",
-        "DELETE FROM log WHERE seq = 1",
+        "UPDATE log SET body = (SELECT body FROM log WHERE seq = 3) WHERE seq = 2",
+        "UPDATE log SET body = NULL WHERE seq = 2",
+        "DELETE FROM log WHERE seq = 2",
     ],
 )
 def test_a_damaged_one_is_not_told(db, damage):
     keep_out_where_nobody_else_can_be(db)
-    first, second = list(db.log(since=COUNT))[:2]
+    first, second = list(db.log(since=INSERTED))[:2]
     with sqlite3.connect(db.path) as other:
         other.execute(damage)
     other.close()
@@ -171,7 +175,7 @@ def test_a_damaged_entry_is_not_told(db):
 
 def test_what_nobody_asks_for_is_not_read(db):
     changes = list(db.log())
-    assert len(changes) == len(db.session.engine.pages._pages) * 4 - 2
+    assert len(changes) == len(db.session.engine.pages._pages) * 4 - 1
     del changes
     assert 0 == len(db.session.engine.pages._pages)
 

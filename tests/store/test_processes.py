@@ -304,7 +304,7 @@ def hold():
     with db.session.engine.snapshot() as snapshot:
         entered.set()
         leave.wait(30)
-        assert 1 == snapshot.seq
+        assert 2 == snapshot.seq
 thread = threading.Thread(target=hold)
 thread.start()
 entered.wait(30)
@@ -548,7 +548,7 @@ def test_processes_that_make_one_file_at_the_same_time_all_succeed(tmp_path):
                 assert "done" == process.stdout.readline().strip()
             with reactdb.connect(path) as db:
                 assert 5 == db.table("games").count().run()
-                assert list(range(1, 6)) == [entry.seq for entry in db.log()]
+                assert list(range(1, 7)) == [entry.seq for entry in db.log()]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -608,7 +608,7 @@ def test_the_lock_of_a_process_that_was_killed_is_free(held):
 
     games.insert({"id": 1})
     assert [{"id": 1}] == games.run()
-    assert [1, 2, 3] == [entry.seq for entry in db.log()]
+    assert [2, 3, 4] == [entry.seq for entry in db.log(table="games")]
 
 
 def test_threads_and_processes_are_waited_for_together_no_longer_than_busy_timeout(held):
@@ -693,14 +693,14 @@ def test_a_follower_that_was_stopped_catches_up(path):
         games = db.table_create("games")
         with running(FOLLOWER, path) as process:
             games.insert({"id": "first"})
-            assert [1] == numbers(process, 1)
+            assert [2] == numbers(process, 2)
             process.send_signal(signal.SIGSTOP)
             for n in range(300):
                 games.insert({"id": n})
             process.send_signal(signal.SIGCONT)
             start = time.monotonic()
 
-            assert list(range(2, 302)) == numbers(process, 301)
+            assert list(range(3, 303)) == numbers(process, 302)
             assert time.monotonic() - start < PATIENCE_S
 
 
@@ -769,7 +769,7 @@ def test_after_writers_are_killed_the_feeds_have_everything_and_the_log_shrinks(
             while not told or told[-1]["new_val"]["id"] != "end":
                 told.append(cursor.next(timeout=PATIENCE_S))
 
-        assert list(range(1, db.seq + 1)) == [event["seq"] for event in told]
+        assert list(range(2, db.seq + 1)) == [event["seq"] for event in told]
         found = {document["id"] for document in games}
         assert found == {event["new_val"]["id"] for event in told}
         for life, last in acknowledged.items():

@@ -40,9 +40,9 @@ def write_ten_days(games, wall: Clock) -> None:
 def test_compaction_keeps_what_is_younger(db, games, wall):
     write_ten_days(games, wall)
 
-    assert 7 == db.compact(keep=timedelta(days=3, hours=1))["oldest"]
-    assert [7, 8, 9] == [entry.new_val["day"] for entry in db.log(7)]
-    assert [6, 7, 8] == [entry.old_val["day"] for entry in db.log(7)]
+    assert 8 == db.compact(keep=timedelta(days=3, hours=1))["oldest"]
+    assert [7, 8, 9] == [entry.new_val["day"] for entry in db.log(8)]
+    assert [6, 7, 8] == [entry.old_val["day"] for entry in db.log(8)]
     assert 9 == games.get(1).run()["day"]
 
 

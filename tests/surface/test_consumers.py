@@ -71,6 +71,7 @@ class TestBatches:
             (change["key"], change["type"]) for change in changes
         ]
         assert {
+            "table": "orders",
             "old_val": {"id": 1, "n": 1},
             "new_val": {"id": 1, "n": 2},
             "type": "change",
@@ -908,7 +909,7 @@ class TestHistory:
         assert db.consumers()[0]["is_lost"]
         with pytest.raises(
             reactdb.HistoryLost,
-            match=r"consumer `uploader` was behind for too long: changes since seq 0 are gone; the log starts at seq 7; .* reset",
+            match=r"consumer `uploader` was behind for too long: changes since seq 0 are gone; the log starts at seq 8; .* reset",
         ):
             worker.poll()
 
@@ -944,7 +945,7 @@ class TestMinding:
         worker.poll()
         first, second = db.consumers()
 
-        assert ("uploader", 0, 2, 0, 3) == tuple(
+        assert ("uploader", 0, 2, 0, 4) == tuple(
             first[name] for name in ("name", "partition", "partitions", "seq", "lag")
         )
         assert 0 <= first["lag_s"] < 60

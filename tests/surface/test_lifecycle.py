@@ -177,7 +177,7 @@ with reactdb.connect(":memory:") as db:
 
         *struck, left, after = told.splitlines()
         assert ["struck True"] * 5 == struck
-        assert "[] 200000 200000 0" == left
+        assert "[] 200000 200001 0" == left
         assert "1" == after
 
     def test_waiting_for_another_process_is_interrupted_within_a_second(self, path):
@@ -253,7 +253,7 @@ class TestBlocks:
 
         games.insert({"id": 2})
         assert [{"id": 2}] == games.run()
-        assert 1 == db.seq
+        assert 2 == db.seq
 
     def test_whatever_leaves_the_block_of_a_database_closes_it(self, path):
         with pytest.raises(ZeroDivisionError), reactdb.connect(path) as db:

@@ -8,7 +8,6 @@ import pytest
 
 import reactdb
 from reactdb.change import REPLACE, UPDATE
-from reactdb.feeds.subscription import ENDED, NOTHING
 from reactdb.query import ALL_TABLES, Filter, Query
 from reactdb.values.codec import decode, encode, same_in_order
 from reactdb.values.collation import primary_key_bytes
@@ -28,19 +27,6 @@ class Ordered(Policy):
     """Documents whose fields stand in another order are others."""
 
     is_same = staticmethod(same_in_order)
-
-
-class Consumer:
-    """It polls, and notes that it was woken."""
-
-    way = "alone"
-    is_woken = False
-
-    def wake(self, subscription: Any) -> None:
-        self.is_woken = True
-
-    def now(self) -> float:
-        return 0.0
 
 
 def key(value: Any) -> bytes:
@@ -166,19 +152,18 @@ def test_reading_by_key_by_query_and_in_a_snapshot(db, rooms):
         assert 3 == snapshot.count(snapshot.table("rooms"))
 
 
-def test_a_subscription_is_polled(db, rooms):
-    consumer = Consumer()
-    subscription = db.session.subscribe(rooms.filter({"n": 5}).query, {}, consumer)
-    subscription.hub.attach(subscription)
-    assert NOTHING is subscription.poll()
+def test_a_feed_is_polled(db, rooms):
+    calls: list[None] = []
+    reader = db.session.reader(rooms.filter({"n": 5}).query, {}, lambda: calls.append(None))
+    assert [] == reader.poll()
 
     rooms.insert([{"id": 5, "n": 5}, {"id": 6}])
 
-    assert consumer.is_woken
-    assert {"old_val": None, "new_val": {"id": 5, "n": 5}} == subscription.poll()
-    assert NOTHING is subscription.poll()
-    subscription.close()
-    assert ENDED is subscription.poll()
+    assert [None] == calls
+    assert [{"old_val": None, "new_val": {"id": 5, "n": 5}}] == reader.poll()
+    assert [] == reader.poll()
+    reader.close()
+    assert reader.is_finished
 
 
 def test_a_session_of_the_past_reads_and_does_nothing_else(db, rooms):
@@ -196,7 +181,7 @@ def test_a_session_of_the_past_reads_and_does_nothing_else(db, rooms):
             write()
     for watch in (
         lambda: past.watch(Query(ALL_TABLES), {}),
-        lambda: past.subscribe(Query(ALL_TABLES), {}, Consumer()),
+        lambda: past.reader(Query(ALL_TABLES), {}),
     ):
         with pytest.raises(reactdb.UsageError, match="the past does not change"):
             watch()

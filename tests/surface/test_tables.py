@@ -26,7 +26,7 @@ class TestInsert:
     def test_several_documents_are_one_commit(self, db, games):
         games.insert([{"id": key} for key in range(5)])
 
-        assert [1] * 5 == [change.commit for change in db.log()]
+        assert [2] * 5 == [change.commit for change in db.log(table="games")]
 
     def test_a_missing_key_is_generated_and_keys_sort_by_time(self, games):
         first = games.insert({"a": 1})["generated_keys"]
@@ -466,7 +466,7 @@ class TestTransactions:
             games.insert({"id": 1})
             games.insert({"id": 2})
 
-        assert 1 == len({change.commit for change in db.log()})
+        assert 1 == len({change.commit for change in db.log(table="games")})
 
     def test_an_exception_takes_everything_back(self, db, games):
         with pytest.raises(ZeroDivisionError), db.transaction():
@@ -479,7 +479,7 @@ class TestTransactions:
         assert ["games"] == db.table_list()
         assert [] == games.index_list()
         games.insert({"id": 1})
-        assert [1] == [change.seq for change in db.log()]
+        assert [2] == [change.seq for change in db.log(table="games")]
 
     def test_reads_inside_see_the_writes(self, db, games):
         with db.transaction():
@@ -495,7 +495,7 @@ class TestTransactions:
             games.insert({"id": 3})
 
         assert [1, 3] == [document["id"] for document in games.run()]
-        assert [1, 2] == [change.seq for change in db.log()]
+        assert [2, 3] == [change.seq for change in db.log(table="games")]
 
     def test_an_inner_transaction_can_fail_alone(self, db, games):
         with db.transaction():
@@ -519,7 +519,7 @@ class TestTransactions:
         with db.transaction(origin="importer"):
             games.insert({"id": 1})
 
-        assert ["importer"] == [change.origin for change in db.log()]
+        assert ["importer"] == [change.origin for change in db.log(table="games")]
 
 
 class TestLogAndTime:
@@ -529,9 +529,9 @@ class TestLogAndTime:
         games.get(1).replace({"id": 1})
         games.get(1).delete()
 
-        entries = list(db.log())
+        entries = list(db.log(table="games"))
         assert ["insert", "update", "replace", "delete"] == [entry.kind for entry in entries]
-        assert [1, 2, 3, 4] == [entry.seq for entry in entries]
+        assert [2, 3, 4, 5] == [entry.seq for entry in entries]
         assert [None, {"id": 1, "a": 1}, {"id": 1, "a": 2}, {"id": 1}] == [entry.old_val for entry in entries]
         assert [{"id": 1, "a": 1}, {"id": 1, "a": 2}, {"id": 1}, None] == [entry.new_val for entry in entries]
         assert {1} == {entry.key for entry in entries}
@@ -541,7 +541,7 @@ class TestLogAndTime:
             monkeypatch.setattr("reactdb.store.writer.time.time_ns", lambda now=seconds: now * 10**9)
             games.insert({"id": seconds})
 
-        times = [change.time for change in db.log()]
+        times = [change.time for change in db.log(table="games")]
         assert times[0] == times[1] < times[2]
 
     def test_a_range_of_one_tables_log(self, db, games):
@@ -578,7 +578,7 @@ class TestLogAndTime:
 
     def test_the_past_cannot_be_written_or_watched(self, db, games):
         games.insert({"id": 1})
-        then = db.at(1).table("games")
+        then = db.at(db.seq).table("games")
 
         with pytest.raises(reactdb.ReadOnlyDatabase):
             then.insert({"id": 2})
@@ -591,13 +591,17 @@ class TestLogAndTime:
         db.table_drop("games")
         db.table("other").insert({"id": 2})
 
-        assert [{"id": 1}] == db.at(1).table("games").run()
-        with pytest.raises(reactdb.TableNotFound):
-            db.at(3).table("games").run()
+        assert [[], ["games"], ["games"], ["games", "other"], ["games", "other"], ["other"], ["other"]] == [
+            db.at(seq).table_list() for seq in range(7)
+        ]
+        assert [[], [{"id": 1}]] == [db.at(seq).table("games").run() for seq in (1, 4)]
+        for seq in (0, 5, 6):
+            with pytest.raises(reactdb.TableNotFound):
+                db.at(seq).table("games").run()
 
     def test_the_future_is_refused(self, db, games):
         with pytest.raises(reactdb.InvalidOption):
-            db.at(1)
+            db.at(2)
 
 
 class TestCompaction:
@@ -608,14 +612,14 @@ class TestCompaction:
         games.get(0).delete()
 
         result = db.compact(keep=0)
-        assert 21 == result["oldest"]
+        assert 22 == result["oldest"]
         assert [{"id": n, "a": 3} for n in range(1, 5)] == games.run()
         with pytest.raises(
-            reactdb.HistoryLost, match=r"changes since seq 0 are gone; the log starts at seq 22"
+            reactdb.HistoryLost, match=r"changes since seq 0 are gone; the log starts at seq 23"
         ):
             db.log()
         games.insert({"id": 0})
-        assert [22] == [entry.seq for entry in db.log(21)]
+        assert [23] == [entry.seq for entry in db.log(22)]
 
     def test_kept_changes_keep_their_old_values(self, db, games):
         games.insert({"id": 1, "a": 0})
@@ -623,11 +627,11 @@ class TestCompaction:
             games.get(1).update({"a": value})
 
         db.compact(keep=3)
-        entries = list(db.log(7))
+        entries = list(db.log(8))
         assert [6, 7, 8] == [entry.old_val["a"] for entry in entries]
-        assert [{"id": 1, "a": 6}] == db.at(7).table("games").run()
+        assert [{"id": 1, "a": 6}] == db.at(8).table("games").run()
         with pytest.raises(reactdb.HistoryLost):
-            db.at(6)
+            db.at(7)
 
     def test_compaction_has_to_be_told_what_to_keep(self, db, games):
         """Whoever takes it for maintenance would lose every position that readers have kept."""
@@ -645,7 +649,7 @@ class TestCompaction:
             db.compact(None)
 
         assert 0 == db.stats()["oldest"]
-        assert 10 == len(list(db.log()))
+        assert 11 == len(list(db.log()))
         with games.changes(since=token).cursor():
             pass
 
@@ -664,8 +668,8 @@ class TestCompaction:
             for value in range(2_000):
                 games.insert({"id": 1, "value": value}, conflict="replace")
             oldest = db.stats()["oldest"]
-            assert 1_000 < oldest <= 1_900
-            assert 2_000 - oldest == len(list(db.log(oldest)))
+            assert 1_000 < oldest <= 1_901
+            assert 2_001 - oldest == len(list(db.log(oldest)))
 
     @pytest.mark.parametrize("retention", [-1, "7d", True, 1.5])
     def test_a_retention_that_makes_no_sense(self, retention):

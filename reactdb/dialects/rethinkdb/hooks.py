@@ -1,6 +1,6 @@
 """Write hooks: a function of a table that is applied to every write of a driver.
 
-A hook is stored as its terms, in the table `rethinkdb.table_hooks`. It does not apply to native writes.
+A hook is stored as its terms, in the hidden table `tables.HOOKS`. It does not apply to native writes.
 
 Rule of this file: handlers of the two terms, and the hook as a function for `writing`.
 """

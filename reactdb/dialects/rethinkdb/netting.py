@@ -1,8 +1,8 @@
 """Netting: reduces the events of one commit on a limit feed to the difference between the list before and the list after.
 
-A feed delivers each change in turn. If a commit changes many documents, a limit feed also delivers documents that are in neither
-list: the successor of a deleted document that is deleted too, or an inserted one that others push out again. RethinkDB's
-drivers have no transactions to group such steps by, and its server compares the list only after a batch of writes.
+If a commit changes many documents, a limit feed also delivers documents that are in neither list: the successor of a deleted
+document that is deleted too, or an inserted one that others push out again. RethinkDB's drivers have no transactions to group
+such steps by, and its server compares the list only after a batch of writes.
 
     by key       a commit is one step
     by an index  the same, but a document that is written twice begins a new step each time. RethinkDB goes document
@@ -15,7 +15,7 @@ Rule of this file: it reorders and omits events, and every value that it deliver
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ from reactdb.feeds.events import Event, Render
 from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.queues import net_sides, paired
 from reactdb.feeds.request import Request
-from reactdb.feeds.subscription import NOTHING, Subscription
 from reactdb.feeds.views.base import Delta
 from reactdb.query import Limit, OrderBy, Query, Union
 from reactdb.values.canonical import spelling
@@ -59,59 +58,24 @@ class DeltaRequest(Request):
 
 
 class Netting:
-    """The events of a subscription, netted. Its request is a DeltaRequest with `include_offsets`."""
+    """The events of whole commits, netted. They are of a DeltaRequest with `include_offsets` and `batches`."""
 
-    def __init__(
-        self, subscription: Subscription, primary_key: str, *, has_offsets: bool, has_types: bool
-    ) -> None:
-        self._subscription = subscription
+    def __init__(self, query: Query, primary_key: str, *, has_offsets: bool, has_types: bool) -> None:
         self._primary_key = primary_key
         self._has_offsets = has_offsets
         self._has_types = has_types
-        self._is_by_key = is_by_key(subscription.request.query)
-        self._ready: deque[Any] = deque()
+        self._is_by_key = is_by_key(query)
 
-    def poll(self) -> Any:
-        """As `Subscription.poll`."""
-        while True:
-            event = self._ready.popleft() if self._ready else self._subscription.poll()
-            if not isinstance(event, dict):
-                return event
-            delta = event.pop(DELTA, None)
-            if delta is not None:
-                self._ready.extendleft(reversed([*self._commit(delta)]))
-            elif "new_offset" not in event or "old_offset" in event or self._has_offsets:
-                return event
-            else:
-                # An initial value.
-                del event["new_offset"]
-                return event
-
-    def _commit(self, first: Delta) -> Iterator[Any]:
-        """The events of the delta's commit, and what was polled after them."""
-        found, commit = [first], first.change.commit
-        following = self._subscription.poll()
-        while True:
-            if following is NOTHING and self._is_incomplete(first):
-                following = self._subscription.poll()
-            delta = following.pop(DELTA, None) if isinstance(following, dict) else None
-            if delta is None or delta.change.commit != commit:
-                break
-            found.append(delta)
-            following = self._subscription.poll()
-        yield from self._events(found)
-        if delta is not None:
-            following[DELTA] = delta
-        if following is not NOTHING:
-            yield following
-
-    def _is_incomplete(self, delta: Delta) -> bool:
-        """Whether the commit was still being delivered; when this returns, it is complete."""
-        engine = self._subscription.request.engine
-        if delta.seq <= engine.publisher.published:
-            return False
-        with engine.publisher.lock:
-            return True
+    def events(self, batch: list[Event]) -> Iterator[Event]:
+        """The events of one commit, or those that belong to none."""
+        if DELTA in batch[0]:
+            yield from self._events([event[DELTA] for event in batch])
+            return
+        for event in batch:
+            if not self._has_offsets:
+                # Of an initial value.
+                event.pop("new_offset", None)
+            yield event
 
     def _events(self, deltas: Sequence[Delta]) -> Iterator[Event]:
         for step in self._steps(deltas):

@@ -29,7 +29,7 @@ from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
-from reactdb.dialects.rethinkdb.feeding import EARLY_S, FeedReader
+from reactdb.dialects.rethinkdb.feeding import EARLY_S, OpenFeed
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, Job, jobs_of
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.profiling import Profiler
@@ -86,7 +86,7 @@ class OpenStream:
     __slots__ = ("array_limit", "elements", "feed", "is_light", "job", "kept", "max_rows", "requests")
 
     def __init__(
-        self, elements: Iterator[Any] | None, feed: FeedReader | None, options: RunOptions, *, is_light: bool
+        self, elements: Iterator[Any] | None, feed: OpenFeed | None, options: RunOptions, *, is_light: bool
     ) -> None:
         self.elements = elements
         self.feed = feed
@@ -270,7 +270,7 @@ class Session:
     def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
         assert value.feed is not None
         self._check_room()
-        feed = FeedReader(value.feed, value.operators, self.database, lambda: self._note(token), self._clock)
+        feed = OpenFeed(value.feed, value.operators, self.database, lambda: self._note(token), self._clock)
         is_light = not value.operators and all(
             is_stored(member.query) and not member.operators for member in value.feed.members
         )

@@ -8,7 +8,7 @@
 They show what is known, and leave out what is not measured. They have everything that RethinkDB's own tools read:
 `rethinkdb-dump` begins with the version in `server_status`.
 
-`durability` and `write_acks` of a table's configuration can be set. They are kept in the table `rethinkdb.table_settings`, whose
+`durability` and `write_acks` of a table's configuration can be set. They are kept in a hidden table, whose
 key is the table's name in the file, as for write hooks.
 
 Rule of this file: it makes the documents and keeps the settings. `configuring` decides what may be changed.

@@ -14,11 +14,14 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID, uuid5
 
+from reactdb.change import HiddenTable
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb.errors import OperationFailed
 from reactdb.dialects.rethinkdb.values import TableName
 from reactdb.errors import InvalidName, QueryError, TableExists
+from reactdb.query import Query
 from reactdb.store.catalogue import TableInfo
+from reactdb.table import Table as NativeTable
 
 SYSTEM: Final = "rethinkdb"
 DATABASES: Final = "rethinkdb.db_config"
@@ -39,25 +42,46 @@ _SPACE: Final = UUID("6d3a91a2-2f0c-4c67-8f50-5b1f2f4a7c11")
 
 
 class TableNotes:
-    """What is kept of tables beside their documents: a table of notes, whose key is the table's name in the file."""
+    """What is kept of tables beside their documents: a hidden table of notes, whose key is the table's name in the file.
 
-    def __init__(self, home: str) -> None:
-        self._home = home
+    Before there were hidden tables the notes were in an ordinary one, `rethinkdb.NAME`. They are taken over when they are first
+    asked for.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._home = HiddenTable(SYSTEM, name)
+        self._before = f"{SYSTEM}.{name}"
+
+    def all(self, native: NativeDatabase) -> NativeTable | None:
+        """The table of notes; None where there is none yet."""
+        session = native.session
+        if session.known(self._before) is not None:
+            if session.engine.read_only:
+                return native.table(self._before)
+            self._take_over(native)
+        if session.known(self._home) is None:
+            return None
+        return NativeTable(session, Query(self._home))
 
     def get(self, native: NativeDatabase, table: TableName) -> dict[str, Any] | None:
-        if native.session.known(self._home) is None:
-            return None
-        found: dict[str, Any] | None = native.table(self._home).get(table.file_name).run()
+        notes = self.all(native)
+        found: dict[str, Any] | None = None if notes is None else notes.get(table.file_name).run()
         return found
 
     def put(self, native: NativeDatabase, table: TableName, fields: dict[str, Any]) -> None:
         """Keep these fields; others of an earlier note stay."""
-        native.table_create(self._home, primary_key="table", exist_ok=True)
-        native.table(self._home).insert({**fields, "table": table.file_name}, conflict="update")
+        with native.transaction():
+            notes = self.all(native)
+            if notes is None:
+                notes = self._made(native)
+            notes.insert({**fields, "table": table.file_name}, conflict="update")
 
     def forget(self, native: NativeDatabase, table: TableName) -> None:
-        if self._home in native.table_list():
-            native.table(self._home).get(table.file_name).delete()
+        # Another process may have made it a moment ago.
+        native.session.find(self._home)
+        notes = self.all(native)
+        if notes is not None:
+            notes.get(table.file_name).delete()
 
     def move(self, native: NativeDatabase, old: TableName, new: TableName) -> None:
         """Keep the note of a table that is renamed."""
@@ -65,11 +89,21 @@ class TableNotes:
         if note is not None:
             with native.transaction():
                 self.forget(native, old)
-                native.table(self._home).insert({**note, "table": new.file_name}, conflict="replace")
+                self.put(native, new, note)
+
+    def _made(self, native: NativeDatabase) -> NativeTable:
+        native.session.make_hidden(self._home, "table")
+        return NativeTable(native.session, Query(self._home))
+
+    def _take_over(self, native: NativeDatabase) -> None:
+        with native.transaction():
+            if self._before in native.table_list():
+                self._made(native).insert(native.table(self._before).run(), conflict="replace")
+                native.table_drop(self._before)
 
 
-HOOKS: Final = TableNotes("rethinkdb.table_hooks")
-SETTINGS: Final = TableNotes("rethinkdb.table_settings")
+HOOKS: Final = TableNotes("table_hooks")
+SETTINGS: Final = TableNotes("table_settings")
 
 
 def check_name(kind: str, name: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol
 
-from reactdb.change import Change
+from reactdb.change import CATALOGUE, Change
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values.value import Value
@@ -88,6 +88,11 @@ class Delta:
 AnyDelta = Change | Delta
 
 
+def change_of(delta: AnyDelta) -> Change:
+    """The change that made it."""
+    return delta.change if type(delta) is Delta else delta  # type: ignore[return-value]
+
+
 def identity_of(delta: AnyDelta) -> Hashable:
     """Names the value of the result that the delta is about."""
     if type(delta) is Delta:
@@ -96,6 +101,9 @@ def identity_of(delta: AnyDelta) -> Hashable:
         change = delta.change
     else:
         change = delta  # type: ignore[assignment]
+        if change.table_id == CATALOGUE:
+            # Each is told: there is no net difference of them.
+            return (CATALOGUE, change.seq)
     return (change.table_id, change.key_bytes)
 
 

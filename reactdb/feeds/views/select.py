@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from reactdb.change import Change
+from reactdb.change import CATALOGUE, Change
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Sorted, same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
 from reactdb.feeds.views.source import KeySource, Source, SourceView
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.log import is_shown
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.walk import Page, Place
 from reactdb.values import codec
@@ -138,11 +139,15 @@ class PointView(PairingView):
 class AllTablesView:
     """Every change of every table, also of tables that are made later."""
 
-    __slots__ = ()
+    __slots__ = ("_has_catalogue",)
 
     kind = "database"
     is_stateful = False
     documents_held = 0
+
+    def __init__(self, *, has_catalogue: bool) -> None:
+        """`has_catalogue`: also changes of tables and indexes themselves."""
+        self._has_catalogue = has_catalogue
 
     def tables(self) -> Sequence[TableInfo]:
         return ()
@@ -157,7 +162,7 @@ class AllTablesView:
         pass
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        tables = sorted(snapshot.catalogue.live.items())
+        tables = snapshot.catalogue.ordinary().items()
         return self._result([(name, snapshot.rows(info)) for name, info in tables])
 
     def _result(self, tables: list[tuple[str, list[Any]]]) -> Iterator[Initial]:
@@ -166,7 +171,9 @@ class AllTablesView:
                 yield Initial(codec.decode_frozen(found.body), table=name)
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        return (change,)
+        if is_shown(change) and (change.table_id != CATALOGUE or self._has_catalogue):
+            return (change,)
+        return ()
 
     def describe(self) -> dict[str, Any]:
         return {"access": "every document of every table", "index": None}

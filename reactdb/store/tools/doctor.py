@@ -16,8 +16,8 @@ from itertools import islice
 from time import time_ns
 from typing import Any, Final, Literal
 
-from reactdb.change import DELETE, INSERT, KINDS
-from reactdb.errors import IncompatibleFormat, ReactDBError
+from reactdb.change import CATALOGUE, CATALOGUE_KINDS, DELETE, INSERT, KINDS, TABLE_CREATE, TABLE_DROP
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, ReactDBError
 from reactdb.store import schema
 from reactdb.store.blobs import GRACE_MS, NUMBER_BITS, check_pieces, read_blob
 from reactdb.store.catalogue import NAME, TableInfo, load
@@ -28,6 +28,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError, file_bytes
 from reactdb.store.positions import read_parts
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.sums import differences
 from reactdb.store.tools.figures import opened
 from reactdb.values import codec, collation
 from reactdb.values.blob import HEADER, blobs_in, digest_bytes
@@ -103,6 +104,8 @@ def _findings(name: str, check: Check, examined: Examination) -> Iterator[Findin
 
 def kind_in_words(kind: Any) -> str:
     """For example `an insert`."""
+    if kind in CATALOGUE_KINDS:
+        return f"of kind {CATALOGUE_KINDS[kind]}"
     if kind not in range(len(KINDS)):
         return "of no known kind"
     return f"{'an' if KINDS[kind][0] in 'iu' else 'a'} {KINDS[kind]}"
@@ -293,9 +296,11 @@ def check_catalogue(examined: Examination) -> Found:
         end = examined.head if dropped is None else dropped
         if not 0 <= created <= end <= examined.head:
             yield f"table {name!r} lives from seq {created} to {end}, in a log that ends at {examined.head}"
-    for table in ("log", "heads", "graves", "marks"):
+    # The entries of the catalogue itself are in the log, and nothing is looked up by them.
+    not_catalogue = f" AND table_id != {CATALOGUE}"
+    for table, also in {"log": not_catalogue, "heads": "", "graves": "", "marks": not_catalogue}.items():
         for table_id, count in examined.select(
-            f"SELECT table_id, count(*) FROM {table} WHERE table_id NOT IN (SELECT id FROM tables) GROUP BY table_id"
+            f"SELECT table_id, count(*) FROM {table} WHERE table_id NOT IN (SELECT id FROM tables){also} GROUP BY table_id"
         ):
             yield f"{count:,} rows of {table} belong to table {table_id}, which is not listed"
     for index_id, name, table_id in examined.select(
@@ -360,6 +365,9 @@ def check_documents(examined: Examination) -> Found:
     for seq, table_id, kind, key, body in examined.select(
         "SELECT seq, table_id, kind, key, body FROM log ORDER BY seq"
     ):
+        if table_id == CATALOGUE:
+            yield from _check_catalogue_entry(examined, seq, kind, body)
+            continue
         if kind not in range(len(KINDS)):
             yield f"log entry {seq} has the kind {kind!r}"
         if (body is None) is not (kind == DELETE):
@@ -381,6 +389,29 @@ def check_documents(examined: Examination) -> Found:
             yield f"the document of log entry {seq} has another {primary_key!r} than the key {filed} it is filed under"
 
 
+def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any) -> Found:
+    """A change of the catalogue is about a table that is listed, and made or dropped it there."""
+    if kind not in CATALOGUE_KINDS or body is None:
+        yield f"log entry {seq} is of the catalogue, and {kind_in_words(kind)}"
+        return
+    try:
+        table_id = codec.decode(body)["table_id"]
+        rows = list(examined.select("SELECT created, dropped FROM tables WHERE id = ?", (table_id,)))
+    except (KeyError, ReactDBError) as error:
+        yield f"what log entry {seq} says of the catalogue cannot be read: {error}"
+        return
+    if not rows:
+        yield f"log entry {seq} is about table {table_id}, which is not listed"
+        return
+    ((created, dropped),) = rows
+    if kind == TABLE_CREATE and created != seq:
+        yield f"log entry {seq} made table {table_id}, which is listed as created at {created}"
+    if kind == TABLE_DROP and dropped != seq:
+        yield f"log entry {seq} dropped table {table_id}, which is listed as dropped at {dropped}"
+    if seq < created or (dropped is not None and seq > dropped):
+        yield f"log entry {seq} is about table {table_id}, created at {created} and dropped at {dropped}"
+
+
 def check_chains(examined: Examination) -> Found:
     """Each entry's `prev` is the entry of the same key that it superseded, or was compacted away."""
     low = examined.low
@@ -399,8 +430,8 @@ def check_chains(examined: Examination) -> Found:
         yield f"log entry {prev} is superseded {count} times"
     for seq, kind, prev, has_old in examined.select(
         "SELECT l.seq, l.kind, l.prev, p.body IS NOT NULL FROM log l LEFT JOIN log p ON p.seq = l.prev"
-        " WHERE l.seq > ?1 AND (l.kind = ?2) = (p.body IS NOT NULL)",
-        (low, INSERT),
+        " WHERE l.seq > ?1 AND l.table_id != ?3 AND (l.kind = ?2) = (p.body IS NOT NULL)",
+        (low, INSERT, CATALOGUE),
     ):
         if has_old:
             yield f"log entry {seq} is an insert, but supersedes the document of entry {prev}"
@@ -507,13 +538,16 @@ def _unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
     """The newest entries whose body is NULL, or NOT NULL, to which no row of the tree leads."""
     return examined.select(
         f"SELECT l.table_id, l.key, l.seq FROM log l LEFT JOIN {tree} t ON t.table_id = l.table_id AND t.key = l.key"
-        f" WHERE l.body IS {body} AND t.seq IS NOT l.seq AND {NEWEST}"
+        f" WHERE l.table_id != {CATALOGUE} AND l.body IS {body} AND t.seq IS NOT l.seq AND {NEWEST}"
     )
 
 
 def check_indexes(examined: Examination) -> Found:
     """Each index has exactly the entries that its expression gives for the documents."""
     for table in load(examined.connection, is_checked=False).by_id.values():
+        if table.dropped is not None and table.dropped <= examined.low:
+            # Compaction removes it, a part at a time.
+            continue
         try:
             yield from _check_indexes_of(examined, table)
         except IncompatibleFormat as error:
@@ -551,6 +585,17 @@ def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
             if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
                 filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
                 yield f"index {index.name!r} has {filed}, where it does not belong"
+
+
+def check_sums(examined: Examination) -> Found:
+    """The running sums of each table, rolled forward to now, are what its documents and index entries come to."""
+    for table in load(examined.connection, is_checked=False).by_id.values():
+        try:
+            yield from differences(examined.connection, table)
+        except IncompatibleFormat as error:
+            yield Finding("warning", "sums", f"table {table.name!r} was not checked to its end: {error}")
+        except CorruptDatabase as error:
+            yield str(error)
 
 
 def check_blobs(examined: Examination) -> Found:
@@ -618,5 +663,6 @@ CHECKS: Final[dict[str, Check]] = {
     "heads": check_heads,
     "graves": check_graves,
     "indexes": check_indexes,
+    "sums": check_sums,
     "blobs": check_blobs,
 }

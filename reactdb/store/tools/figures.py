@@ -19,6 +19,7 @@ from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import connect_to_read
 from reactdb.store.file.sqlite import Connection, file_bytes
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
+from reactdb.store.retention import Setting, history_figures
 from reactdb.store.snapshot import head_seq, low_water
 
 BUSY_TIMEOUT_S: Final = 5.0
@@ -83,7 +84,11 @@ class TableFigures:
 @dataclass(frozen=True, slots=True)
 class FileFigures:
     """A file, as of one moment. The log can be read past `oldest`; `log_bytes` counts encoded documents,
-    `blob_bytes` large values, each once."""
+    `blob_bytes` large values, each once.
+
+    History takes about `history_bytes`; `history_limit_bytes` is None where `retention` is not "auto". The consumer `needed_by`
+    has still to read past `needed_from`; both are None where none has.
+    """
 
     path: str
     database_id: str
@@ -98,7 +103,19 @@ class FileFigures:
     wal_bytes: int
     blobs: int
     blob_bytes: int
+    retention: str
+    history_bytes: int
+    history_limit_bytes: int | None
+    needed_from: int | None
+    needed_by: str | None
     tables: tuple[TableFigures, ...]
+
+
+def retention_in_words(setting: Setting) -> str:
+    """What `connect` takes, as text: "auto", "all", a number of changes, or a time."""
+    if isinstance(setting, int):
+        return f"{setting:,} changes"
+    return "all" if setting is None else str(setting)
 
 
 def measure(path: str) -> FileFigures:
@@ -117,7 +134,7 @@ def measure(path: str) -> FileFigures:
             ).fetchall()
         }
         tables = []
-        for _, table in sorted(catalogue.live.items()):
+        for table in catalogue.ordinary().values():
             documents, document_bytes = connection.execute(
                 "SELECT count(*), total(length(l.body)) FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ?",
                 (table.id,),
@@ -139,6 +156,8 @@ def measure(path: str) -> FileFigures:
                     table.name, table.primary_key, documents, int(document_bytes), entries, int(size), indexes
                 )
             )
+        # Feeds are known to their processes alone.
+        history = history_figures(connection, lambda oldest: None)
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -157,5 +176,10 @@ def measure(path: str) -> FileFigures:
             wal_bytes=file_bytes(path + "-wal"),
             blobs=blobs,
             blob_bytes=blob_bytes,
+            retention=retention_in_words(history["retention"]),
+            history_bytes=history["bytes"],
+            history_limit_bytes=history["limit_bytes"],
+            needed_from=history["needed_from"],
+            needed_by=history["needed_by"],
             tables=tuple(tables),
         )

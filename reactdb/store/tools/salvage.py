@@ -16,8 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from reactdb.change import CATALOGUE
 from reactdb.errors import CannotOpen, NotADatabase, ReactDBError
 from reactdb.store import schema
+from reactdb.store.blobs import StoredBlob, read_blob, read_piece
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import IMMUTABLE, connect_to_read
@@ -25,6 +27,7 @@ from reactdb.store.file.pages import Pages
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
 from reactdb.values import codec, collation
+from reactdb.values.blob import Blob
 
 # Entries that are read at a time.
 CHUNK_ENTRIES = 1_000
@@ -77,7 +80,8 @@ class Salvage:
         self.tables: dict[int, SavedTable] = {}
         self.troubles: list[str] = []
         self.unread = 0
-        self._dropped: set[int] = set()
+        # Tables that were dropped, and those that have an owner, who knows how to make them again.
+        self._left_out: set[int] = set()
         self._format = schema.FORMAT_VERSION
         self._low: int | None = None
         self._is_without_log = False
@@ -129,6 +133,33 @@ class Salvage:
         finally:
             if connection is not None:
                 connection.close()
+
+    def blobs(self) -> Iterator[tuple[Blob, Iterator[bytes]]]:
+        """The blobs that are still listed, and the pieces of each, in order. These raise one of `UNREADABLE` where one
+        cannot be read, or is not what was written."""
+        connection = self._connect()
+        if connection is None:
+            return
+        try:
+            for stored in self._listed_blobs(connection):
+                numbers = range(len(stored.pieces))
+                yield stored.blob, (read_piece(connection, stored, number) for number in numbers)
+        finally:
+            connection.close()
+
+    def _listed_blobs(self, connection: Connection) -> list[StoredBlob]:
+        """Read from both ends of the list, as `_read_pointers` does."""
+        found: dict[int, StoredBlob] = {}
+        for order in ("", " DESC"):
+            try:
+                for (number,) in connection.execute(
+                    f"SELECT id FROM blobs WHERE digest IS NOT NULL ORDER BY id{order}"
+                ):
+                    found[number] = read_blob(connection, number)
+                break
+            except UNREADABLE as error:
+                self._note(f"not all of the list of blobs can be read: {sqlite.words_of(error)}")
+        return list(found.values())
 
     # -----------------------------------------------------------------------------------------------------------
     # By SQL
@@ -211,16 +242,16 @@ class Salvage:
             )
         try:
             for row in connection.execute(
-                "SELECT id, name, primary_key, created, dropped FROM tables"
+                "SELECT id, name, primary_key, created, dropped, owner FROM tables"
             ).fetchall():
                 self._list_table(row)
         except sqlite.READ_ERRORS as error:
             self._note(f"the list of tables cannot be read: {sqlite.words_of(error)}")
 
     def _list_table(self, row: Sequence[Any]) -> None:
-        number, name, primary_key, _, dropped, *_ = row
-        if dropped is not None:
-            self._dropped.add(number)
+        number, name, primary_key, _, dropped, *added = row
+        if dropped is not None or (added and added[0] is not None):
+            self._left_out.add(number)
         elif isinstance(name, str) and isinstance(primary_key, str):
             self.tables.setdefault(number, SavedTable(number, name, primary_key))
 
@@ -276,6 +307,8 @@ class Salvage:
         if body is not None and not self._is_document(table_id, key, body, is_sealed):
             return False
         self._seqs.add(seq)
+        if table_id == CATALOGUE:
+            return True
         if seq > self._newest.get((table_id, key), (0, False))[0]:
             self._newest[table_id, key] = seq, body is not None
         return True
@@ -352,7 +385,7 @@ class Salvage:
         low = self._low or 0
         for place in sorted(self._newest.keys() | self._expected.keys()):
             table_id, key = place
-            if table_id in self._dropped:
+            if table_id in self._left_out:
                 self._newest.pop(place, None)
                 continue
             table = self.tables.get(table_id)

@@ -17,6 +17,7 @@ import pytest
 import rethinkdb
 
 import reactdb
+from reactdb.dialects.rethinkdb import tables
 from reactdb.expression import to_data
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
 
@@ -112,6 +113,8 @@ def contents(path: Path) -> dict[str, Any]:
     """All that a dump is to carry: documents, primary keys, indexes and write hooks."""
     with reactdb.connect(path) as db:
         live = db.session.engine.catalogue.live
+        notes = tables.HOOKS.all(db)
+        hooks = [] if notes is None else notes.run()
         return {
             name: {
                 "documents": db.table(name).run(),
@@ -120,9 +123,7 @@ def contents(path: Path) -> dict[str, Any]:
                     index.name: (to_data(index.expression), index.multi)
                     for index in live[name].indexes.values()
                 },
-                "hook": [
-                    one["function"] for one in db.table("rethinkdb.table_hooks") if one["table"] == name
-                ],
+                "hook": [one["function"] for one in hooks if one["table"] == name],
             }
             for name in db.table_list()
             if not name.startswith("rethinkdb.")

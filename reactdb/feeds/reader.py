@@ -1,0 +1,136 @@
+"""FeedReader: a feed that is asked what there is, and never waits: what servers and event loops stand on.
+
+    reader = feed.reader(on_ready=event.set)
+    reader.poll()                   the events that there are now, oldest first
+    reader.position                 a token, for `since`: everything up to there was polled
+    reader.close()
+
+`on_ready` is called once when there is something to poll, by the thread that committed it or another one, and again only after
+`poll` has found nothing more. So who waits for it polls until nothing is left, and then waits.
+
+Rule of this file: it connects. Who takes what from which subscription is `consumers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn
+
+from reactdb.errors import InvalidOption, UsageError, shown
+from reactdb.feeds.consumers import Flow, ReaderConsumer
+from reactdb.feeds.request import Request
+
+MAX_EVENTS = 1_000
+
+
+class FeedReader:
+    """See the head of this file, and `Feed.reader`. A context manager; a forgotten one is closed.
+
+    Thread safety: any method from any thread. Two threads that poll get different events.
+    """
+
+    def __init__(self, flow: Flow, on_ready: Callable[[], object] | None, clock: Callable[[], float]) -> None:
+        """`clock`: seconds, for the times of net differences.
+
+        Raises:
+            InvalidOption: `on_ready` cannot be called.
+            What keeps the feed from beginning.
+        """
+        self._flow = flow = flow.changed(spilling)
+        self._consumer = ReaderConsumer(checked(on_ready), clock)
+        self._consumer.open(flow)
+        self._consumer.run()
+
+    def poll(self, max: int = MAX_EVENTS) -> list[Any]:
+        """The events that there are, oldest first; an empty list where there are none. It never waits for one.
+
+        Args:
+            max: At most so many. Where as many come, there may be more, and `on_ready` is not called for them: poll again.
+
+        Raises:
+            InvalidOption: `max` is no number from 1 on.
+            ForkedDatabase: It was opened before fork().
+            Exception: What ended the feed, once, after the last event.
+        """
+        if isinstance(max, bool) or not isinstance(max, int) or max < 1:
+            raise InvalidOption(f"max is a number of events from 1 on, not {shown(max)}")
+        return self._consumer.poll(max)
+
+    @property
+    def on_ready(self) -> Callable[[], object] | None:
+        """What is called, without arguments, when there is something to poll, or the feed has ended; None for nothing.
+
+        It is called at once where there is something when it is set. It runs where the commit is delivered: it should set an
+        event, and return. What it raises is logged.
+        """
+        return self._consumer.on_ready
+
+    @on_ready.setter
+    def on_ready(self, on_ready: Callable[[], object] | None) -> None:
+        self._consumer.on_ready = checked(on_ready)
+        self._consumer.rest()
+        self._consumer.run()
+
+    @property
+    def position(self) -> str | None:
+        """The token up to which everything was polled, for `since`, also in another process. As `Cursor.token`.
+
+        Raises:
+            UsageError: It reads a union of feeds of several databases.
+        """
+        return self._flow.token(self._consumer)
+
+    @property
+    def queued(self) -> int:
+        """Changes that wait to be polled, in memory."""
+        return self._consumer.queued
+
+    @property
+    def is_ending(self) -> bool:
+        """The feed has ended: what is queued can still be polled."""
+        return self._consumer.is_ending
+
+    @property
+    def is_finished(self) -> bool:
+        """The feed has ended, or was closed, and everything was polled."""
+        return self._consumer.is_finished
+
+    def rest(self) -> None:
+        """Have `on_ready` called for the next change, though not everything was polled."""
+        self._consumer.rest()
+
+    def close(self) -> None:
+        """End it. Any thread; a second call does nothing."""
+        self._consumer.close()
+        self._consumer.settle()
+
+    def __enter__(self) -> FeedReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        consumer = getattr(self, "_consumer", None)
+        if consumer is not None:
+            consumer.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError(
+            "a reader belongs to its process and cannot be pickled or copied: pass its position, and open another"
+        )
+
+
+def checked(on_ready: object) -> Any:
+    """Raises: InvalidOption."""
+    if on_ready is not None and not callable(on_ready):
+        raise InvalidOption(f"on_ready is a callable without arguments, or None, not {shown(on_ready)}")
+    return on_ready
+
+
+def spilling(request: Request) -> Request:
+    """The request of a reader: one that has fallen behind reads on from the log, unless it was said what happens then."""
+    return request if request.options.is_overflow_asked else request.changed(on_overflow="spill")

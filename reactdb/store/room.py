@@ -1,0 +1,160 @@
+"""Room: how much of a file history takes, and the low-water mark at which it takes as much as it may.
+
+Nobody keeps count, so that a commit pays nothing for it, and the answer is the same after reopening and in every process. SQLite
+knows how many pages are in use: a file with fewer than history alone may take needs no second look. Of a larger one, each change
+past the low-water mark keeps the entry that it superseded, and a deletion keeps itself, too; a sample of the changes says how
+many bytes that is for one. Dropped tables are counted, some documents at a time.
+
+Rule of this file: it looks, and removes nothing. No call reads more than some thousand rows.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+from reactdb.store.file.sqlite import Connection
+from reactdb.store.snapshot import head_seq, low_water
+
+# What history may take in any case: 256 MB.
+LEAST_BYTES = 256_000_000
+# A sample is so many stretches of the log with so many changes each.
+STRETCHES = 32
+STRETCH_CHANGES = 8
+# The sample is taken again when the history has grown by a part of this.
+PART = 64
+# Documents of dropped tables that are counted at once.
+COUNTED_DOCUMENTS = 5_000
+# What an entry takes beside its key, document and meta.
+ENTRY_BYTES = 40
+
+# What goes with a change, once the low-water mark has passed it: the entry before, with the blobs that the change itself
+# does not name; and a deletion, or a change of the catalogue, itself.
+BYTES_OF_CHANGES = f"""
+SELECT count(*), total(
+  CASE WHEN p.body IS NULL THEN 0 ELSE {ENTRY_BYTES} + length(p.key) + length(p.body) + ifnull(length(p.meta), 0) +
+    (SELECT total(b.size) FROM blob_refs r JOIN blobs b ON b.id = r.blob
+     WHERE r.seq = p.seq AND NOT EXISTS (SELECT 1 FROM blob_refs n WHERE n.seq = c.seq AND n.blob = r.blob)) END +
+  CASE WHEN c.body IS NULL OR c.table_id = 0 THEN {ENTRY_BYTES} + length(c.key) + ifnull(length(c.body), 0) ELSE 0 END)
+FROM (SELECT seq, table_id, key, prev, body FROM log WHERE seq > ? AND seq <= ?) c LEFT JOIN log p ON p.seq = c.prev
+"""
+DROPPED = "SELECT id, dropped FROM tables WHERE dropped IS NOT NULL"
+DOCUMENTS = (
+    "SELECT h.key, length(h.key) + length(l.body) +"
+    " (SELECT total(b.size) FROM blob_refs r JOIN blobs b ON b.id = r.blob WHERE r.seq = h.seq)"
+    " FROM heads h JOIN log l ON l.seq = h.seq"
+    " WHERE h.table_id = ? AND h.key > ? ORDER BY h.key LIMIT ?"
+)
+
+
+class History(NamedTuple):
+    """What history takes.
+
+    Attributes:
+        low: The low-water mark.
+        head: The newest seq.
+        change_bytes: What one change past the mark keeps, on average.
+        dropped: Of each dropped table: the seq at which it was dropped, or the mark where that is past it; and its bytes.
+    """
+
+    low: int
+    head: int
+    change_bytes: float
+    dropped: list[tuple[int, int]]
+
+    @property
+    def bytes(self) -> int:
+        """All of it."""
+        return int(self.change_bytes * (self.head - self.low)) + sum(size for _, size in self.dropped)
+
+    def mark_without(self, excess: float) -> int:
+        """The lowest low-water mark at which history takes so many bytes less; the newest seq where there is none."""
+        mark = self.low
+        for seq, size in sorted(self.dropped):
+            if excess <= 0 or excess <= (seq - mark) * self.change_bytes:
+                break
+            excess -= (seq - mark) * self.change_bytes + size
+            mark = seq
+        if excess <= 0 or not self.change_bytes:
+            return mark
+        return min(self.head, mark + ceil(excess / self.change_bytes))
+
+
+def used_bytes(connection: Connection) -> int:
+    """The pages of the file that are in use. Those that are free are written before the file grows."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    return int((pages - free) * page_bytes)
+
+
+def limit_bytes(used: int, history: int) -> int:
+    """What history may take of a file: as much as all else, or LEAST_BYTES, whichever is more."""
+    return max(used - history, LEAST_BYTES)
+
+
+def change_bytes(connection: Connection, low: int, head: int) -> float:
+    """How many bytes a change in low < seq <= head keeps: on average over a sample, which is all of them where they are few."""
+    span = head - low
+    starts, length = [low], span
+    if span > STRETCHES * STRETCH_CHANGES:
+        # Not at even distances, with which what is written may be in step.
+        each, length = span / STRETCHES, STRETCH_CHANGES
+        starts = [low + int(each * n + (each - length) * (n * 0.618 % 1)) for n in range(STRETCHES)]
+    count, size = 0, 0.0
+    for start in starts:
+        found = connection.execute(BYTES_OF_CHANGES, (start, start + length)).fetchone()
+        count, size = count + found[0], size + found[1]
+    return size / count if count else 0.0
+
+
+class Room:
+    """What one process knows of the room in a file. Of what is wrong here, the next look is right.
+
+    Thread safety: none; by the thread at the head of the write queue, or by one that has it alone.
+    """
+
+    def __init__(self) -> None:
+        # Of each dropped table: the bytes counted so far, and the key to go on from; None where all were.
+        self._counted: dict[int, tuple[int, bytes | None]] = {}
+        self._target = 0
+        # The seq with which the next sample is due.
+        self._due = 0
+
+    def target(self, connection: Connection) -> int:
+        """The low-water mark at which history takes no more room than it may: never below the present one."""
+        used = used_bytes(connection)
+        head, low = head_seq(connection), low_water(connection)
+        if used <= LEAST_BYTES:
+            self._due = 0
+        elif head >= self._due:
+            history = self.history(connection)
+            is_counted = all(key is None for _, key in self._counted.values())
+            self._due = head + ((head - low) // PART if is_counted else 0)
+            self._target = history.mark_without(history.bytes - limit_bytes(used, history.bytes))
+        return max(low, self._target) if used > LEAST_BYTES else low
+
+    def history(self, connection: Connection, most: int = COUNTED_DOCUMENTS) -> History:
+        """What history takes as far as it is known, after `most` documents more of dropped tables were counted."""
+        head, low = head_seq(connection), low_water(connection)
+        found = connection.execute(DROPPED).fetchall()
+        dropped = []
+        for table_id, seq in found:
+            if seq <= low:
+                # Being removed.
+                self._counted.pop(table_id, None)
+            most = self._count(connection, table_id, most)
+            dropped.append((max(seq, low), self._counted[table_id][0]))
+        known = {table_id for table_id, _ in found}
+        self._counted = {table_id: one for table_id, one in self._counted.items() if table_id in known}
+        return History(low, head, change_bytes(connection, low, head), dropped)
+
+    def _count(self, connection: Connection, table_id: int, most: int) -> int:
+        """Go on counting a dropped table. Returns: how many documents may still be counted."""
+        size, key = self._counted.setdefault(table_id, (0, b""))
+        if key is None or not most:
+            return most
+        rows = connection.execute(DOCUMENTS, (table_id, key, most)).fetchall()
+        size += sum(ENTRY_BYTES + int(length) for _, length in rows)
+        self._counted[table_id] = size, rows[-1][0] if len(rows) == most else None
+        return most - len(rows)

@@ -1,0 +1,317 @@
+"""Running sums: how many documents and index entries there must be, so that one which cannot be found any more is noticed.
+
+A checksum says whether what was found is what was written. Of what damage to a tree has hidden it says nothing. So the newest row
+of each table in the table block index has, as of a seq: the number of documents and the sum of their checksums (the low 32 bits,
+modulo 2^32), and for each index the number of its entries and a sum of their hashes. Entries past that seq are all in the same
+block: whoever wants the sums of now rolls forward over 31 of them at most.
+
+    Sums         the figures; the writer moves them with each flush
+    newest       what the file has, rolled forward to now
+    check        what a read of all documents, or of a whole index, has found is compared here
+
+Rule of this file: the figures follow from the log, never from the trees that they watch over. The one exception is `taken_stock`,
+for a table of a file that had none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from zlib import crc32
+
+from msgpack import packb, unpackb
+
+from reactdb.change import DELETE, INSERT
+from reactdb.errors import CorruptDatabase
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo
+from reactdb.store.checksums import LOW, values_checksum
+from reactdb.store.file.sqlite import ADVICE, Connection
+from reactdb.store.log import LOW_WATER
+from reactdb.store.schema import BLOCK_BITS
+from reactdb.values import codec
+
+NEWEST_BLOCK = "SELECT block, sums FROM marks WHERE table_id = ? ORDER BY block DESC LIMIT 1"
+SET_SUMS = "UPDATE marks SET sums = ? WHERE table_id = ? AND block = ?"
+STEPS = (
+    "SELECT l.seq, l.kind, l.seal, p.seal{} FROM log l LEFT JOIN log p ON p.seq = l.prev"
+    " WHERE l.seq > ? AND l.seq < ? AND l.table_id = ? ORDER BY l.seq"
+)
+ENTRIES = "SELECT index_id, value, key, tag FROM entries WHERE index_id IN (?1, -?1)"
+DOCUMENTS = ", l.key, l.body, p.body"
+# Documents of which stock is taken in passing, by a write: some 5 ms.
+MOST_IN_PASSING = 10_000
+CHECKSUM_BYTES = 4
+
+StoredEntry = tuple[int, bytes, bytes, int]
+"""Of an index: its number, negated of a hidden one; value, key and tag."""
+
+Figures = dict[int, list[int]]
+"""Number of an index, negated for its hidden entries -> [how many entries, the sum of their hashes]. None of an index: nothing is
+known of it."""
+
+
+class Sums:
+    """What a table comes to as of a seq.
+
+    Attributes:
+        seq: Every change of the table up to here is in the figures, and none after it.
+        count: Documents.
+        total: The sum of their checksums. It may have any size; only its low 32 bits mean anything.
+        indexes: Of its indexes.
+    """
+
+    __slots__ = ("count", "indexes", "seq", "total")
+
+    def __init__(self, seq: int = 0, count: int = 0, total: int = 0, indexes: Figures | None = None) -> None:
+        self.seq = seq
+        self.count = count
+        self.total = total
+        self.indexes = {} if indexes is None else indexes
+
+    def add_index(self, index_id: int) -> None:
+        """An index that has no entries yet."""
+        self.indexes[index_id] = [0, 0]
+        self.indexes[-index_id] = [0, 0]
+
+    def pack(self, table_id: int, block: int) -> bytes:
+        """As it is stored, in the row of this block."""
+        indexes = [(number, count, total & LOW) for number, (count, total) in self.indexes.items()]
+        body: bytes = packb((self.seq, self.count, self.total & LOW, indexes))
+        return body + _checksum(table_id, block, body)
+
+
+def move_entries(figures: Figures, dropped: Iterable[StoredEntry], added: Iterable[StoredEntry]) -> None:
+    """Index entries go and come. Those of indexes of which nothing is known are passed over."""
+    for sign, entries in ((-1, dropped), (1, added)):
+        for index_id, value, key, tag in entries:
+            one = figures.get(index_id)
+            if one is not None:
+                one[0] += sign
+                one[1] += sign * crc32(value, crc32(key, tag))
+
+
+def _checksum(table_id: int, block: int, body: bytes) -> bytes:
+    return values_checksum(table_id, block, body).to_bytes(CHECKSUM_BYTES, "big")
+
+
+def unpack(table: TableInfo, block: int, packed: Any) -> Sums:
+    """
+    Raises:
+        CorruptDatabase: It is not what was written.
+    """
+    if isinstance(packed, bytes):
+        body = packed[:-CHECKSUM_BYTES]
+        if packed[-CHECKSUM_BYTES:] == _checksum(table.id, block, body):
+            seq, count, total, indexes = unpackb(body)
+            return Sums(seq, count, total, {number: figures for number, *figures in indexes})
+    raise CorruptDatabase(
+        f"table `{table.name}`: its running sums do not match their checksum: they are not what was written. {ADVICE}",
+        table=table.name,
+    )
+
+
+def newest(
+    connection: Connection,
+    table: TableInfo,
+    indexes: Sequence[IndexInfo] = (),
+    unlisted: tuple[int, int] | None = None,
+) -> tuple[int | None, Sums | None]:
+    """The sums of a table as the connection sees it now.
+
+    Args:
+        indexes: Those whose figures are wanted; of others they may be older.
+        unlisted: There are entries past a seq and before another one in blocks that are not in the table block index yet.
+
+    Returns:
+        (the newest block in which the table has entries, None where none is known; the sums, None where the file has none).
+
+    Raises:
+        CorruptDatabase: They are not what was written.
+    """
+    block, packed = connection.execute(NEWEST_BLOCK, (table.id,)).fetchone() or (None, None)
+    if block is None:
+        # In older formats compaction left no block of tables that were idle.
+        if table.created < connection.execute(LOW_WATER).fetchone()[0]:
+            return None, None
+        sums = Sums(table.created)
+        for index in indexes:
+            sums.add_index(index.id)
+    elif packed is None:
+        return block, None
+    else:
+        sums = unpack(table, block, packed)
+        _roll_forward(connection, table, sums, (block + 1) << BLOCK_BITS, indexes)
+    if unlisted is not None:
+        sums.seq = max(sums.seq, unlisted[0])
+        _roll_forward(connection, table, sums, unlisted[1], indexes)
+    return block, sums
+
+
+def _roll_forward(
+    connection: Connection, table: TableInfo, sums: Sums, end: int, indexes: Sequence[IndexInfo]
+) -> None:
+    """Take in the changes of a table past `sums.seq` and before `end`."""
+    text = STEPS.format(DOCUMENTS if indexes else "")
+    for seq, kind, checksum, before, *documents in connection.execute(text, (sums.seq, end, table.id)):
+        # What is damaged counts as nothing: then the figures differ from what is found, and that is said.
+        if kind != DELETE:
+            sums.total += (checksum or 0) & LOW
+        if kind != INSERT:
+            sums.total -= (before or 0) & LOW
+        sums.count += (kind == INSERT) - (kind == DELETE)
+        if indexes:
+            key, new, old = documents
+            move_entries(sums.indexes, _entries(indexes, key, old), _entries(indexes, key, new))
+        sums.seq = seq
+
+
+def _entries(indexes: Sequence[IndexInfo], key: bytes, body: bytes | None) -> list[StoredEntry]:
+    if body is None:
+        return []
+    document = codec.decode(body)
+    return [
+        (number, value, key, tag)
+        for index in indexes
+        for number, value, tag in index.stored_entries(document)
+    ]
+
+
+def taken_stock(connection: Connection, table: TableInfo, seq: int, most: int | None = None) -> Sums | None:
+    """The sums of the documents and index entries that are there, as of `seq`, which is now.
+
+    Args:
+        most: None where there are more documents than so many.
+    """
+    if most is not None:
+        bounded = "SELECT count(*) FROM (SELECT 1 FROM heads WHERE table_id = ? LIMIT ?)"
+        if connection.execute(bounded, (table.id, most + 1)).fetchone()[0] > most:
+            return None
+    count, total = connection.execute(
+        f"SELECT count(*), ifnull(sum(l.seal & {LOW}), 0) FROM heads h LEFT JOIN log l ON l.seq = h.seq"
+        " WHERE h.table_id = ?",
+        (table.id,),
+    ).fetchone()
+    sums = Sums(seq, count, total)
+    for index in table.indexes.values():
+        sums.add_index(index.id)
+        entries = connection.execute(ENTRIES, (index.id,))
+        move_entries(sums.indexes, (), entries)
+    return sums
+
+
+def lacks_sums(connection: Connection) -> bool:
+    """Whether there is a table with entries of which the file has no sums."""
+    newest_blocks = (
+        "SELECT table_id, max(block) FROM marks WHERE table_id IN (SELECT id FROM tables) GROUP BY table_id"
+    )
+    text = f"SELECT 1 FROM marks WHERE (table_id, block) IN ({newest_blocks}) AND sums IS NULL LIMIT 1"
+    return connection.execute(text).fetchone() is not None
+
+
+def complete(connection: Connection, catalogue: Catalogue, seq: int) -> None:
+    """Take stock of the tables of which the file has no sums, however large they are: those that were large before it had this
+    format. `seq` is the newest. Inside a transaction."""
+    for table in catalogue.by_id.values():
+        block, sums = newest(connection, table)
+        if block is not None and sums is None:
+            taken = taken_stock(connection, table, seq)
+            assert taken is not None
+            connection.execute(SET_SUMS, (taken.pack(table.id, block), table.id, block))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a read has found
+
+
+class Tally:
+    """What a read that goes through all documents of a table has found so far."""
+
+    __slots__ = ("count", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+
+    def add(self, checksums: Sequence[int]) -> None:
+        """Of documents that are whole."""
+        self.count += len(checksums)
+        self.total += sum(checksums)
+
+
+Known = dict[tuple[int, int], tuple[int, int] | None]
+"""What one state of a file must have, as far as it was looked up: by number of the table and of the index (0: documents), how
+many and the sum; None where that is not known."""
+
+
+def check(
+    connection: Connection,
+    known: Known,
+    table: TableInfo,
+    index: IndexInfo | None,
+    count: int,
+    total: int | None = None,
+) -> None:
+    """Compare all documents of a table, or all entries of an index without hidden ones, as a read has found them, with those that
+    were written.
+
+    Args:
+        total: The sum of the documents' checksums, where the read has it.
+
+    Raises:
+        CorruptDatabase: They are not those that were written.
+    """
+    place = table.id, 0 if index is None else index.id
+    if place not in known:
+        known[place] = _written(connection, table, index)
+    written = known[place]
+    if written is None or (count == written[0] and (total is None or (total - written[1]) & LOW == 0)):
+        return
+    if index is None:
+        what = f"table `{table.name}`: {_number(count, 'document')}"
+    else:
+        what = f"index `{index.name}` of table `{table.name}`: {_number(count, 'entry', 'entries')}"
+    trouble = f"can be found, and {written[0]:,} were written"
+    if count == written[0]:
+        trouble = "can be found, as many as were written, but not all are the newest"
+    raise CorruptDatabase(
+        f"{what} {trouble}: another program has changed the file, or it is damaged. {ADVICE}",
+        table=table.name,
+    )
+
+
+def _written(connection: Connection, table: TableInfo, index: IndexInfo | None) -> tuple[int, int] | None:
+    _, sums = newest(connection, table, () if index is None else (index,))
+    if sums is None:
+        return None
+    if index is None:
+        return sums.count, sums.total & LOW
+    count, total = sums.indexes.get(index.id, (None, 0))
+    return None if count is None else (count, total & LOW)
+
+
+def differences(connection: Connection, table: TableInfo) -> Iterable[str]:
+    """What the doctor has to say: in words, each figure that is not what the trees come to."""
+    indexes = tuple(table.indexes.values())
+    _, written = newest(connection, table, indexes)
+    if written is None:
+        return
+    found = taken_stock(connection, table, written.seq)
+    assert found is not None
+    if (found.count, found.total & LOW) != (written.count, written.total & LOW):
+        yield (
+            f"table {table.name!r} has {_number(found.count, 'document')}, and its running sums say {written.count:,}"
+            + (" others" if found.count == written.count else "")
+        )
+    for index in indexes:
+        for number, what in ((index.id, "entry"), (-index.id, "hidden entry")):
+            known, there = written.indexes.get(number), found.indexes[number]
+            if known is not None and (there[0], there[1] & LOW) != (known[0], known[1] & LOW):
+                plural = what.replace("entry", "entries")
+                yield (
+                    f"index {index.name!r} of table {table.name!r} has {_number(there[0], what, plural)},"
+                    f" and the running sums say {known[0]:,}" + (" others" if there[0] == known[0] else "")
+                )
+
+
+def _number(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
