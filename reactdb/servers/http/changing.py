@@ -1,0 +1,147 @@
+"""`_changes`: the parameters of a request, and the feed that answers it.
+
+Rule of this file: parameters and their refusals. Filters are in the dialect's `filters`; how rows are sent is in `streaming`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reactdb.dialects.couchdb.changes import ChangesRequest
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.filters import filter_of
+from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
+from reactdb.servers.http.asking import NOT_AN_OBJECT, Asking
+from reactdb.servers.http.formats import FORMATS
+from reactdb.servers.http.streaming import MOST_ROWS, ROWS_WITH_DOCUMENTS, Rows, Waiting
+
+__all__ = ["OpenedFeed", "changes"]
+
+MOST_MS: Final = 60_000
+MALFORMED_SINCE: Final = "Malformed sequence supplied in 'since' parameter."
+HEARTBEAT_BELOW: Final = "The heartbeat value should be a positive integer (in milliseconds)."
+HEARTBEAT_INVALID: Final = "Invalid heartbeat value. Expecting a positive integer value (in milliseconds)."
+FEEDS: Final = "Supported `feed` types: normal, continuous, live, longpoll, eventsource"
+INTEGER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+
+@dataclass(slots=True)
+class OpenedFeed:
+    """The answer to a request that is streamed: the rows, and how they are waited for."""
+
+    rows: Rows
+    waiting: Waiting
+    headers: dict[str, str]
+
+
+def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
+    """
+    Raises:
+        CouchError: As CouchDB refuses the parameters.
+    """
+    body = _body(asking)
+    waiting = _waiting(asking)
+    request = _request(database, asking, body)
+    headers = {"cache-control": "must-revalidate"}
+    if waiting.feed == "normal":
+        etag = state_etag(database.info()["update_seq"], database.name)
+        if asking.knows(etag):
+            return not_modified(etag)
+        headers["etag"] = etag
+    elif waiting.feed == "eventsource":
+        headers["cache-control"] = "no-cache"
+    if asking.method == "HEAD":
+        return Answer(200, b"", JSON, headers)
+    return OpenedFeed(database.changes(request), waiting, headers)
+
+
+def _body(asking: Asking) -> dict[str, Any]:
+    if asking.method != "POST":
+        return {}
+    asking.must_be_json()
+    if not asking.body:
+        return {}
+    found = asking.json()
+    if not isinstance(found, dict):
+        raise CouchError(400, "bad_request", NOT_AN_OBJECT)
+    return found
+
+
+def _waiting(asking: Asking) -> Waiting:
+    feed = asking.text("feed")
+    feed = "normal" if feed is None else feed
+    if feed not in FORMATS:
+        raise CouchError(400, "bad_request", FEEDS)
+    limit = _number(asking, "limit")
+    if asking.text("style") not in (None, "main_only", "all_docs"):
+        raise CouchError(400, "bad_request", "The style parameter should be main_only or all_docs")
+    timeout = _number(asking, "timeout")
+    if timeout is not None and timeout < 0:
+        raise CouchError(400, "bad_request", "The timeout value should be a non-negative integer")
+    return Waiting(
+        feed=feed,
+        limit=None if limit is None or limit < 0 else limit,
+        descending=asking.boolean("descending"),
+        heartbeat_s=_heartbeat(asking),
+        timeout_s=min(MOST_MS if timeout is None else timeout, MOST_MS) / 1_000,
+        batch=ROWS_WITH_DOCUMENTS if asking.boolean("include_docs") else MOST_ROWS,
+    )
+
+
+def _number(asking: Asking, name: str) -> int | None:
+    value = asking.text(name)
+    if value is None:
+        return None
+    if not INTEGER.fullmatch(value):
+        raise CouchError(400, "bad_request", f"The {name} parameter should be a non-negative integer")
+    return int(value)
+
+
+def _heartbeat(asking: Asking) -> float | None:
+    value = asking.text("heartbeat")
+    if value is None:
+        return None
+    if value == "true":
+        return MOST_MS / 1_000
+    if not INTEGER.fullmatch(value):
+        raise CouchError(400, "bad_request", HEARTBEAT_INVALID)
+    if int(value) <= 0:
+        raise CouchError(400, "bad_request", HEARTBEAT_BELOW)
+    return min(int(value), MOST_MS) / 1_000
+
+
+def _request(database: CouchDatabase, asking: Asking, body: dict[str, Any]) -> ChangesRequest:
+    limit = _number(asking, "limit")
+    interval = asking.text("seq_interval")
+    if interval is not None and (not INTEGER.fullmatch(interval) or int(interval) <= 0):
+        raise CouchError(400, "bad_request", "invalid_seq_interval")
+    with_documents = asking.boolean("include_docs")
+    return ChangesRequest(
+        since=_since(asking),
+        limit=None if limit is None or limit < 0 else limit,
+        descending=asking.boolean("descending"),
+        style=asking.text("style") or "main_only",
+        include_docs=with_documents,
+        conflicts=with_documents and asking.boolean("conflicts"),
+        attachments=with_documents and asking.boolean("attachments"),
+        att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
+        filter=filter_of(database, dict(asking.parameters), body if asking.method == "POST" else None),
+        seq_interval=None if interval is None else int(interval),
+    )
+
+
+def _since(asking: Asking) -> str:
+    """Where the feed begins: `0`, `now` or a seq. Whichever of the parameters and the header counts is a matter of the feed."""
+    found = asking.last_of("since", "last-event-id")
+    if asking.text("feed") == "eventsource":
+        found = asking.headers.get("last-event-id", found)
+    if found is None:
+        return "0"
+    if len(found) > 2 and found[0] == found[-1] == '"':
+        found = found[1:-1]
+        if found == "now":
+            raise CouchError(400, "bad_request", MALFORMED_SINCE)
+    return found
