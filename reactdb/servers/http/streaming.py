@@ -133,7 +133,9 @@ class FeedStream:
                 break
             if not has_waited:
                 has_waited = True
-                yield self._format.waiting
+                if not self._sent:
+                    # A client sees that it is heard.
+                    yield self._format.waiting
                 self._rows.on_ready(self._wake)
             async for beat in self._beats():
                 yield beat
