@@ -28,7 +28,7 @@ Change = tuple[TableReference, Any, Document | None]
 @dataclass(slots=True)
 class Model:
     """What a database holds, and its log: one change (table, key, new document) for each seq. A write to a table in `hooked` is
-    followed by that of its revision into the hidden table JOURNAL. A change of a table or an index has their names as its key, and
+    followed by that of its revision into the hidden table JOURNAL. A change of a table or an index has their names as key, and
     no document; `catalogue` has its seq. `position` is a consumer's in the log."""
 
     tables: dict[TableReference, dict[Any, Document]] = field(default_factory=dict)
