@@ -5,7 +5,8 @@ functions of a document. The normal form is CouchDB's: it decides what a selecto
 
 - `{a: 1, b: 2}` is an `$and`; a bare value is an `$eq`; `{a: {b: 1}}` is a condition on the field `a.b`.
 - `$not` and `$nor` are pushed inwards, where the comparisons turn into their opposites. A document without the field passes
-  none of them: only `$exists: false` holds for what is not there, and only in an object.
+  none of them: only `$exists: false` holds for what is not there, and only in an object. Inside of `$elemMatch` and its kin
+  they stay where they are: an element without the field does pass a negation there.
 - An empty `$and`, `$or` or `$nor` holds for every document; `{}` as a part of them is a comparison of the document with `{}`.
 
 Where it differs from CouchDB: a `$regex` has the syntax of RE2, and is matched in time linear in the text, or within a bound.
@@ -389,6 +390,8 @@ def _compiled(normal: dict[str, Any], key: Callable[[Any], Any] = collation_key)
     if name == "$not":
         inner = _compiled(argument, key)
         return lambda value: not inner(value)
+    if name == "$nor":
+        return _compiled({"$and": [{"$not": part} for part in argument]}, key)
     if name in _OPERATORS:
         return _OPERATORS[name](argument, key)
     if name == "":

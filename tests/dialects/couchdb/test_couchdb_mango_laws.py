@@ -39,27 +39,31 @@ def read(document: Any, names: list[str]) -> tuple[Any, bool]:
     return document, True
 
 
-def naive(selector: Any, document: Any, names: list[str], yes: bool) -> bool:
-    """Whether a document passes; with `yes` false, whether it passes the selector's negation."""
+def naive(selector: Any, document: Any, names: list[str], yes: bool, inside: bool = False) -> bool:
+    """Whether a document passes; with `yes` false, whether it passes the selector's negation. Inside of elements a negation is
+    just what does not pass."""
     if not isinstance(selector, dict) or not selector:
         return leaf("$eq", selector, document, names, yes)
     if len(selector) > 1:
         parts = [{name: argument} for name, argument in selector.items()]
-        return joined("$and", parts, document, names, yes)
+        return joined("$and", parts, document, names, yes, inside)
     ((name, argument),) = selector.items()
     if name in ("$and", "$or"):
-        return joined(name, argument, document, names, yes)
+        return joined(name, argument, document, names, yes, inside)
+    if inside and name in ("$not", "$nor"):
+        parts = argument if name == "$nor" else [argument]
+        return not any(naive(part, document, names, True, True) for part in parts)
     if name == "$nor":
-        return joined("$or", argument, document, names, not yes)
+        return joined("$or", argument, document, names, not yes, inside)
     if name == "$not":
         return naive(argument, document, names, not yes)
     if name.startswith("$"):
         return leaf(name, argument, document, names, yes)
-    return naive(argument, document, names + name.split("."), yes)
+    return naive(argument, document, names + name.split("."), yes, inside)
 
 
-def joined(name: str, parts: list[Any], document: Any, names: list[str], yes: bool) -> bool:
-    answers = [naive(part, document, names, yes) for part in parts]
+def joined(name: str, parts: list[Any], document: Any, names: list[str], yes: bool, inside: bool) -> bool:
+    answers = [naive(part, document, names, yes, inside) for part in parts]
     # A negation turns one into the other; without parts both hold.
     return not parts or (all(answers) if (name == "$and") == yes else any(answers))
 
@@ -83,10 +87,10 @@ def leaf(name: str, argument: Any, document: Any, names: list[str], yes: bool) -
     if name == "$type":
         return yes == (argument == {str: "string", list: "array", dict: "object"}.get(type(value), "number"))
     if name == "$elemMatch":
-        return yes == (isinstance(value, list) and any(naive(argument, one, [], True) for one in value))
+        return yes == (isinstance(value, list) and any(naive(argument, one, [], True, True) for one in value))
     assert name == "$allMatch"
     return yes == (
-        bool(value) and isinstance(value, list) and all(naive(argument, one, [], True) for one in value)
+        bool(value) and isinstance(value, list) and all(naive(argument, one, [], True, True) for one in value)
     )
 
 
