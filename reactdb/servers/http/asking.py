@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from reactdb.dialects.couchdb.errors import CouchError
 
-__all__ = ["Asking", "parts_of", "read_json"]
+__all__ = ["Asking", "parameters_of", "parts_of", "read_json"]
 
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
 
@@ -31,7 +31,7 @@ class Asking:
     Attributes:
         method: "GET" also for HEAD, which is answered the same, without its body.
         parts: The path's parts, decoded.
-        parameters: (name in lower case, value), in the order of the URL.
+        query: (name, value), in the order of the URL.
         headers: Names are in lower case.
         base: The URL that the application is at, without a slash at its end.
         body: The body of a request that is read whole.
@@ -41,7 +41,7 @@ class Asking:
 
     method: str
     parts: list[str]
-    parameters: list[tuple[str, str]] = field(default_factory=list)
+    query: list[tuple[str, str]] = field(default_factory=list)
     headers: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
     body: bytes = b""
@@ -50,11 +50,11 @@ class Asking:
 
     def text(self, name: str) -> str | None:
         """The value of the last parameter of this name, or None."""
-        return next((value for known, value in reversed(self.parameters) if known == name), None)
+        return next((value for known, value in reversed(self.query) if known.lower() == name), None)
 
     def last_of(self, *names: str) -> str | None:
         """The value of whichever of these parameters stands last."""
-        return next((value for known, value in reversed(self.parameters) if known in names), None)
+        return next((value for known, value in reversed(self.query) if known.lower() in names), None)
 
     def boolean(self, name: str) -> bool:
         """Whether the parameter is `true`: any other value means no, as in CouchDB."""
@@ -101,7 +101,7 @@ class Asking:
         return None if value is None else read_json(value.encode("utf-8", "replace"))
 
     def has(self, name: str) -> bool:
-        return any(known == name for known, _ in self.parameters)
+        return any(known.lower() == name for known, _ in self.query)
 
     # -----------------------------------------------------------------------------------------------------------
     # The body
@@ -197,6 +197,5 @@ def parts_of(raw_path: bytes, mounted_at: str) -> list[str]:
 
 
 def parameters_of(query: bytes) -> list[tuple[str, str]]:
-    """The parameters of a URL: (name in lower case, value)."""
-    pairs = parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True, errors="replace")
-    return [(name.lower(), value) for name, value in pairs]
+    """The parameters of a URL: (name, value)."""
+    return parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True, errors="replace")

@@ -12,7 +12,7 @@ from typing import Any, Final
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.filters import filter_of
+from reactdb.dialects.couchdb.filters import DocumentFilter, IdFilter, SelectorFilter, filter_of
 from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.asking import NOT_AN_OBJECT, Asking
 from reactdb.servers.http.formats import FORMATS
@@ -21,6 +21,7 @@ from reactdb.servers.http.streaming import MOST_ROWS, ROWS_WITH_DOCUMENTS, Rows,
 __all__ = ["OpenedFeed", "changes"]
 
 MOST_MS: Final = 60_000
+IN_FILTERS: Final = ("filter", "doc_ids", "view")
 MALFORMED_SINCE: Final = "Malformed sequence supplied in 'since' parameter."
 HEARTBEAT_BELOW: Final = "The heartbeat value should be a positive integer (in milliseconds)."
 HEARTBEAT_INVALID: Final = "Invalid heartbeat value. Expecting a positive integer value (in milliseconds)."
@@ -44,7 +45,8 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
     """
     body = _body(asking)
     waiting = _waiting(asking)
-    request = _request(database, asking, body)
+    chosen = _filter(database, asking, body)
+    request = _request(asking, chosen)
     headers = {"cache-control": "must-revalidate"}
     if waiting.feed == "normal":
         etag = state_etag(database.info()["update_seq"], database.name)
@@ -55,7 +57,31 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
         headers["cache-control"] = "no-cache"
     if asking.method == "HEAD":
         return Answer(200, b"", JSON, headers)
-    return OpenedFeed(database.changes(request), waiting, headers)
+    rows: Rows = database.changes(request)
+    if request.include_docs and isinstance(chosen, SelectorFilter):
+        rows = Projected(rows, chosen)
+    return OpenedFeed(rows, waiting, headers)
+
+
+class Projected:
+    """Rows whose documents show the `fields` of a selector's request only."""
+
+    def __init__(self, rows: Rows, chosen: SelectorFilter) -> None:
+        self._rows = rows
+        self._chosen = chosen
+        self.on_ready = rows.on_ready
+        self.close = rows.close
+
+    @property
+    def last_seq(self) -> str:
+        return self._rows.last_seq
+
+    @property
+    def pending(self) -> int:
+        return self._rows.pending
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        return [{**row, "doc": self._chosen.shown(row["doc"])} for row in self._rows.rows(most)]
 
 
 def _body(asking: Asking) -> dict[str, Any]:
@@ -113,12 +139,20 @@ def _heartbeat(asking: Asking) -> float | None:
     return min(int(value), MOST_MS) / 1_000
 
 
-def _request(database: CouchDatabase, asking: Asking, body: dict[str, Any]) -> ChangesRequest:
+def _filter(database: CouchDatabase, asking: Asking, body: dict[str, Any]) -> DocumentFilter | None:
+    # A function sees the names as they were written; those that mean something here are the same in upper and lower case.
+    query = dict(asking.query)
+    query.update({name: value for name in IN_FILTERS if (value := asking.text(name)) is not None})
+    return filter_of(database, query, body if asking.method == "POST" else None)
+
+
+def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
     limit = _number(asking, "limit")
     interval = asking.text("seq_interval")
     if interval is not None and (not INTEGER.fullmatch(interval) or int(interval) <= 0):
         raise CouchError(400, "bad_request", "invalid_seq_interval")
     with_documents = asking.boolean("include_docs")
+    by_id = isinstance(chosen, IdFilter)
     return ChangesRequest(
         since=_since(asking),
         limit=None if limit is None or limit < 0 else limit,
@@ -128,7 +162,8 @@ def _request(database: CouchDatabase, asking: Asking, body: dict[str, Any]) -> C
         conflicts=with_documents and asking.boolean("conflicts"),
         attachments=with_documents and asking.boolean("attachments"),
         att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
-        filter=filter_of(database, dict(asking.parameters), body if asking.method == "POST" else None),
+        filter=None if by_id else chosen,
+        doc_ids=list(chosen.ids) if by_id else None,
         seq_interval=None if interval is None else int(interval),
     )
 
