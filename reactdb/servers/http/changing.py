@@ -12,7 +12,7 @@ from typing import Any, Final
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.filters import DocumentFilter, IdFilter, SelectorFilter, filter_of
+from reactdb.dialects.couchdb.filters import DesignFilter, DocumentFilter, IdFilter, SelectorFilter, filter_of
 from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.asking import NOT_AN_OBJECT, Asking
 from reactdb.servers.http.formats import FORMATS
@@ -60,28 +60,80 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
     rows: Rows = database.changes(request)
     if request.include_docs and isinstance(chosen, SelectorFilter):
         rows = Projected(rows, chosen)
+    if isinstance(chosen, (DesignFilter, IdFilter)):
+        rows = Counted(rows)
+    elif not isinstance(chosen, (SelectorFilter, type(None))):
+        # A function that fails is told with a status, which is sent before the first row.
+        rows = Begun(rows, waiting.batch)
     return OpenedFeed(rows, waiting, headers)
 
 
-class Projected:
-    """Rows whose documents show the `fields` of a selector's request only."""
+class Wrapped:
+    """Rows that are those of a feed, but for what a subclass says."""
 
-    def __init__(self, rows: Rows, chosen: SelectorFilter) -> None:
-        self._rows = rows
-        self._chosen = chosen
+    def __init__(self, rows: Rows) -> None:
+        self.inner = rows
         self.on_ready = rows.on_ready
         self.close = rows.close
 
     @property
     def last_seq(self) -> str:
-        return self._rows.last_seq
+        return self.inner.last_seq
 
     @property
     def pending(self) -> int:
-        return self._rows.pending
+        return self.inner.pending
+
+    @property
+    def is_finished(self) -> bool:
+        return self.inner.is_finished
 
     def rows(self, most: int) -> list[dict[str, Any]]:
-        return [{**row, "doc": self._chosen.shown(row["doc"])} for row in self._rows.rows(most)]
+        return self.inner.rows(most)
+
+
+class Begun(Wrapped):
+    """Rows of which the first ones were read already."""
+
+    def __init__(self, rows: Rows, most: int) -> None:
+        super().__init__(rows)
+        self._first = rows.rows(most)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.inner.is_finished and not self._first
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        first, self._first = self._first, []
+        return first or self.inner.rows(most)
+
+
+class Counted(Wrapped):
+    """Rows of a filter that looks at ids only. CouchDB counts what it did not tell as pending."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._left = rows.pending
+
+    @property
+    def pending(self) -> int:
+        return max(self._left, self.inner.pending)
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        found = self.inner.rows(most)
+        self._left -= len(found)
+        return found
+
+
+class Projected(Wrapped):
+    """Rows whose documents show the `fields` of a selector's request only."""
+
+    def __init__(self, rows: Rows, chosen: SelectorFilter) -> None:
+        super().__init__(rows)
+        self._chosen = chosen
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        return [{**row, "doc": self._chosen.shown(row["doc"])} for row in self.inner.rows(most)]
 
 
 def _body(asking: Asking) -> dict[str, Any]:
@@ -152,18 +204,18 @@ def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
     if interval is not None and (not INTEGER.fullmatch(interval) or int(interval) <= 0):
         raise CouchError(400, "bad_request", "invalid_seq_interval")
     with_documents = asking.boolean("include_docs")
-    by_id = isinstance(chosen, IdFilter)
+    ids = list(chosen.ids) if isinstance(chosen, IdFilter) else None
     return ChangesRequest(
         since=_since(asking),
         limit=None if limit is None or limit < 0 else limit,
         descending=asking.boolean("descending"),
-        style=asking.text("style") or "main_only",
+        style="all_docs" if asking.text("style") == "all_docs" else "main_only",
         include_docs=with_documents,
         conflicts=with_documents and asking.boolean("conflicts"),
         attachments=with_documents and asking.boolean("attachments"),
         att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
-        filter=None if by_id else chosen,
-        doc_ids=list(chosen.ids) if by_id else None,
+        filter=chosen if ids is None else None,
+        doc_ids=ids,
         seq_interval=None if interval is None else int(interval),
     )
 

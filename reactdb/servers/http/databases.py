@@ -7,10 +7,8 @@ Rule of this file: it reads requests and writes answers. What they mean is in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
-from reactdb.dialects.couchdb import finding
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
@@ -210,43 +208,3 @@ def ensure_full_commit(database: CouchDatabase, asking: Asking) -> Answer:
     """Every write is on the disk when it is answered, or as `--durability` says."""
     asking.must_be_json()
     return ok({"ok": True, "instance_start_time": database.info()["instance_start_time"]}, 201)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Mango
-
-
-def find(database: CouchDatabase, asking: Asking) -> Answer:
-    asking.must_be_json()
-    found = finding.find(database, asking.json_object())
-    head, rest = '{"docs":[', {name: value for name, value in found.items() if name != "docs"}
-    tail = "".join(f",\r\n{line}" for line in _members(rest))
-    return rows_of(head, found["docs"], f"\r\n]{tail}}}\r\n")
-
-
-def _members(members: dict[str, Any]) -> Iterator[str]:
-    for name, value in members.items():
-        yield f"{encoded(name).decode()}: {encoded(value).decode()}"
-
-
-def explain(database: CouchDatabase, asking: Asking) -> Answer:
-    asking.must_be_json()
-    return ok(finding.explain(database, asking.json_object()))
-
-
-def indexes(database: CouchDatabase, asking: Asking) -> Answer:
-    return ok(finding.indexes(database))
-
-
-def create_index(database: CouchDatabase, asking: Asking) -> Answer:
-    asking.must_be_json()
-    return ok(finding.create_index(database, asking.json_object()))
-
-
-def delete_index(database: CouchDatabase, parts: list[str]) -> Answer:
-    """`DELETE /{db}/_index/{design document}/json/{name}`; the design document may be named with `_design/` or without."""
-    if parts and parts[0] == "_design":
-        del parts[0]
-    if len(parts) != 3 or parts[1] != "json":
-        raise CouchError(404, "not_found", "missing")
-    return ok(finding.delete_index(database, parts[0].removeprefix("_design/"), parts[2]))

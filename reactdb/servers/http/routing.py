@@ -105,8 +105,8 @@ def _table(parts: list[str]) -> Table:
         return {"GET": Route(_no_such_path, is_public=True)}
     if len(parts) == 2 and parts[1] in DATABASES:
         return DATABASES[parts[1]]
-    if parts[1] == "_index":
-        return _ONE_INDEX
+    if parts[1] in ("_find", "_explain", "_index"):
+        return _NO_FINDING
     kind, rest = _kind(parts)
     return _design_table(rest) if kind == "design" and rest else TABLES[kind, bool(rest)]
 
@@ -201,6 +201,10 @@ def _beyond(service: Service, asking: Asking) -> NoReturn:
     )
 
 
+def _no_finding(service: Service, asking: Asking) -> NoReturn:
+    raise CouchError(501, "not_implemented", "This server does not find by selectors yet.")
+
+
 def _no_settings(service: Service, asking: Asking) -> NoReturn:
     raise CouchError(501, "not_implemented", "Who may come in is said when the server is started.")
 
@@ -264,12 +268,6 @@ DATABASES: Final[dict[str, Table]] = {
         "POST": _of_database(databases.design_docs, Bodies.WHOLE),
     },
     "_local_docs": {"GET": _of_database(databases.local_docs)},
-    "_find": {"POST": _of_database(databases.find, Bodies.WHOLE)},
-    "_explain": {"POST": _of_database(databases.explain, Bodies.WHOLE)},
-    "_index": {
-        "GET": _of_database(databases.indexes),
-        "POST": _of_database(databases.create_index, Bodies.WHOLE, writes=True),
-    },
     "_security": {"GET": _of_database(databases.security), "PUT": Route(_no_settings, Bodies.WHOLE)},
     "_revs_limit": {
         "GET": _of_database(databases.revs_limit),
@@ -303,10 +301,6 @@ def _write_attachment(database: CouchDatabase, id: str, asking: Asking) -> Answe
     return attaching.write(database, id, _rest(asking), asking, documents.given_rev(asking))
 
 
-def _delete_index(database: CouchDatabase, asking: Asking) -> Answer:
-    return databases.delete_index(database, asking.parts[2:])
-
-
 def _delete_attachment(database: CouchDatabase, id: str, asking: Asking) -> Answer:
     return attaching.delete(database, id, _rest(asking), documents.given_rev(asking))
 
@@ -327,7 +321,7 @@ _ATTACHMENT: Final[Table] = {
     "PUT": _of_document(_write_attachment, Bodies.SPOOLED, writes=True),
     "DELETE": _of_document(_delete_attachment, writes=True),
 }
-_ONE_INDEX: Final[Table] = {"DELETE": _of_database(_delete_index, writes=True)}
+_NO_FINDING: Final[Table] = {method: Route(_no_finding, Bodies.WHOLE) for method in ("GET", "POST", "DELETE")}
 _NO_ATTACHMENT: Final[Table] = {"GET": Route(_no_such_path)}
 _BEYOND: Final[Table] = {method: Route(_beyond, Bodies.WHOLE) for method in ("GET", "POST", "PUT", "DELETE")}
 

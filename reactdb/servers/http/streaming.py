@@ -39,6 +39,9 @@ class Rows(Protocol):
     @property
     def pending(self) -> int: ...
 
+    @property
+    def is_finished(self) -> bool: ...
+
     def rows(self, most: int) -> list[dict[str, Any]]: ...
 
     def on_ready(self, callback: Callable[[], object]) -> None: ...
@@ -130,6 +133,9 @@ class FeedStream:
                 # The filter rejected what has woken it.
                 yield prefix
             if waiting.never_waits or (waiting.feed == "longpoll" and self._sent) or self._is_ending:
+                break
+            if self._rows.is_finished and waiting.limit != 0:
+                # The database was deleted.
                 break
             if not has_waited:
                 has_waited = True

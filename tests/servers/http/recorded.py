@@ -1,9 +1,9 @@
 """Recorded conversations with CouchDB: requests and what was answered, read from the file that lies beside the project.
 
-    --- title
-    > GET /db/_changes?limit=1          the request, its headers and its body
-    < HTTP/1.1 200 OK                   the answer's status and headers
-    | {"results":[...                   its body; where bytes were recorded with their times, chunked and indented instead
+--- title
+> GET /db/_changes?limit=1          the request, its headers and its body
+< HTTP/1.1 200 OK                   the answer's status and headers
+| {"results":[...                   its body; where bytes were recorded with their times, chunked and indented instead
 """
 
 from __future__ import annotations
@@ -76,5 +76,7 @@ def read_timed(made: Exchange, lines: list[str]) -> None:
         header = HEADER.fullmatch(line.removesuffix("\\r\\n"))
         if header is not None:
             made.answer_headers[header[1].lower()] = header[2]
-    body = [line for line in lines[end + 1 :] if not CHUNK_SIZE.fullmatch(line) and line not in ("", "\\r\\n")]
+    body = [
+        line for line in lines[end + 1 :] if not CHUNK_SIZE.fullmatch(line) and line not in ("", "\\r\\n")
+    ]
     made.answer = "\n".join(re.sub(r"(\\r)?\\n$", "", line) for line in body)
