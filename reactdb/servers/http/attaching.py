@@ -14,7 +14,7 @@ from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http.answering import JSON, Answer, encoded, not_modified, ok
 from reactdb.servers.http.asking import Asking, read_json
-from reactdb.servers.http.multipart import Part, boundary_of, new_boundary, part_head, parts_in
+from reactdb.servers.http.multipart import BodyPart, boundary_of, new_boundary, part_head, parts_in
 
 PIECE: Final = 64 * 1024
 RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
@@ -125,7 +125,7 @@ def received(asking: Asking) -> tuple[Any, dict[str, IO[bytes]]]:
     return document, streams
 
 
-def _file_name(part: Part) -> str | None:
+def _file_name(part: BodyPart) -> str | None:
     match = re.search(r'filename="((?:[^"\\]|\\.)*)"', part.headers.get("content-disposition", ""))
     return None if match is None else re.sub(r"\\(.)", r"\1", match[1])
 

@@ -16,7 +16,7 @@ from reactdb.dialects.couchdb.filters import DesignFilter, DocumentFilter, IdFil
 from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.asking import NOT_AN_OBJECT, Asking
 from reactdb.servers.http.formats import FORMATS
-from reactdb.servers.http.streaming import MOST_ROWS, ROWS_WITH_DOCUMENTS, Rows, Waiting
+from reactdb.servers.http.streaming import MOST_ROWS, ROWS_WITH_DOCUMENTS, ToldRows, Waiting
 
 __all__ = ["OpenedFeed", "changes"]
 
@@ -33,7 +33,7 @@ INTEGER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 class OpenedFeed:
     """The answer to a request that is streamed: the rows, and how they are waited for."""
 
-    rows: Rows
+    rows: ToldRows
     waiting: Waiting
     headers: dict[str, str]
 
@@ -57,7 +57,7 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
         headers["cache-control"] = "no-cache"
     if asking.method == "HEAD":
         return Answer(200, b"", JSON, headers)
-    rows: Rows = database.changes(request)
+    rows: ToldRows = database.changes(request)
     if request.include_docs and isinstance(chosen, SelectorFilter):
         rows = Projected(rows, chosen)
     if isinstance(chosen, (DesignFilter, IdFilter)):
@@ -71,7 +71,7 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
 class Wrapped:
     """Rows that are those of a feed, but for what a subclass says."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ToldRows) -> None:
         self.inner = rows
         self.on_ready = rows.on_ready
         self.close = rows.close
@@ -95,7 +95,7 @@ class Wrapped:
 class Begun(Wrapped):
     """Rows of which the first ones were read already."""
 
-    def __init__(self, rows: Rows, most: int) -> None:
+    def __init__(self, rows: ToldRows, most: int) -> None:
         super().__init__(rows)
         self._first = rows.rows(most)
 
@@ -111,7 +111,7 @@ class Begun(Wrapped):
 class Counted(Wrapped):
     """Rows of a filter that looks at ids only. CouchDB counts what it did not tell as pending."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ToldRows) -> None:
         super().__init__(rows)
         self._left = rows.pending
 
@@ -128,7 +128,7 @@ class Counted(Wrapped):
 class Projected(Wrapped):
     """Rows whose documents show the `fields` of a selector's request only."""
 
-    def __init__(self, rows: Rows, chosen: SelectorFilter) -> None:
+    def __init__(self, rows: ToldRows, chosen: SelectorFilter) -> None:
         super().__init__(rows)
         self._chosen = chosen
 

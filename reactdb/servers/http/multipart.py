@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 from reactdb.dialects.couchdb.errors import CouchError
 
-__all__ = ["Part", "PartReader", "boundary_of", "new_boundary", "part_head", "parts_in"]
+__all__ = ["BodyPart", "BodyPartReader", "boundary_of", "new_boundary", "part_head", "parts_in"]
 
 BLOCK: Final = 256 * 1024
 MOST_HEAD_BYTES: Final = 64 * 1024
@@ -26,7 +26,7 @@ MOST_PARTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BodyPart:
     """One part of a body in a file: its headers, in lower case, and where its content lies."""
 
     headers: Mapping[str, str]
@@ -35,10 +35,10 @@ class Part:
 
     def open(self, file: IO[bytes]) -> IO[bytes]:
         """A reader of the part's content as it came. Several of one file are read one after the other."""
-        return io.BufferedReader(PartReader(file, self.begin, self.end), 64 * 1024)
+        return io.BufferedReader(BodyPartReader(file, self.begin, self.end), 64 * 1024)
 
 
-class PartReader(io.RawIOBase):
+class BodyPartReader(io.RawIOBase):
     """A stretch of a file, as a file of its own."""
 
     def __init__(self, file: IO[bytes], begin: int, end: int) -> None:
@@ -73,7 +73,7 @@ def boundary_of(content_type: str) -> bytes:
     return found.encode("ascii")
 
 
-def parts_in(file: IO[bytes], boundary: bytes) -> list[Part]:
+def parts_in(file: IO[bytes], boundary: bytes) -> list[BodyPart]:
     """The parts of the body that a file holds.
 
     Raises:
@@ -121,7 +121,7 @@ def _marks(file: IO[bytes], mark: bytes) -> Iterator[tuple[int, int, bool]]:
         held = held[len(held) - keep :]
 
 
-def _part(file: IO[bytes], begin: int, end: int) -> Part:
+def _part(file: IO[bytes], begin: int, end: int) -> BodyPart:
     file.seek(begin)
     head = file.read(min(MOST_HEAD_BYTES, end - begin))
     headers: dict[str, str] = {}
@@ -134,10 +134,10 @@ def _part(file: IO[bytes], begin: int, end: int) -> Part:
                 raise CouchError(
                     400, "bad_request", "A part of the multipart body has no end of its headers."
                 )
-            return Part(headers, end, end)
+            return BodyPart(headers, end, end)
         line, at = head[at:line_end], line_end + 2
         if not line:
-            return Part(headers, begin + at, end)
+            return BodyPart(headers, begin + at, end)
         name, _, value = line.decode("utf-8", "replace").partition(":")
         headers[name.strip().lower()] = value.strip()
 

@@ -30,7 +30,7 @@ Run = Callable[..., Awaitable[Any]]
 """Calls a function in a thread."""
 
 
-class Rows(Protocol):
+class ToldRows(Protocol):
     """What the dialect's feed has."""
 
     @property
@@ -77,7 +77,7 @@ class Waiting:
 class FeedStream:
     """See the head of this file. `chunks` is iterated once; `end` lets it end early, with its last line."""
 
-    def __init__(self, rows: Rows, waiting: Waiting, run: Run) -> None:
+    def __init__(self, rows: ToldRows, waiting: Waiting, run: Run) -> None:
         self._rows = rows
         self._waiting = waiting
         self._run = run
