@@ -10,7 +10,7 @@ it for all. So a hook is a function with a name:
 
 A hook may refuse a write by raising a UsageError, which takes back that write and nothing else. It does not change the document:
 what a caller has stored is what he gave. What a dialect keeps of a deletion, or of a version that lost against another, goes
-to a table beside (`Derived.beside`), in the same transaction.
+to a hidden table beside (`Derived.beside`), in the same transaction; and what it kept there before, it reads (`Draft.stored`).
 
 Rule of this file: a hook decides and the transaction writes, so that a hook which refuses has written nothing.
 """
@@ -111,7 +111,8 @@ class Draft:
         return self._new
 
     def beside(self, table: TableReference) -> TableInfo:
-        """A table that the hook also writes to, by its name.
+        """A table that the hook also reads or writes, by its name: a hidden one, in general, which the dialect has made before it
+        set the hook.
 
         Raises:
             UsageError: There is none, or it has a hook itself.

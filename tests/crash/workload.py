@@ -15,29 +15,30 @@ from hashlib import sha256
 from typing import Any
 
 from reactdb import Blob
+from reactdb.change import TableReference
+from tests.support.hooks import JOURNAL, JOURNALLED, make_journal
 
 CONSUMER = "power"
-JOURNAL = "journal"
 KEPT = "kept"
 
 Document = dict[str, Any]
-Change = tuple[str, Any, Document | None]
+Change = tuple[TableReference, Any, Document | None]
 
 
 @dataclass(slots=True)
 class Model:
     """What a database holds, and its log: one change (table, key, new document) for each seq. A write to a table in `hooked` is
-    followed by that of its revision into the table `journal`. A change of a table or an index has their names as its key, and no
-    document; `catalogue` has its seq. `position` is a consumer's in the log."""
+    followed by that of its revision into the hidden table JOURNAL. A change of a table or an index has their names as key, and
+    no document; `catalogue` has its seq. `position` is a consumer's in the log."""
 
-    tables: dict[str, dict[Any, Document]] = field(default_factory=dict)
-    indexes: dict[str, set[str]] = field(default_factory=dict)
+    tables: dict[TableReference, dict[Any, Document]] = field(default_factory=dict)
+    indexes: dict[TableReference, set[str]] = field(default_factory=dict)
     log: list[Change] = field(default_factory=list)
     position: int = 0
-    hooked: set[str] = field(default_factory=set)
+    hooked: set[TableReference] = field(default_factory=set)
     catalogue: set[int] = field(default_factory=set)
 
-    def note(self, table: str, key: Any) -> None:
+    def note(self, table: TableReference, key: Any) -> None:
         """A change of a table, or of an index."""
         self.log.append((table, key, None))
         self.catalogue.add(len(self.log))
@@ -79,7 +80,7 @@ class Picture:
     """The documents and the names of the indexes of each table, at one seq."""
 
     seq: int
-    tables: dict[str, tuple[dict[Any, Document], list[str]]]
+    tables: dict[TableReference, tuple[dict[Any, Document], list[str]]]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -174,17 +175,18 @@ def create(table: str) -> Action:
 
 
 def hook(table: str) -> Action:
-    """A write hook for a table that was just made, and the table beside that it writes to."""
-    made = create(JOURNAL)
+    """A write hook for a table that was just made, and the hidden table that it writes to."""
 
     def perform(database: Any, durability: str | None) -> None:
         with database.transaction(durability=durability):
-            made.perform(database, None)
-            database.session.set_hook(table, "tests.journalled")
+            make_journal(database)
+            database.session.set_hook(table, JOURNALLED)
 
     def effect(model: Model) -> None:
         if table in model.tables:
-            made.effect(model)
+            if JOURNAL not in model.tables:
+                model.tables[JOURNAL], model.indexes[JOURNAL] = {}, set()
+                model.note(JOURNAL, JOURNAL.name)
             model.hooked.add(table)
             model.note(table, table)
 

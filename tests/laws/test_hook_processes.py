@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
+
+import pytest
 
 import reactdb
 from reactdb.values import codec, collation
-from tests.support.hooks import JOURNAL, JOURNALLED, make_journal, revision
+from tests.support.hooks import JOURNAL, JOURNALLED, journal_of, make_journal, revision, whole_log
+from tests.support.inspection import problems
 from tests.support.processes import ROOT, run_python
 
 WRITER = """
@@ -83,33 +88,35 @@ def founded(path: Path) -> None:
 
 
 def assert_nobody_went_past(db: Any) -> None:
-    """The log replays to the metadata of each version, to that of the heads, and to what was written beside."""
-    newest: dict[bytes, bytes | None] = {}
-    live: dict[bytes, bytes | None] = {}
-    beside: dict[bytes, tuple[bytes | None, int]] = {}
-    since = 5
-    for change in db.log(since=since):
+    """The log replays to the metadata of each version and, in the same commit, to what was written beside. So do the heads."""
+    newest: dict[bytes, tuple[bytes | None, bytes | None, int]] = {}
+    beside: dict[bytes, tuple[bytes, bool, int]] = {}
+    for change in whole_log(db, since=5):
         if change.table == JOURNAL:
             kept = codec.decode(change.new_bytes)
-            assert (newest[change.key_bytes], live[change.key_bytes] is None) == (
-                kept["revision"],
-                kept["is_deleted"],
-            )
-            beside[change.key_bytes] = kept["revision"], change.commit
+            meta, body, commit = newest[change.key_bytes]
+            beside[change.key_bytes] = kept["revision"], kept["is_deleted"], change.commit
+            assert (meta, body is None, commit) == beside[change.key_bytes]
             continue
-        assert change.meta == revision(newest.get(change.key_bytes), change.new_bytes), change
-        newest[change.key_bytes], live[change.key_bytes] = change.meta, change.new_bytes
-    assert newest == {key: revision for key, (revision, _) in beside.items()}
-    for key, meta in newest.items():
+        before = newest.get(change.key_bytes)
+        assert change.meta == revision(before and before[0], change.new_bytes), change
+        newest[change.key_bytes] = change.meta, change.new_bytes, change.commit
+    assert beside == {key: (meta, body is None, commit) for key, (meta, body, commit) in newest.items()}
+    for key, (meta, body, _) in newest.items():
         head = db.session.newest("games", key)
-        assert (meta, live[key]) == (head.meta, head.new_bytes)
+        assert (meta, body) == (head.meta, head.new_bytes)
+    heads = {
+        collation.key_bytes(kept["id"]): (kept["revision"], kept["is_deleted"])
+        for kept in journal_of(db).run()
+    }
+    assert heads == {key: found[:2] for key, found in beside.items()}
 
 
-def test_four_processes_that_write_at_the_same_time(path: Path) -> None:
-    founded(path)
+def begun_writers(path: Path, count: int, seed: int = 0) -> list[subprocess.Popen[str]]:
+    """Four that are told to go at the same time, for so many steps each."""
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(number), "25"],
+            [sys.executable, "-c", WRITER, str(path), str(seed + number), str(count)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -121,12 +128,17 @@ def test_four_processes_that_write_at_the_same_time(path: Path) -> None:
     for writer in writers:
         assert writer.stdout is not None
         assert "ready\n" == writer.stdout.readline()
-    ends = []
     for writer in writers:
         assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
-    for writer in writers:
+    return writers
+
+
+def test_four_processes_that_write_at_the_same_time(path: Path) -> None:
+    founded(path)
+    ends = []
+    for writer in begun_writers(path, 25):
         _, errors = writer.communicate(timeout=300)
         ends.append((writer.returncode, errors))
 
@@ -142,6 +154,25 @@ def test_four_processes_that_write_at_the_same_time(path: Path) -> None:
             assert metas[key.key_bytes] == key.meta
 
 
+@pytest.mark.slow
+def test_four_processes_that_are_killed(path: Path) -> None:
+    founded(path)
+    random = Random(1)
+    for seed in range(0, 16, 4):
+        with reactdb.connect(path) as db:
+            begun = db.seq
+            writers = begun_writers(path, 1_000_000, seed)
+            for number, writer in enumerate(writers, 1):
+                # Each at another moment, in which the others write.
+                while writer.poll() is None and db.seq < begun + number * random.randrange(50, 300):
+                    pass
+                writer.kill()
+                _, errors = writer.communicate(timeout=60)
+                assert (-signal.SIGKILL, "") == (writer.returncode, errors)
+            assert_nobody_went_past(db)
+        assert [] == problems(path)
+
+
 def test_a_process_that_does_not_know_the_hook_reads_and_writes_elsewhere(path: Path) -> None:
     founded(path)
     with reactdb.connect(path) as db:
@@ -150,5 +181,5 @@ def test_a_process_that_does_not_know_the_hook_reads_and_writes_elsewhere(path: 
     assert "7 2 b'1-2'\n" == run_python(STRANGER, path)
 
     with reactdb.connect(path) as db:
-        assert ["games", JOURNAL, "own"] == db.table_list()
+        assert ["games", "own"] == db.table_list()
         assert [9, None] == [db.seq, list(db.log())[-1].meta]

@@ -15,6 +15,7 @@ from reactdb.store import exports
 from reactdb.table import Table
 from reactdb.values import codec, collation
 from tests.support.command import run
+from tests.support.hooks import JOURNALLED, journal_of, make_journal
 from tests.support.inspection import problems
 from tests.support.processes import another_process
 
@@ -134,6 +135,44 @@ def test_no_command_shows_it(path: Path):
         assert (0, False, False) == (result.exit_code, "secret" in result.output, "notes" in result.output)
     assert 0 != run("export", path, "notes").exit_code
     assert ["games"] == [one["name"] for one in json.loads(run("inspect", path, "--json").stdout)["tables"]]
+
+
+def test_what_a_write_hook_writes_there_is_seen_by_nobody(path: Path):
+    """The last revision of each document, in the transaction that writes the document."""
+    with reactdb.connect(path) as db:
+        games = db.table_create("games")
+        make_journal(db)
+        db.session.set_hook("games", JOURNALLED)
+        whole: list[Any] = []
+        db.changes(batches=True, include_catalogue=True).subscribe(whole.append)
+        games.insert([{"id": 1}, {"id": 2}])
+        games.get(1).update({"n": 1})
+        games.get(2).delete()
+
+        assert [2, 1, 1] == [len(commit) for commit in whole]
+        with db.changes(since=0).cursor() as cursor:
+            told = [cursor.next(timeout=5) for _ in range(4)]
+            with pytest.raises(TimeoutError):
+                cursor.next(timeout=0)
+        assert {"games"} == {event["table"] for event in told}
+        assert [1, 2, 1, 2] == [change.key for change in db.log() if change.catalogue is None]
+        assert ["games"] == db.table_list() == db.at(db.seq).table_list()
+        assert {"games": 1} == db.stats()["tables"]
+        assert [{"id": 1, "n": 1}] == db.at(db.seq).table("games").run()
+        assert [(1, b"2-2", False), (2, b"2-0", True)] == [
+            (one["id"], one["revision"], one["is_deleted"]) for one in journal_of(db).order_by("id").run()
+        ]
+        head = db.seq
+    with exports.opened(str(path)) as engine, engine.snapshot() as snapshot:
+        page, position = exports.changes(snapshot, 0, head, with_old=True)
+        assert () == exports.tables_named(snapshot, "journal")
+    assert page is not None
+    assert ([4, 6, 8, 10], head) == (list(page.seqs), position)
+    for command in (["tail", "--json"], ["inspect"], ["export", "games"], ["top", "--count", "1"]):
+        result = run(command[0], path, *command[1:])
+        assert (0, False) == (result.exit_code, "is_deleted" in result.output), result.output
+    assert 0 != run("export", path, "journal").exit_code
+    assert [] == problems(path)
 
 
 def test_pages_for_bulk_readers_leave_it_out(path: Path):

@@ -20,7 +20,16 @@ from reactdb.store.transaction import LARGE_BYTES, WriteTransaction
 from reactdb.values import codec, collation
 from reactdb.values.blob import Blob
 from reactdb.writing import Policy, Write
-from tests.support.hooks import JOURNAL, JOURNALLED, REVISIONS, Conflict, set_hook
+from tests.support.hooks import (
+    JOURNAL,
+    JOURNALLED,
+    REVISIONS,
+    Conflict,
+    journal_of,
+    make_journal,
+    set_hook,
+    whole_log,
+)
 from tests.support.processes import another_process
 from tests.support.threads import from_threads
 
@@ -55,9 +64,9 @@ def counted(db: Any) -> Any:
 
 @pytest.fixture
 def journalled(db: Any) -> Any:
-    """The same, and with each write the hook also writes to the table `journal`."""
+    """The same, and with each write the hook also writes to a hidden table."""
     table = db.table_create("games")
-    db.table_create(JOURNAL)
+    make_journal(db)
     set_hook(db, "games", JOURNALLED)
     return table
 
@@ -379,7 +388,7 @@ class TestRefusing:
             ask(db, 1, {"id": 1, "n": 1}, {"after": meta_of(db, 1)})
 
         assert [{"id": 1, "n": 1}] == journalled.run()
-        assert [{"id": 1, "revision": b"2-2", "is_deleted": False}] == db.table(JOURNAL).run()
+        assert [{"id": 1, "revision": b"2-2", "is_deleted": False}] == journal_of(db).run()
         assert [change.kind for change in db.log(table="games")] == ["insert", "replace"]
 
     def test_the_whole_statement_goes_natively(self, db):
@@ -507,16 +516,16 @@ class TestWritingBeside:
 
         assert [
             ("games", 1, 4),
-            ("journal", 1, 4),
+            (JOURNAL, 1, 4),
             ("games", 2, 4),
-            ("journal", 2, 4),
+            (JOURNAL, 2, 4),
             ("games", 2, 8),
-            ("journal", 2, 8),
-        ] == [(change.table, change.key, change.commit) for change in db.log(since=3)]
+            (JOURNAL, 2, 8),
+        ] == [(change.table, change.key, change.commit) for change in whole_log(db, since=3)]
         assert [
             {"id": 1, "revision": b"1-1", "is_deleted": False},
             {"id": 2, "revision": b"2-0", "is_deleted": True},
-        ] == db.table(JOURNAL).order_by("id").run()
+        ] == journal_of(db).order_by("id").run()
 
     def test_is_taken_back_with_the_write(self, db, journalled):
         journalled.insert({"id": 1})
@@ -529,7 +538,7 @@ class TestWritingBeside:
                 raise ZeroDivisionError
             journalled.insert({"id": 4})
 
-        assert [1, 4] == [one["id"] for one in db.table(JOURNAL).order_by("id").run()]
+        assert [1, 4] == [one["id"] for one in journal_of(db).order_by("id").run()]
 
     def test_a_deletion_beside(self, db):
         def only_live(draft: Draft) -> Derived:
@@ -569,13 +578,14 @@ class TestWritingBeside:
 
     def test_a_table_that_is_not_there_or_has_a_hook_itself_is_refused(self, db, journalled):
         set_hook(db, JOURNAL, REVISIONS)
-        for change in (lambda: None, lambda: db.table_drop(JOURNAL)):
+        drop = lambda transaction: transaction.drop_table(transaction.catalogue.live[JOURNAL])  # noqa: E731
+        for change in (lambda: None, lambda: db.session.transact(drop)):
             change()
             set_hook(db, "games", JOURNALLED)
             with pytest.raises(UsageError) as caught:
                 journalled.insert({"id": 1})
             assert (
-                "the write hook `tests.journalled` of table `games` needs a table `journal` without a hook"
+                "the write hook `tests.journalled` of table `games` needs a table `journal of tests` without a hook"
             ) == str(caught.value)
 
         assert [] == journalled.run()
