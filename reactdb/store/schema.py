@@ -1,8 +1,8 @@
 """The file's format: its tables, step by step from nothing. docs/reference/format.md explains each byte.
 
-A new file is made as the steps would leave it, in one go, because each ALTER TABLE costs as much as several tables. `migrations`,
-for an older one, takes the steps with sqlite-utils, whose import costs more than all else that opening a file needs. Both have the
-same statements.
+A new file is made as the steps would leave it, in one go, because each ALTER TABLE costs as much as several tables. `migrations`
+takes the steps, for an older file, with sqlite-utils, whose import costs more than all else that opening a file needs. Both have
+the same statements.
 
 Rule of this file: a step that was released is never edited; the next format is another step. All of them run inside one BEGIN
 IMMEDIATE of ours, so that a crash leaves the old format or the new one.
