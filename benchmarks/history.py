@@ -3,7 +3,7 @@
 python -m benchmarks.history                         10,000,000 updates of 1,000 documents: some half an hour
 python -m benchmarks.history --updates 3000000       a line each million, or each twentieth of fewer
 
-Documents of some 500 bytes are updated one by one, each in a commit of its own. What counts is the size of the file and of the log
+Documents of some 500 bytes are updated one by one, each in its own commit. What counts is the size of the file and of the log
 beside it, and how much of one commit's turn removal has taken: processor time, so that a busy machine does not count. Wall times
 are printed, and judged by whoever reads them.
 
