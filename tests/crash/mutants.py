@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb import batches
+from reactdb.change import CATALOGUE
 from reactdb.store import schema, transaction, writer
 from reactdb.store.file import flush, sqlite
 
@@ -40,10 +41,13 @@ def log_apart_from_heads() -> None:
     """The head of a document is committed, and then the log entry that it points to in a transaction of its own."""
     real = transaction.append
 
-    def append(connection: Any, *arguments: Any) -> None:
-        connection.execute("COMMIT")
-        connection.execute("BEGIN IMMEDIATE")
-        real(connection, *arguments)
+    def append(connection: Any, how: Any, rows: Any, count: int) -> None:
+        rows = list(rows)
+        # A table is made within a savepoint, which a commit would end.
+        if all(row[1] != CATALOGUE for row in rows):
+            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+        real(connection, how, rows, count)
 
     transaction.append = append
 

@@ -192,21 +192,30 @@ def _is_done(orders: Orders, seq: int) -> bool:
 
 
 def follow(orders: Orders) -> None:
-    """Every change of every table, as a feed tells it: `seq table key old new`."""
+    """Every change, as a feed tells it: `seq table key old new`; of a table or an index `seq #catalogue kind - -`."""
     report = Report(orders.report)
     seq = _last_seq(orders)
     with _connect(orders, read_only=orders.life % 2 == 1) as db:
-        feed = db.changes(since=seq, include_seq=True, on_overflow="spill", changefeed_queue_size=200)
+        feed = db.changes(
+            since=seq,
+            include_seq=True,
+            include_catalogue=True,
+            on_overflow="spill",
+            changefeed_queue_size=200,
+        )
         with feed.cursor() as cursor:
             while not _is_done(orders, seq):
                 try:
                     event = cursor.next(timeout=0.1)
                 except TimeoutError:
                     continue
-                old, new = event["old_val"], event["new_val"]
                 seq = event["seq"]
-                key = (new or old)["id"]
-                report.note(f"{seq} {event['table']} {key} {fingerprint(old)} {fingerprint(new)}")
+                if "kind" in event:
+                    report.note(f"{seq} #catalogue {event['kind']} - -")
+                else:
+                    old, new = event["old_val"], event["new_val"]
+                    key = (new or old)["id"]
+                    report.note(f"{seq} {event['table']} {key} {fingerprint(old)} {fingerprint(new)}")
                 if orders.pause_s and not is_over(orders):
                     time.sleep(orders.pause_s)
 

@@ -58,13 +58,13 @@ class Version:
 
 
 def changes(text: str) -> Iterator[Row]:
-    """All changes of these flights, in order, with seqs from 1."""
+    """All changes of these flights, in order, with seqs from 2: the table itself has the first."""
     steps = sorted(
         (step for record in csv.DictReader(io.StringIO(text)) for step in steps_of(record)),
         key=lambda step: (step[0], step[1]),
     )
     now: dict[str, Document] = {}
-    for seq, (at, key, fields) in enumerate(steps, 1):
+    for seq, (at, key, fields) in enumerate(steps, 2):
         old = now.get(key)
         new = {**(old or {}), **fields}
         now[key] = new

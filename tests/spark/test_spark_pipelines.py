@@ -48,9 +48,9 @@ class TestAppending:
             third = pipelines.append_changes(spark, str(file), out)
 
         assert [2, 1, 0] == [first.rows, second.rows, third.rows]
-        assert [1, 2, 3] == seqs(out)
+        assert [2, 3, 4] == seqs(out)
         assert [1, 2] == PartFolder(out, "changes").numbers()
-        assert {str(file): 3} == third.positions
+        assert {str(file): 4} == third.positions
 
     def test_a_run_that_dies_before_the_rename_has_not_happened(self, spark, file, tmp_path, monkeypatch):
         out = str(tmp_path / "out")
@@ -69,7 +69,7 @@ class TestAppending:
         assert [] == PartFolder(out, "changes").numbers()
         pipelines.append_changes(spark, str(file), out)
 
-        assert [1, 2] == seqs(out)
+        assert [2, 3] == seqs(out)
 
     def test_a_fleet_grows_by_its_new_changes_and_files_and_knows_a_file_that_moved(self, spark, tmp_path):
         fleet, out = tmp_path / "fleet", str(tmp_path / "out")
@@ -127,13 +127,13 @@ class TestAppending:
         reactdb.remove(file)
         shutil.copyfile(tmp_path / "backup", file)
 
-        with pytest.raises(HistoryDiverged, match="was read up to seq 3"):
+        with pytest.raises(HistoryDiverged, match="was read up to seq 4"):
             pipelines.append_changes(spark, str(file), out)
         with reactdb.connect(file) as db:
             db.table("games").insert([{"id": number} for number in range(10, 20)])
-        with pytest.raises(HistoryDiverged, match="was read up to seq 3"):
+        with pytest.raises(HistoryDiverged, match="was read up to seq 4"):
             pipelines.append_changes(spark, str(file), out)
-        assert [1, 2, 3] == seqs(out)
+        assert [2, 3, 4] == seqs(out)
 
     def test_changes_that_compaction_removed_before_they_were_read_are_missed_aloud(
         self, spark, file, tmp_path
@@ -175,7 +175,7 @@ class TestAppending:
 
             with pytest.raises(Exception, match="level"):
                 pipelines.append_changes(spark, str(file), out, table="games", document="struct")
-        assert [1] == seqs(out)
+        assert [2] == seqs(out)
 
 
 class TestStateAndHistory:
@@ -259,8 +259,8 @@ class TestStateAndHistory:
         history = pipelines.write_history(spark, str(file), str(tmp_path / "history"))
 
         table = pq.read_table(history.path).sort_by("seq").to_pydict()
-        assert [1, 3] == table["seq"]
-        assert [2, None] == table["next_seq"]
+        assert [2, 4] == table["seq"]
+        assert [3, None] == table["next_seq"]
         assert [False, True] == table["is_current"]
 
     @pytest.mark.parametrize("form", ["json", "variant", "binary"])
@@ -299,7 +299,7 @@ class TestQueries:
             games.get(2).delete()
         changes = spark.read.format("reactdb").option("read", "changes").load(f"{file.parent}/*.db")
 
-        assert [("1", 3)] == [(str(row.key), row.seq) for row in queries.current(changes).collect()]
+        assert [("1", 4)] == [(str(row.key), row.seq) for row in queries.current(changes).collect()]
         assert 3 == queries.history(changes).count()
         (row,) = queries.rates(changes, "1 week").collect()
         assert (4, 2, 1, 0, 1, 2) == (

@@ -172,8 +172,8 @@ class TestStreams:
 
         assert list(source.table("games").run()) == games(path)
         with reactdb.connect(path) as db:
-            # Three batches of 4, 4 and 2, then one of 2, each one commit.
-            assert [1, 6, 10, 12] == sorted({change.commit for change in db.log()})
+            # The table, three batches of 4, 4 and 2, then one of 2, each one commit.
+            assert [1, 2, 6, 10, 12] == sorted({change.commit for change in db.log()})
         assert (
             {"checkpoint", "source.db"}
             <= set(left_over(path))

@@ -284,6 +284,8 @@ def content(rows: Iterable[Any]) -> str:
 
 def log_rows(db: Any) -> Iterator[list[Any]]:
     for change in db.log():
+        if change.catalogue is not None:
+            continue
         yield [change.seq, change.table, change.key, change.kind, change.old_val, change.new_val]
 
 
