@@ -1,7 +1,7 @@
 """`python -m benchmarks.history`: a file that is written to for ever under `retention="auto"`. It must stop growing.
 
 python -m benchmarks.history                         10,000,000 updates of 1,000 documents: some half an hour
-python -m benchmarks.history --updates 3000000       a line each million, or each twentieth of fewer
+python -m benchmarks.history --updates 3000000       a line each twentieth, and each million at least
 
 Documents of some 500 bytes are updated one by one, each in its own commit. What counts is the size of the file and of the log
 beside it, and how much of one commit's turn removal has taken: processor time, so that a busy machine does not count. Wall times
@@ -64,8 +64,8 @@ class Removal:
 
 
 def written(path: Path, updates: int, documents: int = 1_000) -> Iterator[Moment]:
-    """Write, and look after each million updates, or twentieth of them. Which document is next is drawn, always in the same
-    way."""
+    """Write, and look after each twentieth of the updates, and each million at least. Which document is next is drawn, always in
+    the same way."""
     drawn = random.Random(1)
     with reactdb.connect(path, durability="soft") as db:
         games = db.table_create("games")
