@@ -18,7 +18,7 @@ from reactdb import __version__
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http import attaching, databases, documents, page
+from reactdb.servers.http import attaching, databases, documents, page, selecting
 from reactdb.servers.http.answering import Answer, etag_of, not_modified, ok, state_etag
 from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.changing import OpenedFeed, changes
@@ -105,8 +105,8 @@ def _table(parts: list[str]) -> Table:
         return {"GET": Route(_no_such_path, is_public=True)}
     if len(parts) == 2 and parts[1] in DATABASES:
         return DATABASES[parts[1]]
-    if parts[1] in ("_find", "_explain", "_index"):
-        return _NO_FINDING
+    if parts[1] == "_index":
+        return _BELOW_INDEX
     kind, rest = _kind(parts)
     return _design_table(rest) if kind == "design" and rest else TABLES[kind, bool(rest)]
 
@@ -201,10 +201,6 @@ def _beyond(service: Service, asking: Asking) -> NoReturn:
     )
 
 
-def _no_finding(service: Service, asking: Asking) -> NoReturn:
-    raise CouchError(501, "not_implemented", "This server does not find by selectors yet.")
-
-
 def _no_settings(service: Service, asking: Asking) -> NoReturn:
     raise CouchError(501, "not_implemented", "Who may come in is said when the server is started.")
 
@@ -268,6 +264,12 @@ DATABASES: Final[dict[str, Table]] = {
         "POST": _of_database(databases.design_docs, Bodies.WHOLE),
     },
     "_local_docs": {"GET": _of_database(databases.local_docs)},
+    "_find": {"POST": _of_database(selecting.find, Bodies.WHOLE)},
+    "_explain": {"POST": _of_database(selecting.explain, Bodies.WHOLE)},
+    "_index": {
+        "GET": _of_database(selecting.indexes),
+        "POST": _of_database(selecting.create_index, Bodies.WHOLE, writes=True),
+    },
     "_security": {"GET": _of_database(databases.security), "PUT": Route(_no_settings, Bodies.WHOLE)},
     "_revs_limit": {
         "GET": _of_database(databases.revs_limit),
@@ -321,7 +323,10 @@ _ATTACHMENT: Final[Table] = {
     "PUT": _of_document(_write_attachment, Bodies.SPOOLED, writes=True),
     "DELETE": _of_document(_delete_attachment, writes=True),
 }
-_NO_FINDING: Final[Table] = {method: Route(_no_finding, Bodies.WHOLE) for method in ("GET", "POST", "DELETE")}
+_BELOW_INDEX: Final[Table] = {
+    "POST": _of_database(selecting.below_index, Bodies.WHOLE, writes=True),
+    "DELETE": _of_database(selecting.below_index, writes=True),
+}
 _NO_ATTACHMENT: Final[Table] = {"GET": Route(_no_such_path)}
 _BEYOND: Final[Table] = {method: Route(_beyond, Bodies.WHOLE) for method in ("GET", "POST", "PUT", "DELETE")}
 

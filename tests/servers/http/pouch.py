@@ -19,7 +19,11 @@ const url = process.argv[1], print = value => process.stdout.write(JSON.stringif
 const memory = name => new PouchDB(name, {adapter: "memory"});
 const heard = (emitter, event) => new Promise((done, failed) => { emitter.once(event, done); emitter.once("error", failed); });
 const until = async (found, what) => {
-  for (let i = 0; i < 600; i++) { const value = await found(); if (value) return value; await new Promise(r => setTimeout(r, 25)); }
+  for (let i = 0; i < 600; i++) {
+    const value = await found();
+    if (value) return value;
+    await new Promise(r => setTimeout(r, 25));
+  }
   throw new Error("never: " + (what || found));
 };
 const program = async () => {

@@ -1,4 +1,4 @@
-"""The real PouchDB replicates from a file, to it, and live both ways, while Python reads and writes the same documents natively."""
+"""The real PouchDB replicates from a file, to it, and live both ways, while Python reads and writes the same documents."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def test_what_python_writes_is_pulled(db: Any, url: str) -> None:
         print(await local.replicate.from(url));
         const {_rev, ...one} = await local.get("t001");
         print(one);
-        print(await until(async () => { await local.replicate.from(url); return local.get("t002").then(() => null, e => e.reason); }));
+        print(await until(async () => { await local.replicate.from(url);
+                                        return local.get("t002").then(() => null, error => error.reason); }));
         print((await local.info()).doc_count);
     """
     with running_pouchdb(program, url) as process:
@@ -133,7 +134,8 @@ def test_attachments_go_there_and_come_back(db: Any, url: str) -> None:
         await local.replicate.to(url);
         await other.replicate.from(url);
         const doc = await other.get("a", {attachments: true});
-        print([doc._attachments["big.bin"].data === data, doc._attachments["ä note.txt"].data, doc._rev === (await local.get("a"))._rev]);
+        const {"big.bin": big, "ä note.txt": note} = doc._attachments;
+        print([big.data === data, note.data, doc._rev === (await local.get("a"))._rev]);
         print((await new PouchDB(url).getAttachment("a", "ä note.txt")).toString());
         """,
         url,
