@@ -20,6 +20,7 @@ def test_each_change_is_handled_once_and_in_order_whoever_is_killed(partitions: 
     assert outcome.changes > 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_stopped_past_its_lease_is_fenced_off():
     outcome = workers.run_scenario(1, 4, partitions=1, workers=2, stops=0.7)
 

@@ -186,7 +186,7 @@ BAD: dict[str, Callable[[], Any]] = {
     "bytes as a name": lambda: {b"a": 1},
     "too deep a list": lambda: nested(101),
     "too deep a dict": lambda: nested(101, wide=True),
-    "far too deep": lambda: nested(200_000),
+    "far too deep": lambda: nested(50_000),
     "something inside itself": inside_itself,
     "something held too often": shared_too_often,
     "minval": lambda: reactdb.minval,

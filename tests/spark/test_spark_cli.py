@@ -33,6 +33,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "games.db"
 
 
+@pytest.mark.slow
 class TestWork:
     """With the session that all tests share, which the commands use and leave running."""
 

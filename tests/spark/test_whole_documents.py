@@ -305,6 +305,7 @@ def test_spark_reads_and_writes_whole_documents(spark, tmp_path, form):
         assert 21 == db.seq
 
 
+@pytest.mark.slow
 def test_spark_streams_whole_documents_and_deletes(spark, tmp_path):
     with reactdb.connect(tmp_path / "one.db", durability="soft") as source:
         table = source.table_create("games")
