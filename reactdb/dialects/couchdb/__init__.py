@@ -8,6 +8,9 @@
     trees                    revision trees, as pure functions
     documents, attachments, locals, listing, settings, sequences, spelling
                              how each of these is told and kept
+    mango, collation         selectors, and the order of values
+    filters, designs, javascript
+                             which changes are told, and what design documents have for it
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.
 """
