@@ -123,7 +123,7 @@ def filter_of(
 
 def _asked(body: dict[str, Any] | None) -> dict[str, Any]:
     """What a function can always read of the request."""
-    nobody = {"db": None, "name": None, "roles": []}
+    nobody: dict[str, Any] = {"db": None, "name": None, "roles": []}
     return {"method": "GET" if body is None else "POST", "headers": {}, "body": body, "userCtx": nobody}
 
 
