@@ -29,6 +29,7 @@ from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
 from reactdb.dialects.couchdb.states import State, load
 from reactdb.dialects.couchdb.trees import Path
 from reactdb.dialects.couchdb.waking import Interest, Wakers, can_be_hashed
+from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
 from reactdb.values import collation
 
@@ -37,6 +38,8 @@ PAGE: Final = 256
 # CouchDB's limit where none is given: what `seq_interval` counts from.
 NO_LIMIT: Final = 10**15
 MOST_SEQ: Final = 2**62
+# What is raised where the database was deleted, or the file closed: a feed has ended then.
+GONE: Final = (CouchError, DatabaseClosed)
 
 
 class RevisionFilter(Protocol):
@@ -141,7 +144,7 @@ class ChangesFeed:
                 if self._request.descending:
                     return count_newest(reading.snapshot, reading.tables.told, 0, self._above)
                 return count_newest(reading.snapshot, reading.tables.told, self._position, MOST_SEQ)
-        except CouchError:
+        except GONE:
             return 0
 
     @property
@@ -158,7 +161,7 @@ class ChangesFeed:
             wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
             try:
                 candidates, end, end_text = self._page(wanted)
-            except CouchError:
+            except GONE:
                 self._is_finished = True
                 break
             is_last = len(candidates) == 0
@@ -324,7 +327,7 @@ class ChangesFeed:
                 with self._database.reading() as reading:
                     tables = reading.tables
                 self._end_listening = self._wakers.listen(tables, self._wake, self._interest())
-            except CouchError:
+            except GONE:
                 self._is_finished = True
         if self._has_more():
             self._wake()
@@ -335,7 +338,7 @@ class ChangesFeed:
         try:
             with self._database.reading() as reading:
                 newest = self._database.sequences.newest(reading.snapshot, reading.tables)
-        except CouchError:
+        except GONE:
             return True
         return newest > self._position
 
