@@ -16,7 +16,7 @@ from reactdb.dialects.couchdb.filters import DesignFilter, DocumentFilter, IdFil
 from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.asking import NOT_AN_OBJECT, Asking
 from reactdb.servers.http.formats import FORMATS
-from reactdb.servers.http.streaming import MOST_ROWS, ROWS_WITH_DOCUMENTS, ToldRows, Waiting
+from reactdb.servers.http.streaming import FIRST_DOCUMENTS, ToldRows, Waiting
 
 __all__ = ["OpenedFeed", "changes"]
 
@@ -64,7 +64,7 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
         rows = Counted(rows)
     elif not isinstance(chosen, (SelectorFilter, type(None))):
         # A function that fails is told with a status, which is sent before the first row.
-        rows = Begun(rows, waiting.batch)
+        rows = Begun(rows, FIRST_DOCUMENTS)
     return OpenedFeed(rows, waiting, headers)
 
 
@@ -165,7 +165,7 @@ def _waiting(asking: Asking) -> Waiting:
         descending=asking.boolean("descending"),
         heartbeat_s=_heartbeat(asking),
         timeout_s=min(MOST_MS if timeout is None else timeout, MOST_MS) / 1_000,
-        batch=ROWS_WITH_DOCUMENTS if asking.boolean("include_docs") else MOST_ROWS,
+        has_documents=asking.boolean("include_docs"),
     )
 
 

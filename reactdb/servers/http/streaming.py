@@ -1,8 +1,8 @@
 """FeedStream: the bytes of one request for `_changes`, over time.
 
 A feed that waits holds no thread: it has an `asyncio.Event`, which the commit sets, and a time at which it gives a sign of life
-or ends. What there is to tell is read in a thread, some hundred rows at a time, and the next ones only when the client has
-taken those: a client that stops reading costs the rows that are under way, and goes on from the log later.
+or ends. What there is to tell is read in a thread, some 64 KiB at a time, and the next only when the client has taken that: a
+client that stops reading costs what is under way, and goes on from the log later.
 
 The time of `timeout` and `heartbeat` begins anew with every change of the database, also with one that the filter rejects.
 
@@ -23,8 +23,11 @@ from reactdb.servers.http.formats import FORMATS
 __all__ = ["FeedStream", "Waiting"]
 
 T = TypeVar("T")
-MOST_ROWS: Final = 200
-ROWS_WITH_DOCUMENTS: Final = 50
+MOST_ROWS: Final = 500
+CHUNK_BYTES: Final = 64 * 1024
+"""About as much is read, and sent, at a time: what a client that stops reading costs."""
+FIRST_DOCUMENTS: Final = 8
+"""Rows with documents that are read at first, when it is not known how large they are."""
 
 Run = Callable[..., Awaitable[Any]]
 """Calls a function in a thread."""
@@ -59,7 +62,7 @@ class Waiting:
         descending: It never waits.
         heartbeat_s: Seconds between two signs of life, or None; then it ends after `timeout_s`.
         timeout_s: Seconds without a change after which it ends.
-        batch: Rows that are read at a time.
+        has_documents: Its rows may be large.
     """
 
     feed: str
@@ -67,7 +70,7 @@ class Waiting:
     descending: bool = False
     heartbeat_s: float | None = None
     timeout_s: float = 60.0
-    batch: int = MOST_ROWS
+    has_documents: bool = False
 
     @property
     def never_waits(self) -> bool:
@@ -83,6 +86,7 @@ class FeedStream:
         self._run = run
         self._format = FORMATS[waiting.feed]()
         self._sent = 0
+        self._batch = FIRST_DOCUMENTS if waiting.has_documents else MOST_ROWS
         self._loop = asyncio.get_running_loop()
         # Set when the database has changed, or when the feed has to end.
         self._changed = asyncio.Event()
@@ -126,7 +130,9 @@ class FeedStream:
                     found = found_or_none
             if found:
                 self._sent += len(found)
-                yield prefix + b"".join(map(self._format.row, found))
+                chunk = b"".join(map(self._format.row, found))
+                self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
+                yield prefix + chunk
                 prefix = b""
                 continue
             if prefix:
@@ -160,7 +166,7 @@ class FeedStream:
     async def _found(self) -> AsyncIterator[list[dict[str, Any]] | None]:
         """The next rows; before them None for each heartbeat that is due while they are searched for."""
         waiting = self._waiting
-        most = waiting.batch if waiting.limit is None else min(waiting.batch, waiting.limit - self._sent)
+        most = self._batch if waiting.limit is None else min(self._batch, waiting.limit - self._sent)
         if most <= 0:
             yield []
             return
