@@ -15,11 +15,9 @@ from urllib.parse import unquote
 
 from reactdb.dialects.couchdb.designs import Documents, filter_function, map_function
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.mango import Selector, field_path, read_field, set_field
+from reactdb.dialects.couchdb.mango import Selector, field_path, projected
 
 __all__ = ["DesignFilter", "DocumentFilter", "IdFilter", "SelectorFilter", "filter_of"]
-
-_MISSING = object()
 
 
 class DocumentFilter(Protocol):
@@ -72,18 +70,6 @@ class SelectorFilter(_OneByOne):
     def shown(self, document: dict[str, Any]) -> dict[str, Any]:
         """What `include_docs` tells of a document: the `fields` that were asked for, or all."""
         return projected(document, self._paths)
-
-
-def projected(document: dict[str, Any], paths: list[tuple[str, ...]]) -> dict[str, Any]:
-    """The fields of a document at these paths; without paths the document."""
-    if not paths:
-        return document
-    found: dict[str, Any] = {}
-    for path in paths:
-        value = read_field(document, path, _MISSING)
-        if value is not _MISSING:
-            set_field(found, path, value)
-    return found
 
 
 def filter_of(

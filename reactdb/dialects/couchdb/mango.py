@@ -18,14 +18,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator
+from functools import reduce
+from operator import and_
 from typing import Any, Final
 
 from reactdb.dialects.couchdb.collation import collation_key, identity, raw_key
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.errors import QueryError, ResourceLimit
+from reactdb.expression.build import Expression, row
 from reactdb.expression.pattern import read_pattern
 
-__all__ = ["Selector", "erlang", "field_path", "read_field", "set_field"]
+__all__ = ["Selector", "erlang", "field_path", "native_path", "projected", "read_field", "set_field"]
 
 Condition = Callable[[Any], bool]
 MAX_DEPTH: Final = 100
@@ -97,6 +100,16 @@ class Selector:
             if "$eq" in condition and not isinstance(condition["$eq"], dict | list)
         ]
 
+    def condition(self) -> Expression | None:
+        """A condition on native documents that all those pass which are selected: what an index, or a router, can begin with.
+        None where it says nothing of the kind."""
+        parts = [
+            part
+            for field in dict.fromkeys(self.fields())
+            for part in _implied(field, self.conditions_on(field))
+        ]
+        return reduce(and_, parts) if parts else None
+
     def is_text_search(self) -> bool:
         """Whether it asks a text index, of which there are none here."""
         return "$default" in _operators(self.normal)
@@ -109,17 +122,23 @@ class Selector:
 # Refusals
 
 
-def erlang(value: Any) -> str:
-    """A JSON value as Erlang prints it, which is how CouchDB shows an argument that it refuses."""
+def erlang(value: Any, *, with_text: bool = False) -> str:
+    """A JSON value as Erlang prints it, which is how CouchDB shows an argument that it refuses.
+
+    Args:
+        with_text: Text is shown as text, where it would be the numbers of its bytes.
+    """
     if isinstance(value, bool) or value is None:
         return "null" if value is None else str(value).lower()
     if isinstance(value, str):
+        if with_text and value.isascii() and value.isprintable():
+            return f'<<"{value}">>' if value else "<<>>"
         return f"<<{','.join(map(str, value.encode('utf-8', 'surrogatepass')))}>>"
     if isinstance(value, list):
-        return f"[{','.join(map(erlang, value))}]"
+        return f"[{','.join(erlang(member, with_text=with_text) for member in value)}]"
     if isinstance(value, dict):
-        members = (f"{{{erlang(name)},{erlang(member)}}}" for name, member in value.items())
-        return f"{{[{','.join(members)}]}}"
+        pairs = [[erlang(part, with_text=with_text) for part in member] for member in value.items()]
+        return f"{{[{','.join(f'{{{name},{member}}}' for name, member in pairs)}]}}"
     return repr(value)
 
 
@@ -320,6 +339,45 @@ def _required(normal: dict[str, Any]) -> set[str]:
     }
 
 
+# The greatest code point, which no text contains: it stands above all texts that begin with what is before it.
+_ABOVE: Final = "\U0010ffff"
+
+
+def native_path(field: str) -> tuple[str, ...] | None:
+    """Where a native document has this field, or None: one that begins with `_`, and elements of arrays, are elsewhere."""
+    path = field_path(field)
+    is_here = not any(name.startswith(("_", "=")) or name.lstrip("+").isdecimal() for name in path)
+    return path if is_here else None
+
+
+def _implied(field: str, conditions: list[tuple[str, Any]]) -> Iterator[Expression]:
+    """Comparisons of native values that follow from Mango's. Between two numbers there are only numbers, in either order; above
+    one there are also texts in Mango's order, and others in the native one."""
+    path = native_path(field) if field else None
+    if path is None:
+        return
+    value = reduce(lambda expression, name: expression[name], path, row)
+    bounds: dict[str, list[Expression]] = {"$g": [], "$l": []}
+    for operator, argument in conditions:
+        if operator == "$eq" and isinstance(argument, str | bool | int | float):
+            yield value == argument
+        elif operator == "$beginsWith":
+            yield (value >= argument) & (value <= argument + _ABOVE)
+        elif operator in _COMPARED and isinstance(argument, int | float) and not isinstance(argument, bool):
+            bounds[operator[:2]].append(_COMPARED[operator](value, argument))
+    if bounds["$g"] and bounds["$l"]:
+        yield from bounds["$g"]
+        yield from bounds["$l"]
+
+
+_COMPARED: Final[dict[str, Callable[[Expression, Any], Expression]]] = {
+    "$gt": lambda value, argument: value > argument,
+    "$gte": lambda value, argument: value >= argument,
+    "$lt": lambda value, argument: value < argument,
+    "$lte": lambda value, argument: value <= argument,
+}
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Fields of documents
 
@@ -374,6 +432,18 @@ def set_field(document: dict[str, Any], path: tuple[str, ...], value: Any) -> No
             return
         document = inner
     document[path[-1]] = value
+
+
+def projected(document: dict[str, Any], paths: list[tuple[str, ...]]) -> dict[str, Any]:
+    """The fields of a document at these paths, in their order; without paths the document."""
+    if not paths:
+        return document
+    found: dict[str, Any] = {}
+    for path in paths:
+        value = read_field(document, path, _MISSING)
+        if value is not _MISSING:
+            set_field(found, path, value)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------
