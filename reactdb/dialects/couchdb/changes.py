@@ -28,7 +28,8 @@ from reactdb.dialects.couchdb.revisions import KeptLeaf
 from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
 from reactdb.dialects.couchdb.states import State, load
 from reactdb.dialects.couchdb.trees import Path
-from reactdb.dialects.couchdb.waking import Wakers
+from reactdb.dialects.couchdb.waking import Interest, Wakers, can_be_hashed
+from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
 from reactdb.values import collation
 
@@ -37,10 +38,18 @@ PAGE: Final = 256
 # CouchDB's limit where none is given: what `seq_interval` counts from.
 NO_LIMIT: Final = 10**15
 MOST_SEQ: Final = 2**62
+# What is raised where the database was deleted, or the file closed: a feed has ended then.
+GONE: Final = (CouchError, DatabaseClosed)
 
 
 class RevisionFilter(Protocol):
-    """What decides which revisions are told. It may have `passes_many(documents) -> list[bool]`, too, which is then asked."""
+    """What decides which revisions are told. Of what `filters` has, more is used where it is there:
+
+    passes_many(documents)      which of many pass, at once
+    ids                         no other documents pass: they are looked up
+    selector.equalities()       what all that pass have: a feed that waits is found by it
+    shown(document)             what rows have as `doc`
+    """
 
     def passes(self, document: dict[str, Any]) -> bool:
         """`document`: a revision as CouchDB shows it, with `_id`, `_rev`, and `_deleted` of a deleted one."""
@@ -106,8 +115,9 @@ class ChangesFeed:
         self._on_ready: Callable[[], object] | None = None
         self._is_told = False
         self._keys: list[bytes] | None = None
-        if request.doc_ids is not None:
-            self._keys = list(dict.fromkeys(key_bytes_of(id) for id in request.doc_ids if id))
+        ids = request.doc_ids if request.doc_ids is not None else getattr(request.filter, "ids", None)
+        if ids is not None:
+            self._keys = list(dict.fromkeys(key_bytes_of(id) for id in ids if id))
         self._end_listening: Callable[[], None] | None = None
         self._wakers = wakers
         with database.reading() as reading:
@@ -134,7 +144,7 @@ class ChangesFeed:
                 if self._request.descending:
                     return count_newest(reading.snapshot, reading.tables.told, 0, self._above)
                 return count_newest(reading.snapshot, reading.tables.told, self._position, MOST_SEQ)
-        except CouchError:
+        except GONE:
             return 0
 
     @property
@@ -151,7 +161,7 @@ class ChangesFeed:
             wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
             try:
                 candidates, end, end_text = self._page(wanted)
-            except CouchError:
+            except GONE:
                 self._is_finished = True
                 break
             is_last = len(candidates) == 0
@@ -253,6 +263,9 @@ class ChangesFeed:
             losers = [str(rev) for rev, deleted in state.revs()[1:] if not deleted]
             if request.conflicts and losers:
                 doc["_conflicts"] = losers
+            # With bytes, the whole is made first.
+            if not request.attachments:
+                doc = self._projected(doc)
         return _Candidate(state.seq, text, state, leaves, doc)
 
     def _verdicts(self, candidates: Sequence[_Candidate]) -> list[list[str]]:
@@ -285,8 +298,21 @@ class ChangesFeed:
                     self._database.attach(
                         candidate.doc, winner, Path(state.rev.generation, (state.rev.hash,))
                     )
+                candidate.doc = self._projected(candidate.doc)
             row["doc"] = candidate.doc
         return row
+
+    def _projected(self, document: dict[str, Any]) -> Any:
+        shown = getattr(self._request.filter, "shown", None)
+        return document if shown is None else shown(document)
+
+    def _interest(self) -> Interest:
+        """What it waits for."""
+        selector = getattr(self._request.filter, "selector", None)
+        for path, value in [] if selector is None else selector.equalities():
+            if self._keys is None and can_be_hashed(path):
+                return Interest(equality=(path, value))
+        return Interest(self._keys)
 
     # -----------------------------------------------------------------------------------------------------------
     # Waiting
@@ -300,8 +326,8 @@ class ChangesFeed:
             try:
                 with self._database.reading() as reading:
                     tables = reading.tables
-                self._end_listening = self._wakers.listen(tables, self._wake, self._keys)
-            except CouchError:
+                self._end_listening = self._wakers.listen(tables, self._wake, self._interest())
+            except GONE:
                 self._is_finished = True
         if self._has_more():
             self._wake()
@@ -312,7 +338,7 @@ class ChangesFeed:
         try:
             with self._database.reading() as reading:
                 newest = self._database.sequences.newest(reading.snapshot, reading.tables)
-        except CouchError:
+        except GONE:
             return True
         return newest > self._position
 

@@ -273,7 +273,9 @@ class Editor:
         if len(path.ids) > 1:
             parent = Rev(path.start - 1, path.ids[1])
             before = next((leaf for leaf in leaves if leaf.lineage.rev == parent), None)
-            if before is not None and before.lineage.oldest <= path.oldest:
+            # One whose path begins with this generation may have begun with this revision.
+            is_joining = any(leaf.lineage.oldest == path.start for leaf in leaves)
+            if before is not None and before.lineage.oldest <= path.oldest and not is_joining:
                 # The usual one: nothing is read of what came before, and nothing told that is not known.
                 fields = fill([before], path.start)
                 new = KeptLeaf(self._child(before.lineage, path.ids[0], chunks), is_deleted, fields)

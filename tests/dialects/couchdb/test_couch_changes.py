@@ -11,6 +11,8 @@ from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.filters import SelectorFilter
+from reactdb.dialects.couchdb.mango import Selector
 
 
 def rows(notes: CouchDatabase, **options: Any) -> list[dict[str, Any]]:
@@ -155,3 +157,40 @@ def test_a_feed_ends_with_its_database(notes: CouchDatabase, couch: Couch) -> No
     assert woken == [1]
     assert feed.rows() == []
     assert feed.is_finished
+
+
+def woken_by(notes: CouchDatabase, **options: Any) -> list[int]:
+    """What is appended to whenever a feed that waits is woken; it reads at once."""
+    feed = notes.changes(ChangesRequest(since="now", **options))
+    woken: list[int] = []
+    feed.on_ready(lambda: woken.append(len(feed.rows())))
+    return woken
+
+
+def test_thousands_who_wait_for_other_documents_are_not_woken(notes: CouchDatabase, db: Database) -> None:
+    others = [woken_by(notes, doc_ids=[f"k{number}"]) for number in range(1000)]
+    others += [
+        woken_by(notes, filter=SelectorFilter(Selector({"room": number, "on": True})))
+        for number in range(1000)
+    ]
+    mine = woken_by(notes, filter=SelectorFilter(Selector({"a.b": "x"})))
+    notes.put({"_id": "a", "a": {"b": "x"}, "room": 1.5})
+    db.table("notes").insert({"_id": "b", "a": {"b": "y"}, "room": True})
+    notes.put({"_id": "c", "_deleted": True, "a": {"b": "x"}})
+    assert mine == [1, 1]
+    assert not any(others)
+    notes.put({"_id": "d", "room": 5.0})
+    assert [number for number, woken in enumerate(others) if woken] == [1005]
+
+
+def test_a_new_losing_branch_wakes_who_waits_for_the_winner(notes: CouchDatabase) -> None:
+    graft = {"_id": "a", "_revisions": {"start": 2, "ids": ["b", "a"]}, "t": "x"}
+    notes.put(graft, new_edits=False)
+    woken = woken_by(notes, filter=SelectorFilter(Selector({"t": "x"})))
+    notes.put({"_id": "a", "_rev": "1-z", "t": "y"}, new_edits=False)
+    assert woken == [1]
+
+
+def test_a_selector_projects_what_comes_along(filled: CouchDatabase) -> None:
+    found = rows(filled, filter=SelectorFilter(Selector({"n": 3}), ["_id", "n"]), include_docs=True)
+    assert [row["doc"] for row in found] == [{"_id": "alpha", "n": 3}]
