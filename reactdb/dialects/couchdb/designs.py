@@ -14,17 +14,19 @@ from typing import Any, Protocol
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import DocumentFunction
 
-__all__ = ["Documents", "filter_function", "map_function", "view_refused"]
+__all__ = ["DesignDocuments", "filter_function", "map_function", "view_refused"]
 
 
-class Documents(Protocol):
+class DesignDocuments(Protocol):
     """What is asked of a database."""
 
     def get(self, id: str) -> dict[str, Any]:
         """A document as CouchDB shows it; a CouchError (404) if there is none."""
 
 
-def filter_function(database: Documents, design: str, name: str, request: dict[str, Any]) -> DocumentFunction:
+def filter_function(
+    database: DesignDocuments, design: str, name: str, request: dict[str, Any]
+) -> DocumentFunction:
     """The filter `name` of `_design/design`, which gets this request as its second argument.
 
     Raises:
@@ -34,7 +36,7 @@ def filter_function(database: Documents, design: str, name: str, request: dict[s
     return DocumentFunction(f"The filter {design}/{name}", source, document, request)
 
 
-def map_function(database: Documents, design: str, name: str) -> DocumentFunction:
+def map_function(database: DesignDocuments, design: str, name: str) -> DocumentFunction:
     """The map function of the view `name` of `_design/design`. The same errors."""
     document, view = _member(database, design, "views", name)
     source = view.get("map") if isinstance(view, dict) else None
@@ -54,7 +56,7 @@ def view_refused() -> CouchError:
     )
 
 
-def _member(database: Documents, design: str, section: str, name: str) -> tuple[dict[str, Any], Any]:
+def _member(database: DesignDocuments, design: str, section: str, name: str) -> tuple[dict[str, Any], Any]:
     document = database.get(f"_design/{design}")
     members = document.get(section)
     if not isinstance(members, dict):

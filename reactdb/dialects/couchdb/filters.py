@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from reactdb.dialects.couchdb.designs import Documents, filter_function, map_function
+from reactdb.dialects.couchdb.designs import DesignDocuments, filter_function, map_function
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.mango import Selector, field_path, projected
 
@@ -73,7 +73,7 @@ class SelectorFilter(_OneByOne):
 
 
 def filter_of(
-    database: Documents,
+    database: DesignDocuments,
     query: dict[str, str],
     body: dict[str, Any] | None = None,
     request: dict[str, Any] | None = None,

@@ -30,7 +30,7 @@ from reactdb.dialects.couchdb.indexes import (
 from reactdb.dialects.couchdb.listing import IdRange, listed
 from reactdb.dialects.couchdb.mango import Selector, field_path, projected, read_field
 from reactdb.dialects.couchdb.options import checked_find
-from reactdb.dialects.couchdb.planning import MAX, MIN, Plan, Range, covers, key_of_bound, plan
+from reactdb.dialects.couchdb.planning import MAX, MIN, FieldRange, FindPlan, covers, key_of_bound, plan
 from reactdb.dialects.couchdb.reader import OpenReading
 from reactdb.dialects.couchdb.spelling import id_of
 from reactdb.dialects.couchdb.states import State
@@ -53,7 +53,7 @@ _DESIGN: Final = "_design/"
 
 
 @dataclass(slots=True)
-class _Row:
+class _Found:
     """A document in the order of an index: its place there, and whether the selector selects it."""
 
     place: _Place
@@ -101,9 +101,9 @@ def find(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _page(rows: Iterator[_Row], options: dict[str, Any]) -> tuple[list[_Row], int]:
+def _page(rows: Iterator[_Found], options: dict[str, Any]) -> tuple[list[_Found], int]:
     """(what is told, how many were examined until it was complete)."""
-    found: list[_Row] = []
+    found: list[_Found] = []
     skip, limit, examined = options["skip"], options["limit"], 0
     if not limit:
         return found, 0
@@ -129,8 +129,12 @@ def _shown(database: CouchDatabase, state: State, with_conflicts: bool) -> dict[
 
 
 def _rows(
-    database: CouchDatabase, reading: OpenReading, chosen: Plan, options: dict[str, Any], after: _Place | None
-) -> Iterator[_Row]:
+    database: CouchDatabase,
+    reading: OpenReading,
+    chosen: FindPlan,
+    options: dict[str, Any],
+    after: _Place | None,
+) -> Iterator[_Found]:
     """What the planned index leads to, in its order, past the bookmark. From the ids as it is asked for; from another index all
     at once, because its order has to be made."""
     index, ranges = chosen.index, chosen.ranges
@@ -163,7 +167,7 @@ def _rows(
         place = (order, document["_id"].encode("utf-8", "surrogatepass"))
         if after is not None and (place >= after if is_descending else place <= after):
             continue
-        row = _Row(place, values, state, selector.passes(document))
+        row = _Found(place, values, state, selector.passes(document))
         if is_in_order:
             yield row
         else:
@@ -172,7 +176,7 @@ def _rows(
     yield from found
 
 
-def _limits(found: Range) -> tuple[_Key, _Key]:
+def _limits(found: FieldRange) -> tuple[_Key, _Key]:
     """The keys that a range is read from and to, both included: what is at an excluded end is examined, too."""
     return key_of_bound(found.low), key_of_bound(found.high)
 
@@ -233,7 +237,7 @@ def _ids(selector: Selector) -> tuple[str | None, str | None]:
 # Bookmarks: the values and the id of the last document of a page
 
 
-def _bookmark(row: _Row) -> str:
+def _bookmark(row: _Found) -> str:
     text = json.dumps([row.values, row.place[1].decode("utf-8", "surrogatepass"), not row.place[0]])
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
@@ -302,7 +306,7 @@ def explain(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _keys(chosen: Plan) -> tuple[Any, Any]:
+def _keys(chosen: FindPlan) -> tuple[Any, Any]:
     """From where to where the index is read, as CouchDB shows it."""
     if chosen.ranges is None or chosen.index is None:
         return None, None

@@ -17,7 +17,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.indexes import Index
 from reactdb.dialects.couchdb.mango import Selector
 
-__all__ = ["MAX", "MIN", "Plan", "Range", "covers", "key_of_bound", "plan"]
+__all__ = ["MAX", "MIN", "FieldRange", "FindPlan", "covers", "key_of_bound", "plan"]
 
 _DESIGN: Final = "_design/"
 
@@ -34,7 +34,7 @@ MAX: Final = _Bound((99,))
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class FieldRange:
     """The values of a field that an index is read from and to. `low` may be MIN, `high` MAX."""
 
     low: Any = MIN
@@ -47,7 +47,7 @@ class Range:
         low, high = key_of_bound(self.low), key_of_bound(self.high)
         return low > high or (low == high and not (self.has_low and self.has_high))
 
-    def narrowed(self, operator: str, argument: Any) -> Range:
+    def narrowed(self, operator: str, argument: Any) -> FieldRange:
         """The part of it that passes this comparison."""
         if operator == "$beginsWith":
             return self.narrowed("$gte", argument).narrowed("$lte", argument + "\uffff")
@@ -61,7 +61,7 @@ class Range:
             key < key_of_bound(high) or (key == key_of_bound(high) and operator == "$lt")
         ):
             high, has_high = argument, operator != "$lt"
-        return Range(low, high, has_low, has_high)
+        return FieldRange(low, high, has_low, has_high)
 
 
 def key_of_bound(value: Any) -> tuple[Any, ...]:
@@ -70,7 +70,7 @@ def key_of_bound(value: Any) -> tuple[Any, ...]:
 
 
 @dataclass(slots=True)
-class Plan:
+class FindPlan:
     """How a `_find` is carried out.
 
     Attributes:
@@ -81,12 +81,12 @@ class Plan:
     """
 
     index: Index | None
-    ranges: list[Range] | None
+    ranges: list[FieldRange] | None
     candidates: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-def plan(known: list[Index], options: dict[str, Any], *, must_serve: bool = True) -> Plan:
+def plan(known: list[Index], options: dict[str, Any], *, must_serve: bool = True) -> FindPlan:
     """
     Args:
         known: The indexes of the database.
@@ -110,7 +110,7 @@ def plan(known: list[Index], options: dict[str, Any], *, must_serve: bool = True
             raise CouchError(
                 400, "no_usable_index", "No index exists for this sort, try indexing by the sort fields."
             )
-        return Plan(None, [], _candidates(known, usable, [], [], None, selector, options, reasons))
+        return FindPlan(None, [], _candidates(known, usable, [], [], None, selector, options, reasons))
     chosen = [index for index in usable if index in named]
     if not chosen:
         if not options["allow_fallback"] and (options["use_index"] or len(usable) <= 1):
@@ -126,8 +126,8 @@ def plan(known: list[Index], options: dict[str, Any], *, must_serve: bool = True
         key=lambda index: (-len(prefixes[id(index)]), len(index.columns), index.design or "", index.name),
     )
     winner = ranked[0]
-    prefix = prefixes[id(winner)] or ([Range(None)] if winner.is_special else [])
-    made = Plan(winner, None if _is_void(selector, prefix) else prefix)
+    prefix = prefixes[id(winner)] or ([FieldRange(None)] if winner.is_special else [])
+    made = FindPlan(winner, None if _is_void(selector, prefix) else prefix)
     made.candidates = _candidates(known, usable, chosen, ranked, winner, selector, options, reasons)
     made.warnings = _warnings(winner, named, options["use_index"])
     return made
@@ -187,15 +187,15 @@ def _gives_order(index: Index, selector: Selector, sort: list[str]) -> bool:
     return columns[: len(sort)] == sort
 
 
-def _range(selector: Selector, name: str) -> Range:
-    found = Range()
+def _range(selector: Selector, name: str) -> FieldRange:
+    found = FieldRange()
     for operator, argument in selector.conditions_on(name):
         if operator in ("$lt", "$lte", "$eq", "$gte", "$gt", "$beginsWith"):
             found = found.narrowed(operator, argument)
     return found
 
 
-def _prefix(index: Index, ranges: dict[str, Range]) -> list[Range]:
+def _prefix(index: Index, ranges: dict[str, FieldRange]) -> list[FieldRange]:
     found = []
     for column in index.columns:
         if column not in ranges:
@@ -204,7 +204,7 @@ def _prefix(index: Index, ranges: dict[str, Range]) -> list[Range]:
     return found
 
 
-def _is_void(selector: Selector, prefix: list[Range]) -> bool:
+def _is_void(selector: Selector, prefix: list[FieldRange]) -> bool:
     """Whether nothing can be found: a range is empty, or CouchDB takes a selector of one empty list for nothing."""
     ((name, argument),) = list(selector.normal.items()) or [("", None)]
     return any(found.is_empty for found in prefix) or (name in ("$and", "$or") and argument == [])
@@ -252,7 +252,7 @@ def _candidates(
 
 
 def _covered(index: Index, selector: Selector) -> int:
-    return len(_prefix(index, dict.fromkeys(selector.indexable_fields(), Range())))
+    return len(_prefix(index, dict.fromkeys(selector.indexable_fields(), FieldRange())))
 
 
 def covers(index: Index, options: dict[str, Any]) -> bool:
