@@ -36,14 +36,14 @@ from reactdb.store.room import Room, limit_bytes, used_bytes
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, newest, unpack
-from reactdb.store.transaction import WriteTransaction, remove_dropped
+from reactdb.store.transaction import DROP_ENTRY, WriteTransaction, remove_dropped
 from reactdb.values.value import Value
 
-# Changes that one write transaction removes, or documents of dropped tables: 3 to 10 ms of work, so that a writer who waits does
-# not notice.
-CHUNK_CHANGES = 2_000
+# Changes that one write transaction removes, or documents of dropped tables: 2 to 12 ms of work, so that a writer who waits does
+# not notice. The most where each of them is on another page.
+CHUNK_CHANGES = 500
 # Bytes of documents that it removes, if it removes more than one change.
-CHUNK_BYTES = 8 * 1024 * 1024
+CHUNK_BYTES = 2 * 1024 * 1024
 # A compaction that finds no room goes on in steps of as few changes as this: some 100 kB of log.
 FEWEST_CHANGES = 50
 MAKE_ROOM = (
@@ -51,7 +51,7 @@ MAKE_ROOM = (
     "again, and with vacuum=True when there is room for a copy of the documents"
 )
 # Changes between two looks at what retention does not keep any more.
-RETAIN_EVERY = 500
+RETAIN_EVERY = 250
 # Changes that removal leaves, beyond what was asked for, to feeds and consumers that have still to read them. A reader that was
 # forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
 MOST_HELD_CHANGES = 1_000_000
@@ -266,7 +266,7 @@ class Compaction:
     def after_commit(self, written: int) -> None:
         """Look at what is not kept any more, and remove some of it. `written`: the changes of the commit."""
         self.look_at = self._writer.last_seq + RETAIN_EVERY
-        if self._keeps_step() and written > CHUNK_CHANGES:
+        if self._keeps_step(is_in_commit=True) and written > CHUNK_CHANGES:
             self.owed = 2 * written - CHUNK_CHANGES
             self._debtor = get_ident()
 
@@ -282,7 +282,7 @@ class Compaction:
                 logger.debug("removing old history of %s was given up", self._writer.path, exc_info=True)
                 self.owed = 0
 
-    def _keeps_step(self) -> bool:
+    def _keeps_step(self, is_in_commit: bool = False) -> bool:
         """One step, if there is what the file does not keep. Whether more is left."""
         writer = self._writer
         try:
@@ -299,7 +299,9 @@ class Compaction:
                 )
             except SQLiteError as error:
                 raise writer.engine.translated(error, "compact") from error
-            return is_due and self._step(target, Compacted(), CHUNK_CHANGES, writer.busy_timeout_s)
+            return is_due and self._step(
+                target, Compacted(), CHUNK_CHANGES, writer.busy_timeout_s, is_in_commit
+            )
         except ReactDBError as error:
             logger.warning("removing old history of %s failed: %s", writer.path, error, exc_info=True)
             return False
@@ -331,8 +333,14 @@ class Compaction:
         behind = leases.furthest_behind(connection, target - held_changes(connection))
         return target if behind is None else min(target, behind[0])
 
-    def _step(self, target: int, removed: Compacted, most: int, waits_s: float) -> bool:
-        """One transaction's worth of compaction. Whether more is left."""
+    def _step(
+        self, target: int, removed: Compacted, most: int, waits_s: float, is_in_commit: bool = False
+    ) -> bool:
+        """One transaction's worth of compaction. Whether more is left.
+
+        Args:
+            is_in_commit: Somebody's commit waits for it. A checkpoint that has become due is left to the next one.
+        """
         writer = self._writer
         connection = writer.connection
         goal = self._held_back(target)
@@ -355,7 +363,9 @@ class Compaction:
         removed.oldest = step.oldest
         if step.tables:
             writer.adopt(load(connection))
-        self._checkpoints.after_commit(writer.check_same_file())
+        wal_bytes = writer.check_same_file()
+        if not is_in_commit:
+            self._checkpoints.after_commit(wal_bytes)
         return more or blobs.has_more
 
     def _vacuum(self, waits_s: float) -> None:
@@ -445,11 +455,13 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             "DELETE FROM log WHERE seq IN (SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL)",
             window,
         ).rowcount
-        # body IS NULL: a deletion. Its grave is there unless the key came back, and then points to another entry.
-        connection.execute(
-            "DELETE FROM graves WHERE (table_id, key) IN"
-            " (SELECT table_id, key FROM log WHERE seq > ?1 AND seq <= ?2 AND body IS NULL) AND seq <= ?2",
-            window,
+        # body IS NULL: a deletion. Its grave is there unless the key came back, and then points to another entry. One by one,
+        # because with `(table_id, key) IN` SQLite would go through all graves of the table.
+        connection.executemany(
+            "DELETE FROM graves WHERE table_id = ? AND key = ? AND seq = ?",
+            connection.execute(
+                "SELECT table_id, key, seq FROM log WHERE seq > ? AND seq <= ? AND body IS NULL", window
+            ).fetchall(),
         )
         _note_newest(connection, *window)
         removed.entries += connection.execute(
@@ -510,11 +522,12 @@ def _shrink_dropped(connection: Connection, table_id: int, most: int) -> bool:
         "SELECT id FROM indexes WHERE table_id = ?1 UNION ALL SELECT -id FROM indexes WHERE table_id = ?1",
         (table_id,),
     ).fetchall():
-        most -= connection.execute(
-            "DELETE FROM entries WHERE (index_id, value, key, tag) IN"
-            " (SELECT index_id, value, key, tag FROM entries WHERE index_id = ? LIMIT ?)",
-            (index_id, most),
-        ).rowcount
+        entries = connection.execute(
+            "SELECT index_id, value, key, tag FROM entries WHERE index_id = ? LIMIT ?",
+            (index_id, max(0, most)),
+        ).fetchall()
+        connection.executemany(DROP_ENTRY, entries)
+        most -= len(entries)
     size, count, upto = 0, 0, b""
     for key, length in connection.execute(
         "SELECT h.key, length(l.body) FROM heads h JOIN log l ON l.seq = h.seq WHERE h.table_id = ? ORDER BY h.key LIMIT ?",
@@ -524,9 +537,9 @@ def _shrink_dropped(connection: Connection, table_id: int, most: int) -> bool:
         if size > CHUNK_BYTES:
             break
     # Below the low-water mark only the entries of live documents are left.
-    entries = "SELECT seq FROM heads WHERE table_id = ? AND key <= ?"
-    drop_references(connection, entries, (table_id, upto))
-    connection.execute(f"DELETE FROM log WHERE seq IN ({entries})", (table_id, upto))
+    written = "SELECT seq FROM heads WHERE table_id = ? AND key <= ?"
+    drop_references(connection, written, (table_id, upto))
+    connection.execute(f"DELETE FROM log WHERE seq IN ({written})", (table_id, upto))
     connection.execute("DELETE FROM heads WHERE table_id = ? AND key <= ?", (table_id, upto))
     return count < most and size <= CHUNK_BYTES
 

@@ -24,7 +24,7 @@ STRETCH_CHANGES = 8
 # The sample is taken again when the history has grown by a part of this.
 PART = 64
 # Documents of dropped tables that are counted at once.
-COUNTED_DOCUMENTS = 5_000
+COUNTED_DOCUMENTS = 2_000
 # What an entry takes beside its key, document and meta.
 ENTRY_BYTES = 40
 

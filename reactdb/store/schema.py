@@ -1,7 +1,8 @@
 """The file's format: its tables, step by step from nothing. docs/reference/format.md explains each byte.
 
-A new file takes the steps here and now; `migrations`, for an older one, takes the same steps with sqlite-utils, whose import
-costs more than all else that opening a file needs. There is one list of steps.
+A new file is made as the steps would leave it, in one go, because each ALTER TABLE costs as much as several tables. `migrations`
+takes the steps, for an older file, with sqlite-utils, whose import costs more than all else that opening a file needs. Both have
+the same statements.
 
 Rule of this file: a step that was released is never edited; the next format is another step. All of them run inside one BEGIN
 IMMEDIATE of ours, so that a crash leaves the old format or the new one.
@@ -34,12 +35,11 @@ CHECKSUM_COLUMNS = 10
 CHECKSUM = f"reactdb_seal({LOG_1})"
 
 
-def log_heads_indexes(connection: Connection) -> None:
-    """Format 1, from nothing."""
-    for statement in (
-        # The log is the database: each document version once, in the entry that wrote it.
-        # Not AUTOINCREMENT: seqs are given by the writer, and `snapshot.head_seq` says why none is given twice.
-        """CREATE TABLE log (
+# Of format 1. In braces: where SQLite puts the columns that later formats have added (ADDED).
+TABLES_1 = (
+    # The log is the database: each document version once, in the entry that wrote it.
+    # Not AUTOINCREMENT: seqs are given by the writer, and `snapshot.head_seq` says why none is given twice.
+    """CREATE TABLE log (
             seq INTEGER PRIMARY KEY,
             table_id INTEGER NOT NULL,
             kind INTEGER NOT NULL,
@@ -50,23 +50,22 @@ def log_heads_indexes(connection: Connection) -> None:
             body BLOB,
             origin TEXT,
             meta BLOB
-        )""",
-        "CREATE TABLE heads (table_id INTEGER, key BLOB, seq INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
-        "CREATE TABLE graves (table_id INTEGER, key BLOB, seq INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
-        "CREATE TABLE marks (table_id INTEGER, block INTEGER, PRIMARY KEY (table_id, block)) WITHOUT ROWID",
-        """CREATE TABLE entries (
+        {log})""",
+    "CREATE TABLE heads (table_id INTEGER, key BLOB, seq INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
+    "CREATE TABLE graves (table_id INTEGER, key BLOB, seq INTEGER NOT NULL, PRIMARY KEY (table_id, key)) WITHOUT ROWID",
+    "CREATE TABLE marks (table_id INTEGER, block INTEGER{marks}, PRIMARY KEY (table_id, block)) WITHOUT ROWID",
+    """CREATE TABLE entries (
             index_id INTEGER, value BLOB, key BLOB, tag INTEGER,
             PRIMARY KEY (index_id, value, key, tag)
         ) WITHOUT ROWID""",
-        """CREATE TABLE tables (
+    """CREATE TABLE tables (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             name TEXT NOT NULL,
             primary_key TEXT NOT NULL,
             created INTEGER NOT NULL,
             dropped INTEGER
-        )""",
-        "CREATE UNIQUE INDEX tables_by_name ON tables (name) WHERE dropped IS NULL",
-        """CREATE TABLE indexes (
+        {tables})""",
+    """CREATE TABLE indexes (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             table_id INTEGER NOT NULL,
             name TEXT NOT NULL,
@@ -74,21 +73,89 @@ def log_heads_indexes(connection: Connection) -> None:
             multi INTEGER NOT NULL,
             UNIQUE (table_id, name)
         )""",
-        "CREATE TABLE epochs (epoch TEXT PRIMARY KEY, since INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    ):
-        connection.execute(statement)
-    connection.executemany(
-        "INSERT INTO facts (name, value) VALUES (?, ?)",
-        [("database_id", os.urandom(8).hex()), ("low_water", 0), ("catalogue", 0)],
-    )
+    "CREATE TABLE epochs (epoch TEXT PRIMARY KEY, since INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value{facts}) WITHOUT ROWID",
+)
+# (format, table, column) in order.
+ADDED = (
+    (2, "log", "seal INTEGER"),
+    (3, "facts", "seal INTEGER"),
+    (3, "tables", "owner TEXT"),
+    (3, "tables", "hook TEXT"),
+    (3, "marks", "newest INTEGER"),
+    (3, "marks", "sums BLOB"),
+)
+TABLES_3 = (
+    "CREATE UNIQUE INDEX tables_by_name ON tables (ifnull(owner, ''), name) WHERE dropped IS NULL",
+    "CREATE INDEX epochs_by_since ON epochs (since, position)",
+    """CREATE TABLE positions (
+            kind TEXT, name TEXT, part INTEGER,
+            position INTEGER,
+            epoch TEXT,
+            fence INTEGER NOT NULL,
+            holder TEXT,
+            leased INTEGER,
+            attempts INTEGER NOT NULL,
+            value BLOB,
+            seal INTEGER NOT NULL,
+            PRIMARY KEY (kind, name, part)
+        ) WITHOUT ROWID""",
+    # Not WITHOUT ROWID, because pieces are found by the number; AUTOINCREMENT, so that whoever is late in adding a piece does
+    # not add it to another blob.
+    """CREATE TABLE blobs (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            digest BLOB UNIQUE,
+            size INTEGER NOT NULL,
+            piece_bytes INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            used INTEGER NOT NULL,
+            seal INTEGER NOT NULL
+        )""",
+    "CREATE INDEX blobs_unused ON blobs (time) WHERE used = 0",
+    # By a number that is made of the blob's and the piece's: a tree that is ordered by a key has large rows in its inner pages,
+    # too, and one by row ids with an index is two.
+    "CREATE TABLE pieces (id INTEGER PRIMARY KEY, seal INTEGER NOT NULL, bytes BLOB NOT NULL)",
+    "CREATE TABLE blob_refs (seq INTEGER, blob INTEGER, PRIMARY KEY (seq, blob)) WITHOUT ROWID",
+    "CREATE INDEX blob_refs_by_blob ON blob_refs (blob)",
+)
+
+
+def log_heads_indexes(connection: Connection) -> None:
+    """Format 1, from nothing."""
+    _make_tables(connection, 1)
+    connection.execute("CREATE UNIQUE INDEX tables_by_name ON tables (name) WHERE dropped IS NULL")
+    connection.executemany("INSERT INTO facts (name, value) VALUES (?, ?)", _first_facts())
+    _begin_epoch(connection)
+
+
+def _make_tables(connection: Connection, version: int) -> None:
+    """Those of format 1, with the columns of a later one."""
+    columns = {table: "" for _, table, _ in ADDED}
+    for first, table, column in ADDED:
+        if first <= version:
+            columns[table] += f", {column}"
+    for statement in TABLES_1:
+        connection.execute(statement.format_map(columns))
+
+
+def _add_columns(connection: Connection, version: int) -> None:
+    for first, table, column in ADDED:
+        if first == version:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+def _first_facts() -> list[tuple[str, Any]]:
+    return [("database_id", os.urandom(8).hex()), ("low_water", 0), ("catalogue", 0)]
+
+
+def _begin_epoch(connection: Connection) -> None:
     connection.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, 0, 1)", [os.urandom(6).hex()])
 
 
 def add_checksums(connection: Connection) -> None:
     """Format 2: each log entry has a checksum. What is there gets its own, as it is: a mistake that format 1 let in stays."""
     connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, checksum_or_none, deterministic=True)
-    connection.execute("ALTER TABLE log ADD COLUMN seal INTEGER")
+    _add_columns(connection, 2)
     connection.execute(f"UPDATE log SET seal = {CHECKSUM}")
     connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, None)
     connection.execute(
@@ -104,45 +171,9 @@ def add_positions_and_blobs(connection: Connection) -> None:
         CorruptDatabase: What gets checksums here is not what was written.
     """
     check_format_2(connection)
-    for statement in (
-        "ALTER TABLE facts ADD COLUMN seal INTEGER",
-        "ALTER TABLE tables ADD COLUMN owner TEXT",
-        "ALTER TABLE tables ADD COLUMN hook TEXT",
-        "DROP INDEX tables_by_name",
-        "CREATE UNIQUE INDEX tables_by_name ON tables (ifnull(owner, ''), name) WHERE dropped IS NULL",
-        "ALTER TABLE marks ADD COLUMN newest INTEGER",
-        "ALTER TABLE marks ADD COLUMN sums BLOB",
-        "CREATE INDEX epochs_by_since ON epochs (since, position)",
-        """CREATE TABLE positions (
-            kind TEXT, name TEXT, part INTEGER,
-            position INTEGER,
-            epoch TEXT,
-            fence INTEGER NOT NULL,
-            holder TEXT,
-            leased INTEGER,
-            attempts INTEGER NOT NULL,
-            value BLOB,
-            seal INTEGER NOT NULL,
-            PRIMARY KEY (kind, name, part)
-        ) WITHOUT ROWID""",
-        # Not WITHOUT ROWID, because pieces are found by the number; AUTOINCREMENT, so that whoever is late in adding a piece does
-        # not add it to another blob.
-        """CREATE TABLE blobs (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            digest BLOB UNIQUE,
-            size INTEGER NOT NULL,
-            piece_bytes INTEGER NOT NULL,
-            time INTEGER NOT NULL,
-            used INTEGER NOT NULL,
-            seal INTEGER NOT NULL
-        )""",
-        "CREATE INDEX blobs_unused ON blobs (time) WHERE used = 0",
-        # By a number that is made of the blob's and the piece's: a tree that is ordered by a key has large rows in its inner
-        # pages, too, and one by row ids with an index is two.
-        "CREATE TABLE pieces (id INTEGER PRIMARY KEY, seal INTEGER NOT NULL, bytes BLOB NOT NULL)",
-        "CREATE TABLE blob_refs (seq INTEGER, blob INTEGER, PRIMARY KEY (seq, blob)) WITHOUT ROWID",
-        "CREATE INDEX blob_refs_by_blob ON blob_refs (blob)",
-    ):
+    _add_columns(connection, 3)
+    connection.execute("DROP INDEX tables_by_name")
+    for statement in TABLES_3:
         connection.execute(statement)
     receipts = "SELECT name, value FROM facts WHERE name >= 'receipt ' AND name < 'receipt!'"
     for name, number in connection.execute(receipts).fetchall():
@@ -204,13 +235,26 @@ def make(connection: Connection, version: int = FORMAT_VERSION) -> None:
     """The tables of a format in an empty database, as migrations from nothing would leave them. Inside a transaction."""
     for statement in MIGRATIONS_LIST:
         connection.execute(statement)
+    if version == FORMAT_VERSION:
+        _make_today(connection)
     for number, (name, step) in STEPS.items():
         if number <= version:
-            step(connection)
+            if version < FORMAT_VERSION:
+                step(connection)
             connection.execute(
                 "INSERT INTO \"_sqlite_migrations\" (migration_set, name, applied_at) VALUES ('reactdb', ?, ?)",
                 (name, str(datetime.now(UTC))),
             )
+
+
+def _make_today(connection: Connection) -> None:
+    _make_tables(connection, FORMAT_VERSION)
+    for statement in TABLES_3:
+        connection.execute(statement)
+    for name, value in _first_facts():
+        set_fact(connection, name, value)
+    _begin_epoch(connection)
+    write_catalogue_checksum(connection)
 
 
 def identify(connection: Connection, path: str) -> int:

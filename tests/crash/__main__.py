@@ -1,6 +1,7 @@
 """`python -m tests.crash`: the long crash tests. One line a scenario and a summary; the exit code is 1 if anything was lost.
 
 python -m tests.crash --kills 2000              processes that are killed
+python -m tests.crash --auto-kills 2000         the same under `retention="auto"`, with little room
 python -m tests.crash --prove                   the same with stores that are broken: each must be noticed
 python -m tests.crash --power-images 20000      power cuts
 python -m tests.crash --worker-kills 2000       processes that share a durable consumer
@@ -17,6 +18,13 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=0, metavar="N", help="kill so many processes")
+    parser.add_argument(
+        "--auto-kills",
+        type=int,
+        default=0,
+        metavar="N",
+        help='kill so many processes under retention="auto"',
+    )
     parser.add_argument(
         "--prove", action="store_true", help="kill processes with a broken store: each must be noticed"
     )
@@ -37,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     wanted = (
         options.kills,
+        options.auto_kills,
         options.power_images,
         options.worker_kills,
         options.keeper_kills,
@@ -44,7 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     if not (options.prove or any(wanted)):
         parser.error(
-            "say what to do: --kills N, --prove, --power-images N, --worker-kills N, --keeper-kills N or --blob-kills N"
+            "say what to do: --kills N, --auto-kills N, --prove, --power-images N, --worker-kills N, --keeper-kills N or"
+            " --blob-kills N"
         )
     status = 0
     # Each is imported where it is wanted: they need different things of the machine.
@@ -52,6 +62,10 @@ def main(arguments: list[str] | None = None) -> int:
         from . import kills
 
         status |= kills.run(options.kills, seed=options.seed, jobs=options.jobs)
+    if options.auto_kills:
+        from . import kills
+
+        status |= kills.run(options.auto_kills, seed=options.seed, jobs=options.jobs, is_auto=True)
     if options.prove:
         from . import kills
 

@@ -199,7 +199,10 @@ class Examination:
             now = (number, key_value(bytes.fromhex(key)), ALL_KINDS[kind], stamp(body if number else None))
             if known is not None and now != (known.table_id, known.key, known.kind, known.new):
                 yield f"log entry {seq} was {known}, and is {now}"
-        keeps = [life.retention for life in self.lives if life.retention is not None]
+        # "auto" keeps what there is room for, which may be nothing.
+        keeps = [
+            life.retention if isinstance(life.retention, int) else 0 for life in self.lives if life.retention
+        ]
         for life in self.lives:
             for op in life.ops.values():
                 if op.keep is not None:

@@ -30,9 +30,12 @@ from . import broken
 from .consumer import FEEDS, follow
 from .lanes import ACCOUNT_COUNT, ACCOUNTS, EUROS, Holding, Lane, Say, Surprise, found
 from .raw import look
+from .settings import set_in_store
 
 # A child that nobody kills gives up, so that nothing is left behind by a parent that died.
 LONGEST_LIFE_S = 300.0
+# What history may take under `retention="auto"`: less than any file has, so that there is always something to remove.
+AUTO_BYTES = 10_000
 
 
 class Teller:
@@ -55,7 +58,11 @@ def live(config: dict[str, Any]) -> None:
     say({"hello": True})
     try:
         broken.apply(config.get("mutant"))
-        checkpoint_at(config["checkpoint_bytes"])
+        set_in_store("CHECKPOINT_BYTES", config["checkpoint_bytes"])
+        if config["retention"] == "auto":
+            set_in_store("LEAST_BYTES", AUTO_BYTES)
+            set_in_store("RETAIN_EVERY", 10)
+            set_in_store("CHUNK_CHANGES", 20)
         say = broken.teller(config.get("mutant"), say)
         say({"opening": True})
         (_open_and_close if config["revolving"] else _work)(config, say)
@@ -63,18 +70,6 @@ def live(config: dict[str, Any]) -> None:
         pass
     except BaseException:
         say({"error": traceback.format_exc()})
-
-
-def checkpoint_at(wal_bytes: int) -> None:
-    """Make the store empty its write-ahead log when it has so many bytes. Its own figure is for larger files than these."""
-    homes = [
-        module
-        for name, module in list(sys.modules.items())
-        if name.startswith("reactdb.store.") and hasattr(module, "CHECKPOINT_BYTES")
-    ]
-    assert homes
-    for module in homes:
-        module.CHECKPOINT_BYTES = wal_bytes  # type: ignore[attr-defined]
 
 
 def _connect(config: dict[str, Any]) -> Database:

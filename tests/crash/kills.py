@@ -159,13 +159,15 @@ class Victim:
 
 @dataclass
 class Outcome:
-    """What a scenario came to. `moments` counts what the processes were doing when they died."""
+    """What a scenario came to. `moments` counts what the processes were doing when they died; `removed`, the looks before which
+    retention had removed history, and not somebody who asked for it."""
 
     seed: int
     kills: int = 0
     acknowledged: int = 0
     changes: int = 0
     moments: Counter[str] = field(default_factory=Counter)
+    removed: int = 0
     losses: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -176,6 +178,7 @@ class Scenario:
     Args:
         span_s: How long a process lives at most.
         mutant: What is broken in the processes, by its name.
+        is_auto: All of them say `retention="auto"`, with little room.
     """
 
     def __init__(
@@ -186,12 +189,14 @@ class Scenario:
         *,
         span_s: float,
         mutant: str | None = None,
+        is_auto: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.folder = folder
         self.nursery = nursery
         self.span_s = span_s
         self.mutant = mutant
+        self.is_auto = is_auto
         self.path = folder / "kills.db"
         self.memory = Memory()
         self.outcome = Outcome(seed)
@@ -217,9 +222,11 @@ class Scenario:
             self.outcome.kills += 1
             self.outcome.moments[life.moment] += 1
             self.outcome.acknowledged += sum(op.state == "done" for op in life.ops.values())
-        before = self.memory.head
+        before, low = self.memory.head, self.memory.low
         self.look(lives)
         self.outcome.changes += self.memory.head - before
+        asked = [op.oldest for life in lives for op in life.ops.values() if op.oldest is not None]
+        self.outcome.removed += self.memory.low > max([low, *asked])
 
     # The rounds
 
@@ -292,7 +299,7 @@ class Scenario:
             "consumers": str(self.folder) if consumers else None,
             "revolving": revolving,
             "sweeping": random.random() < 0.15,
-            "retention": random.choice([None, None, None, 300]),
+            "retention": "auto" if self.is_auto else random.choice([None, None, None, 300]),
             # Small, so that checkpoints come often; or so large that none comes.
             "checkpoint_bytes": random.choice([1 << 16, 1 << 18, 1 << 24]),
             "mutant": self.mutant,
@@ -341,13 +348,14 @@ def run_scenario(
     *,
     span_s: float = 0.4,
     mutant: str | None = None,
+    is_auto: bool = False,
     nursery: Nursery | None = None,
 ) -> Outcome:
     """One file, killed so many times; fewer where something was lost. (A round may kill a few more.)"""
     own = nursery or Nursery()
     folder = Path(tempfile.mkdtemp(prefix="reactdb-kills-"))
     try:
-        outcome = Scenario(seed, folder, own, span_s=span_s, mutant=mutant).run(kills)
+        outcome = Scenario(seed, folder, own, span_s=span_s, mutant=mutant, is_auto=is_auto).run(kills)
     finally:
         if nursery is None:
             own.close()
@@ -358,14 +366,15 @@ def run_scenario(
     return outcome
 
 
-def scenarios(kills: int, seed: int, jobs: int) -> Iterator[Outcome]:
+def scenarios(kills: int, seed: int, jobs: int, is_auto: bool) -> Iterator[Outcome]:
     """Scenarios until so many processes were killed."""
     done = 0
     if jobs <= 1:
         nursery = Nursery()
         try:
             while done < kills:
-                outcome = run_scenario(seed, min(KILLS_OF_A_SCENARIO, kills - done), nursery=nursery)
+                some = min(KILLS_OF_A_SCENARIO, kills - done)
+                outcome = run_scenario(seed, some, is_auto=is_auto, nursery=nursery)
                 yield outcome
                 done += outcome.kills
                 seed += 1
@@ -375,21 +384,22 @@ def scenarios(kills: int, seed: int, jobs: int) -> Iterator[Outcome]:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         planned = range(0, kills, KILLS_OF_A_SCENARIO)
         work = [
-            pool.submit(run_scenario, seed + number, min(KILLS_OF_A_SCENARIO, kills - start))
+            pool.submit(run_scenario, seed + number, min(KILLS_OF_A_SCENARIO, kills - start), is_auto=is_auto)
             for number, start in enumerate(planned)
         ]
         for future in as_completed(work):
             yield future.result()
 
 
-def run(kills: int, *, seed: int, jobs: int) -> int:
+def run(kills: int, *, seed: int, jobs: int, is_auto: bool = False) -> int:
     """The long run: a line a scenario and a summary. 1 where anything was lost, else 0."""
     begun = time.monotonic()
     total = Outcome(seed)
-    for outcome in scenarios(kills, seed, jobs):
+    for outcome in scenarios(kills, seed, jobs, is_auto):
         print(
             f"seed {outcome.seed}: {outcome.kills} kills, {outcome.acknowledged:,} acknowledged, {outcome.changes:,} changes,"
-            f" {outcome.seconds:.1f} s: {'LOSS' if outcome.losses else 'nothing lost'}",
+            + (f" history removed before {outcome.removed} looks," if is_auto else "")
+            + f" {outcome.seconds:.1f} s: {'LOSS' if outcome.losses else 'nothing lost'}",
             flush=True,
         )
         for loss in outcome.losses[:10]:

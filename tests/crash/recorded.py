@@ -30,6 +30,7 @@ from .mutants import MUTANTS
 from .recorder import Job
 from .recording import MARKS
 from .scenarios import Scenario, scenario_of
+from .settings import set_in_store
 from .workload import Reopen, Together, Upkeep, Write
 
 FILE = "a.db"
@@ -161,19 +162,6 @@ def record(job: Job) -> None:
     program = Program(scenario, job.seed, job.folder)
     program.carry_out()
     Path(job.result).write_text(json.dumps({"order": program.order}))
-
-
-def set_in_store(name: str, value: int) -> None:
-    """Another value for a constant of the store, in every module that knows it."""
-    modules = [
-        module
-        for module_name, module in list(sys.modules.items())
-        if module_name.startswith("reactdb.") and hasattr(module, name)
-    ]
-    if not modules:
-        raise LookupError(f"no module of the store has {name}")
-    for module in modules:
-        setattr(module, name, value)
 
 
 def fork(work: Any) -> int:

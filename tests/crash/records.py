@@ -46,7 +46,7 @@ class Op:
 class Life:
     """What one process told before it died."""
 
-    def __init__(self, retention: int | None) -> None:
+    def __init__(self, retention: int | str | None) -> None:
         self.retention = retention
         self.ops: dict[str, Op] = {}
         self.errors: list[str] = []

@@ -57,6 +57,14 @@ class TestKills:
         assert outcome.kills >= SCENARIOS[seed]
         assert outcome.acknowledged
 
+    @pytest.mark.slow
+    def test_so_it_is_where_history_goes_beside_the_writers(self, nursery):
+        """The short form of `python -m tests.crash --auto-kills 2000`."""
+        outcome = run_scenario(21, 40, span_s=0.2, is_auto=True, nursery=nursery)
+
+        assert [] == outcome.losses
+        assert outcome.acknowledged
+
     def test_there_are_enough_of_them(self):
         assert sum(SCENARIOS.values()) >= 60
 

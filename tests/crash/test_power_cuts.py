@@ -101,6 +101,14 @@ class TestImages:
     def test_what_a_write_hook_derives_is_there_with_its_document_or_not_at_all(self, shop):
         assert [] == power.cut(shop, "hooks", 40, seed=1).failures
 
+    @pytest.mark.slow
+    def test_history_that_goes_beside_the_writers_takes_nothing_with_it(self, shop):
+        """`retention="auto"`, with less room than any file has."""
+        result = power.cut(shop, "retention, auto", 80, seed=1)
+
+        assert [] == result.failures
+        assert result.lost
+
     @pytest.mark.parametrize("operation", [Operation.SYNC, Operation.SYNC_FOLDER])
     def test_a_disk_that_does_not_flush_is_found_out(self, shop, monkeypatch, operation):
         real = Disk.advance

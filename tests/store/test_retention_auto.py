@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
+from benchmarks.history import has_stopped_growing, written
 from reactdb.store import retention, room, schema
 from reactdb.store.retention import AUTO, Retention
 from reactdb.store.room import Room
-from tests.soak.history import has_stopped_growing, written
 from tests.support.inspection import problems
 from tests.support.processes import another_process, run_python
 from tests.support.scaling import examples
@@ -95,7 +95,7 @@ class TestHowMuch:
 
     @pytest.mark.slow
     def test_a_file_that_is_written_to_for_long_stops_growing(self, path, monkeypatch):
-        """The short form of `python -m tests.soak.history`."""
+        """The short form of `python -m benchmarks.history`."""
         monkeypatch.setattr(room, "LEAST_BYTES", 5_000_000)
         moments = list(written(path, 100_000))
 
@@ -263,6 +263,65 @@ class TestSteps:
         games.insert({"id": 1, "text": "x" * 200_000}, conflict="replace")
         games.insert({"id": 1, "text": ""}, conflict="replace")
         assert db.seq == db.compact(keep=0)["oldest"]
+
+    def test_a_step_costs_the_same_however_much_there_is_that_stays(self):
+        """Tombstones past the mark, and index entries of a dropped table that it does not come to; steps of SQLite's machine."""
+
+        def steps(documents: int) -> tuple[int, int]:
+            with reactdb.connect(":memory:", retention=None) as db:
+                games = db.table_create("games")
+                for index in ("a", "b"):
+                    games.index_create(index)
+                for start in range(0, documents, 1_000):
+                    games.insert([{"id": start + n, "a": n, "b": n} for n in range(1_000)])
+                games.delete()
+                deletions = steps_of(db, documents + 500)
+                games.insert([{"id": n, "a": n, "b": n} for n in range(documents)])
+                db.table_drop("games")
+                return deletions, steps_of(db, db.seq)
+
+        def steps_of(db: Any, target: int) -> int:
+            connection, count = db.session.engine.writer.connection, 0
+
+            def tick() -> int:
+                nonlocal count
+                count += 1
+                return 0
+
+            connection.execute("BEGIN IMMEDIATE")
+            while retention.compact_step(connection, target - 300)[0]:
+                pass
+            connection.set_progress_handler(tick, 100)
+            try:
+                retention.compact_step(connection, target, 300)
+            finally:
+                connection.set_progress_handler(None, 100)
+                connection.execute("ROLLBACK")
+            return count
+
+        few, many = steps(2_000), steps(20_000)
+        assert many[0] <= 1.2 * few[0]
+        assert many[1] <= 1.2 * few[1]
+
+    def test_a_checkpoint_that_is_due_is_left_to_the_next_commit(self, path, little, monkeypatch):
+        """Else a commit would wait for both."""
+        with reactdb.connect(path, durability="soft") as db:
+            games = db.table_create("games")
+            checkpoints, looked = db.session.engine.writer.checkpoints, []
+            after_commit = checkpoints.after_commit
+
+            def noted(wal_bytes: int) -> None:
+                looked.append(wal_bytes)
+                after_commit(wal_bytes)
+
+            monkeypatch.setattr(checkpoints, "after_commit", noted)
+            update(games, range(1_000))
+            assert 0 < db.stats()["oldest"]
+            assert 1_000 == len(looked)
+
+            # What was asked for, or is owed, waits for nobody's commit.
+            db.compact(keep=0)
+            assert 1_000 < len(looked)
 
     def test_a_small_commit_makes_one_step_at_most(self, db, games, little, steps, monkeypatch):
         update(games, range(450))
