@@ -4,7 +4,8 @@ A feed that waits holds no thread: it has an `asyncio.Event`, which the commit s
 or ends. What there is to tell is read in a thread, some 64 KiB at a time, and the next only when the client has taken that: a
 client that stops reading costs what is under way, and goes on from the log later.
 
-The time of `timeout` and `heartbeat` begins anew with every change of the database, also with one that the filter rejects.
+The time of `timeout` and `heartbeat` begins anew with every change that the feed is woken by. That is every change of the
+database, but for a filter of which the change's key or fields alone say that it does not pass.
 
 Rule of this file: when something is said. What is said is in `formats`, and which changes there are in the dialect.
 """
@@ -119,7 +120,7 @@ class FeedStream:
         waiting = self._waiting
         yield self._format.head
         prefix = b""
-        has_waited = False
+        has_waited = is_last = False
         while not self._is_over():
             self._changed.clear()
             found: list[dict[str, Any]] = []
@@ -138,7 +139,9 @@ class FeedStream:
             if prefix:
                 # The filter rejected what has woken it.
                 yield prefix
-            if waiting.never_waits or (waiting.feed == "longpoll" and self._sent) or self._is_ending:
+                prefix = b""
+            is_last = is_last or self._is_ending
+            if waiting.never_waits or (waiting.feed == "longpoll" and self._sent) or is_last:
                 break
             if self._rows.is_finished and waiting.limit != 0:
                 # The database was deleted.
@@ -151,8 +154,10 @@ class FeedStream:
                 self._rows.on_ready(self._wake)
             async for beat in self._beats():
                 yield beat
-            if not self._changed.is_set() or self._is_ending:
-                break
+            # Its time is over: it looks once more, because changes that cannot pass its filter have not woken it.
+            is_last = self._is_ending or not self._changed.is_set()
+            if is_last:
+                continue
             prefix = b"" if waiting.feed == "eventsource" else self._format.waiting
         yield self._format.tail(self._rows.last_seq, await self._run(self._pending_or_none))
 
