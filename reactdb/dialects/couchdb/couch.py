@@ -18,7 +18,7 @@ from hashlib import md5
 from typing import TYPE_CHECKING
 
 from reactdb.dialects.couchdb import settings
-from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import no_database
 from reactdb.dialects.couchdb.revisions import HOOK, hidden
@@ -40,6 +40,7 @@ class Couch:
         self._native = db
         self._session = db.session
         self._wakers = Wakers(db.session)
+        self._counts: Counts = {}
 
     @property
     def uuid(self) -> str:
@@ -72,7 +73,7 @@ class Couch:
             return table
 
         table = self._session.transact(work, operation="table_create")
-        return CouchDatabase(self._native, name, table.id, self._wakers)
+        return CouchDatabase(self._native, name, table.id, self._wakers, self._counts)
 
     def drop(self, name: str) -> None:
         """
@@ -109,7 +110,7 @@ class Couch:
                 serve(transaction, found)
 
             self._session.transact(work, operation="set hook")
-        return CouchDatabase(self._native, name, table.id, self._wakers)
+        return CouchDatabase(self._native, name, table.id, self._wakers, self._counts)
 
 
 def serve(transaction: WriteTransaction, table: TableInfo) -> None:

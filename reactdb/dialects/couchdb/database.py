@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 from uuid import uuid4
 
 from reactdb.dialects.couchdb import attachments as attached
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MANY_REVS: Final = 1 << 40
+Counts = dict[int, tuple[int, int, int]]
+"""By the number of a table: the seq of its newest change, and how many documents it has then, alive and deleted."""
 
 
 class CouchDatabase(DocumentReader):
@@ -51,10 +52,15 @@ class CouchDatabase(DocumentReader):
         name: As CouchDB has it.
     """
 
-    def __init__(self, native: Database, name: str, table_id: int, wakers: Wakers) -> None:
+    def __init__(self, native: Database, name: str, table_id: int, wakers: Wakers, counts: Counts) -> None:
+        """
+        Args:
+            counts: What is known of all databases of the file.
+        """
         super().__init__(native, table_id)
         self.name = name
         self._wakers = wakers
+        self._counts = counts
 
     # -----------------------------------------------------------------------------------------------------------
     # The database
@@ -64,16 +70,21 @@ class CouchDatabase(DocumentReader):
         with self.reading() as reading:
             snapshot, tables = reading.snapshot, reading.tables
             kept = settings.read(reading.heads, snapshot.catalogue, self.table_id)
-            deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
+            newest = self.sequences.newest(snapshot, tables)
+            known = self._counts.get(self.table_id)
+            if known is None or known[0] != newest:
+                deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
+                # To count takes as long as to read all keys.
+                known = self._counts[self.table_id] = newest, snapshot.count(tables.main), deleted
             return {
                 "instance_start_time": kept.created,
                 "db_name": self.name,
                 "purge_seq": "0",
-                "update_seq": self.sequences.text(snapshot, self.sequences.newest(snapshot, tables)),
+                "update_seq": self.sequences.text(snapshot, newest),
                 "sizes": {"file": 0, "external": 0, "active": 0},
                 "props": {},
-                "doc_del_count": deleted,
-                "doc_count": snapshot.count(tables.main),
+                "doc_del_count": known[2],
+                "doc_count": known[1],
                 "disk_format_version": 8,
                 "compact_running": False,
                 "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
@@ -90,6 +101,14 @@ class CouchDatabase(DocumentReader):
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise CouchError(400, "bad_request", "`revs_limit` must be a positive integer")
         self.session.transact(partial(settings.change, table_id=self.table_id, revs_limit=limit))
+
+    @property
+    def update_seq(self) -> str:
+        """The position of the newest change."""
+        with self.reading() as reading:
+            return self.sequences.text(
+                reading.snapshot, self.sequences.newest(reading.snapshot, reading.tables)
+            )
 
     def compact(self) -> None:
         """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
