@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.reader import no_database
+from reactdb.dialects.couchdb.reader import no_database, writing
 from reactdb.dialects.couchdb.revisions import HOOK, hidden
 from reactdb.dialects.couchdb.spelling import check_name, database_name, table_name
 from reactdb.dialects.couchdb.waking import Wakers
@@ -72,7 +72,7 @@ class Couch:
             serve(transaction, table)
             return table
 
-        table = self._session.transact(work, operation="table_create")
+        table = writing(lambda: self._session.transact(work, operation="table_create"))
         return CouchDatabase(self._native, name, table.id, self._wakers, self._counts)
 
     def drop(self, name: str) -> None:
@@ -91,7 +91,7 @@ class Couch:
                 if beside is not None:
                     transaction.drop_table(beside)
 
-        self._session.transact(work, operation="table_drop")
+        writing(lambda: self._session.transact(work, operation="table_drop"))
 
     def open(self, name: str) -> CouchDatabase:
         """

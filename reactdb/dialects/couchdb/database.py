@@ -20,13 +20,14 @@ from reactdb.dialects.couchdb.documents import GivenDocument, given_document
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.listing import IdRange, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
-from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found
-from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found, writing
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
 from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of
 from reactdb.dialects.couchdb.states import (
     Editor,
     Fill,
     State,
+    Tables,
     conflict,
     earlier,
 )
@@ -100,7 +101,9 @@ class CouchDatabase(DocumentReader):
     def revs_limit(self, limit: int) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise CouchError(400, "bad_request", "`revs_limit` must be a positive integer")
-        self.session.transact(partial(settings.change, table_id=self.table_id, revs_limit=limit))
+        self._transact(
+            lambda transaction, _: settings.change(transaction, table_id=self.table_id, revs_limit=limit)
+        )
 
     @property
     def update_seq(self) -> str:
@@ -119,12 +122,28 @@ class CouchDatabase(DocumentReader):
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
 
     def _write(self, work: Callable[[Editor], T]) -> T:
-        def one(transaction: WriteTransaction) -> T:
-            tables = self.tables(transaction.catalogue)
+        def one(transaction: WriteTransaction, tables: Tables) -> T:
             limit = settings.read(transaction, transaction.catalogue, self.table_id).revs_limit
             return work(Editor(transaction, tables, limit))
 
-        return self.session.transact(one)
+        return self._transact(one)
+
+    def _transact(self, work: Callable[[WriteTransaction, Tables], T]) -> T:
+        """
+        Raises:
+            CouchError: 403, the file or the table cannot be written; 404, the database was deleted.
+        """
+
+        def one(transaction: WriteTransaction) -> T:
+            tables = self.tables(transaction.catalogue)
+            if tables.main.hook != HOOK:
+                reason = (
+                    f"`{self.name}` has the write hook `{tables.main.hook}`, and cannot be written from here."
+                )
+                raise CouchError(403, "forbidden", reason)
+            return work(transaction, tables)
+
+        return writing(lambda: self.session.transact(one))
 
     # -----------------------------------------------------------------------------------------------------------
     # OpenReading documents
@@ -377,7 +396,8 @@ class CouchDatabase(DocumentReader):
             `{"ok": True, "id", "rev"}`.
 
         Raises:
-            CouchError: 409, it is not a leaf's `_rev`; 400, it cannot be a document; 412, an attachment is only named.
+            CouchError: 409, it is not a leaf's `_rev`; 400, it cannot be a document; 412, an attachment is only named; 413, it is
+                too large.
         """
         if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
             return self.put_local(document if rev is None else {**document, "_rev": rev})
@@ -603,15 +623,11 @@ class CouchDatabase(DocumentReader):
 
     def put_local(self, document: dict[str, Any]) -> dict[str, Any]:
         """Write a `_local/` document; the last write wins."""
-        return self.session.transact(
-            lambda transaction: put_local(transaction, self.tables(transaction.catalogue), document)
-        )
+        return self._transact(lambda transaction, tables: put_local(transaction, tables, document))
 
     def delete_local(self, id: str, rev: str | None = None) -> dict[str, Any]:
         """Delete a `_local/` document. Raises: CouchError, 404."""
-        return self.session.transact(
-            lambda transaction: delete_local(transaction, self.tables(transaction.catalogue), id)
-        )
+        return self._transact(lambda transaction, tables: delete_local(transaction, tables, id))
 
     def local_docs(self, *, include_docs: bool = False) -> dict[str, Any]:
         """What `_local_docs` answers."""

@@ -14,7 +14,7 @@ Rule of this file: it knows leaves and where they lie, and no JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from reactdb.change import DELETE, INSERT, REPLACE
 from reactdb.dialects.couchdb.errors import CouchError
@@ -43,6 +43,8 @@ from reactdb.store.log import read_meta
 from reactdb.store.snapshot import Snapshot, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
+
+T = TypeVar("T")
 
 
 class Tables(NamedTuple):
@@ -247,9 +249,8 @@ class Editor:
         generation = 1 if before is None else before.lineage.start + 1
         fields = fill([] if before is None else [before], generation)
         primary_key = self._tables.main.primary_key
-        hash = hash_of(
-            fields, primary_key, None if before is None else before.lineage.rev, is_deleted=is_deleted
-        )
+        parent_rev = None if before is None else before.lineage.rev
+        hash = within_size(lambda: hash_of(fields, primary_key, parent_rev, is_deleted=is_deleted))
         chunks: list[tuple[Rev, Chunk]] = []
         first = Lineage(1, (hash,), None, 1)
         lineage = first if before is None else self._child(before.lineage, hash, chunks)
@@ -359,7 +360,7 @@ class Editor:
             left = tables.tombstones if state.is_deleted else tables.conflicts
             if state.is_deleted is lives or len(ordered) <= lives:
                 beside.append((reference(left), key, None))
-        kept = row_of(value, ordered[1:] if lives else ordered)
+        kept = within_size(lambda: row_of(value, ordered[1:] if lives else ordered))
         if kept is not None:
             beside.append((reference(tables.conflicts if lives else tables.tombstones), key, kept))
         main = None if state is None else state.main
@@ -408,9 +409,17 @@ def reference(table: TableInfo) -> Any:
 def encoded(document: Mapping[str, Any]) -> bytes:
     """
     Raises:
-        CouchError: 400, it cannot be stored.
+        CouchError: 413, it cannot be stored: it is too large, or nested too deep.
+    """
+    return within_size(lambda: codec.encode(dict(document)))
+
+
+def within_size(encode: Callable[[], T]) -> T:
+    """
+    Raises:
+        CouchError: 413.
     """
     try:
-        return codec.encode(dict(document))
+        return encode()
     except InvalidDocument as error:
-        raise CouchError(400, "bad_request", str(error)) from None
+        raise CouchError(413, "document_too_large", str(error)) from None
