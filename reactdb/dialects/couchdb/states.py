@@ -254,8 +254,15 @@ class Editor:
         chunks: list[tuple[Rev, Chunk]] = []
         first = Lineage(1, (hash,), None, 1)
         lineage = first if before is None else self._child(before.lineage, hash, chunks)
-        new = KeptLeaf(lineage, is_deleted, fields)
-        self._write(key, state, [*(leaf for leaf in leaves if leaf is not before), new], chunks)
+        others = [leaf for leaf in leaves if leaf is not before]
+        if any(leaf.lineage.oldest == lineage.start for leaf in others):
+            # Another path begins with this generation, and may with this very revision: somebody else has made the same edit.
+            path = self._path(key, before, lineage)
+            found = self._grafted(key, leaves, path, lambda *_: fields, is_deleted, chunks)
+            if found is not None:
+                self._write(key, state, found, chunks)
+        else:
+            self._write(key, state, [*others, KeptLeaf(lineage, is_deleted, fields)], chunks)
         return lineage.rev
 
     def add(self, key: bytes, path: Path, fill: Fill, *, is_deleted: bool) -> bool:
@@ -297,6 +304,13 @@ class Editor:
         if gone:
             self._write(key, state, [leaf for leaf in state.leaves if leaf.lineage.rev not in gone], [])
         return gone
+
+    def _path(self, key: bytes, before: KeptLeaf | None, lineage: Lineage) -> Path:
+        """That of the child of a leaf, before the leaf's chunk is written."""
+        if before is None:
+            return Path(lineage.start, lineage.ids)
+        path = path_of(self._transaction, self._tables, key, before.lineage, self._revs_limit)
+        return Path(lineage.start, (lineage.ids[0], *path.ids))
 
     def _child(self, lineage: Lineage, hash: str, chunks: list[tuple[Rev, Chunk]]) -> Lineage:
         found, left = child(lineage, hash)
