@@ -320,3 +320,23 @@ def test_a_document_that_is_too_large_is_refused_alone(notes: CouchDatabase) -> 
     rows = notes.bulk_docs([{"_id": "a"}, {"_id": "b", "x": "x" * 17_000_000}, {"_id": "c"}])
     assert [row.get("error") for row in rows] == [None, "document_too_large", None]
     assert notes.info()["doc_count"] == 2
+
+
+def test_what_is_purged_leaves_no_trace(notes: CouchDatabase, db: Database) -> None:
+    graft(notes, "a", ["2-b", "1-a"], n="b")
+    graft(notes, "a", ["2-a", "1-a"], n="a")
+    rev = notes.put({"_id": "gone"})["rev"]
+    tombstone = notes.delete("gone", rev)["rev"]
+    assert notes.purge({"a": ["2-b", "1-a"], "gone": [tombstone], "x": ["1-a"]}) == {
+        "a": ["2-b"],
+        "gone": [tombstone],
+        "x": [],
+    }
+    assert db.table("notes").run() == [{"_id": "a", "n": "a"}]
+    assert [row["id"] for row in notes.changes(ChangesRequest()).rows()] == ["a"]
+    notes.purge({"a": ["2-a"]})
+    refused(404, "missing", notes.get, "a")
+    assert notes.changes(ChangesRequest()).rows() == []
+    assert notes.put({"_id": "a"})["rev"].startswith("1-")
+    db.table("notes").insert({"_id": "gone"})
+    assert notes.get("gone")["_rev"].startswith("1-")
