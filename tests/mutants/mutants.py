@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         "a new index has no sums",
         "store/transaction.py",
-        "            sums.add_index(index.id)\n            move_entries(sums.indexes, (), entries)\n",
+        "            sums.add_index(index.id)\n            add_entries(sums.indexes, entries)\n",
         "            sums.add_index(index.id)\n",
         ("tests/store/test_sums.py",),
     ),
