@@ -26,7 +26,16 @@ def consume(bench: Bench) -> Figures:
 
     Answers: what does a position cost that is never lost? Expect reading the log (`bare`) to be four fifths of it.
     """
-    return given(bench, is_written=False)
+    return given(bench)
+
+
+@workload("W14-partitions", "µs per change")
+def consume_partitions(bench: Bench) -> Figures:
+    """The same, where one worker has all four partitions.
+
+    Answers: what does it cost to split by key before there is a second worker? Expect as much as W14, and to keep more in memory.
+    """
+    return given(bench, partitions=4)
 
 
 @workload("W14-transaction", "µs per change")
@@ -38,7 +47,7 @@ def consume_into_a_table(bench: Bench) -> Figures:
     return given(bench, is_written=True)
 
 
-def given(bench: Bench, *, is_written: bool) -> Figures:
+def given(bench: Bench, *, is_written: bool = False, partitions: int = 1) -> Figures:
     if bench.peer.name != "reactdb":
         raise NotOffered
     size = min(bench.count(50_000), TABLE)
@@ -55,7 +64,7 @@ def given(bench: Bench, *, is_written: bool) -> Figures:
         database: Any = store.database  # type: ignore[attr-defined]
         with bare:
             expect(2 * size, sum(map(len, pages(database))))
-        consumer = database.consumer("worker", database.table("players"), since=0)
+        consumer = database.consumer("worker", database.table("players"), since=0, partitions=partitions)
         copies = database.table_create("copies") if is_written else None
         with consumer.batches(BATCH, max_wait_s=0) as batches, watch:
             while (batch := batches.poll()) is not None:

@@ -1,9 +1,9 @@
 """Batches: one worker of a durable consumer, and the batches of changes that it is given.
 
-    poll     mind the leases (take, renew, give up); note what became of the last batch; read the next one from the log
+    poll     note what became of the last batch; mind the leases (take, renew, give up); read on, by `partitions`
     wait     until something is committed, or it is time to look at the leases or to try again: in a thread, or in a coroutine
 
-The position is in the file and nowhere else: each batch is read from where the file says, and an acknowledgement is refused where
+The position is in the file and nowhere else: each batch begins where the file says, and an acknowledgement is refused where
 the file has moved on. So there is nothing here that a crash, a rollback or another worker could make wrong.
 
 A batch that fails comes again after a while, half as long, until the change that fails is alone; that one is counted in the file,
@@ -18,8 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, cast
-from zlib import crc32
+from typing import TYPE_CHECKING, Any, Final
 
 from reactdb import holders
 from reactdb.change import Change
@@ -30,20 +29,14 @@ from reactdb.errors import (
     LeaseLost,
     ReactDBError,
     StorageError,
-    UnsupportedFeed,
     UsageError,
 )
-from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.events import Event
-from reactdb.feeds.failures import Failures
 from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
-from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader
-from reactdb.feeds.views.base import AnyDelta, StateReader, View
-from reactdb.feeds.views.select import AllTablesView, PairingView
 from reactdb.logs import logger
+from reactdb.partitions import Backlog, PartitionReader
 from reactdb.query import Query
-from reactdb.set_aside import SET_ASIDE, as_logged, set_aside
-from reactdb.store.catalogue import TableInfo
+from reactdb.set_aside import as_logged, set_aside
 from reactdb.store.leases import (
     LOOKS,
     Lease,
@@ -53,7 +46,6 @@ from reactdb.store.leases import (
     still_held,
     write_lease,
 )
-from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values.value import Value
 
@@ -63,17 +55,8 @@ if TYPE_CHECKING:
 # Changes that do not concern a consumer and that it has passed before it notes that in the file, where nothing else makes it
 # write. History that it has passed can be removed then.
 PASSED_CHANGES = 10_000
-# The fewest changes that are read at a time where only some of them are selected: a page costs some 20 µs whatever is on it.
-FEWEST_READ = 32
 # Characters of an error that are kept with a change.
 MOST_ERROR = 2_000
-
-ROW_WISE = (
-    "a consumer is given each change once, so what it selects is looked at document by document: take order_by with limit, "
-    "aggregates, group, distinct and union out of its selection, and work them out of what it is given"
-)
-
-NOTHING: dict[str, Any] = {}
 
 # What became of a batch: the states, and the moves between them.
 OPEN, ACKNOWLEDGED, FAILED, LEFT = "open", "acknowledged", "failed", "left"
@@ -139,50 +122,6 @@ class Settings(Value):
         self.backoff_s = backoff_s
         self.most_backoff_s = most_backoff_s
         self.clock = clock
-
-
-def partition_of(key_bytes: bytes, partitions: int) -> int:
-    """Which partition has the changes of a key: the CRC-32 of the key's bytes, modulo their number. It is the same for ever."""
-    return crc32(key_bytes) % partitions
-
-
-class Share:
-    """A view of the changes that one partition has: of what a row-wise view reports, each change once."""
-
-    is_stateful = False
-
-    def __init__(self, view: PairingView | AllTablesView, lease: Lease) -> None:
-        self.view = view
-        self._partition = lease.partition
-        self._partitions = lease.partitions
-        self._is_of_all = isinstance(view, AllTablesView)
-        if self._partitions == 1 and isinstance(view, PairingView) and view.is_verbatim:
-            # Its changes are given as they are, each once.
-            self.advance = view.advance  # type: ignore[method-assign]
-
-    def tables(self) -> Sequence[TableInfo]:
-        return self.view.tables()
-
-    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        if self._partitions > 1 and partition_of(change.key_bytes, self._partitions) != self._partition:
-            return ()
-        if self._is_of_all and change.table == SET_ASIDE:
-            # Else what a consumer of all tables sets aside would come back to it.
-            return ()
-        return self.view.advance(change, reader)[:1]
-
-
-def row_wise(query: Query, snapshot: Snapshot) -> Plan:
-    """The query compiled, if it can be looked at document by document.
-
-    Raises:
-        UnsupportedFeed: It cannot.
-        TableNotFound, IndexNotFound, QueryError: As the query deserves.
-    """
-    plan = compile_query(query, snapshot, Failures(query.table, raises=True))
-    if not isinstance(plan.view, (PairingView, AllTablesView)):
-        raise UnsupportedFeed(ROW_WISE)
-    return plan
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -365,18 +304,18 @@ class Held:
 
     Attributes:
         lease: As it was read last.
-        passed: There is nothing for this partition between the position and this one.
+        part: What was read of it.
         full_by: Until when a batch that is not full waits for more; None while there is nothing for one.
         size: The most changes in a batch, where it failed; None elsewhere.
         failures: How often batches have failed since the position was moved.
         retry_at_s: When the next may be given, after a failure.
     """
 
-    __slots__ = ("failures", "full_by", "lease", "passed", "retry_at_s", "size")
+    __slots__ = ("failures", "full_by", "lease", "part", "retry_at_s", "size")
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self.passed = lease.seq
+        self.part = Backlog(lease.partition, lease.seq)
         self.full_by: float | None = None
         self.size: int | None = 1 if lease.attempts else None
         self.failures = 0
@@ -384,7 +323,7 @@ class Held:
 
     def see(self, lease: Lease) -> None:
         self.lease = lease
-        self.passed = max(self.passed, lease.seq)
+        self.part.move(lease.seq)
 
     def succeeded(self, most: int) -> None:
         """A batch was acknowledged: the next may be twice as long."""
@@ -430,7 +369,7 @@ class Batches:
         self._due_s = 0.0
         # What is told of commits, by the thread or the coroutine that waits for them.
         self._bell: Cursor | AsyncCursor | None = None
-        self._plan: tuple[object, Plan] | None = None
+        self._reader = PartitionReader(settings.session, settings.query)
         self.is_closed = False
         self.name = holders.named(self)
 
@@ -575,6 +514,7 @@ class Batches:
         held = self._held
         order = sorted(held)
         order = [one for one in order if one > self._turn] + [one for one in order if one <= self._turn]
+        self._reader.end = None
         for partition in order:
             batch = self._next_of(held[partition])
             if batch is not None:
@@ -642,9 +582,10 @@ class Batches:
             if progress is None or (lease.holder, lease.fence) != (self.name, progress.lease.fence):
                 continue
             after = changed.get(lease.partition)
-            is_much = progress.passed - lease.seq >= PASSED_CHANGES
-            if progress.passed > lease.seq and (after is not None or is_much):
-                changed[lease.partition] = (after or lease.renewed(now_ms)).changed(seq=progress.passed)
+            passed = progress.part.passed
+            is_much = passed - lease.seq >= PASSED_CHANGES
+            if passed > lease.seq and (after is not None or is_much):
+                changed[lease.partition] = (after or lease.renewed(now_ms)).changed(seq=passed)
         return list(changed.values())
 
     def _is_silent(self, lease: Lease) -> bool:
@@ -726,112 +667,43 @@ class Batches:
 
     def _next_of(self, progress: Held) -> Batch | None:
         """The next batch of a partition; None where there is none now."""
-        now_s = self._clock.now_s()
+        now_s, part = self._clock.now_s(), progress.part
         if now_s < progress.retry_at_s:
             self._due_in(progress.retry_at_s - now_s)
             return None
         most = min(progress.size or self._max_changes, self._max_changes)
-        is_waiting = progress.full_by is not None and now_s < progress.full_by
-        if is_waiting:
+        if progress.full_by is not None and now_s < progress.full_by:
             with self._session.read() as snapshot:
-                if snapshot.seq - progress.passed < most:
-                    assert progress.full_by is not None
+                if len(part.waiting) + snapshot.seq - part.read_to < most:
                     self._due_in(progress.full_by - now_s)
                     return None
-        changes, until = self._read(progress, most)
-        if not changes:
-            progress.passed = until
+        is_all = self._fill(progress, most)
+        if not part.waiting:
             progress.full_by = None
             return None
-        progress.passed = max(progress.passed, changes[0]["seq"] - 1)
-        if len(changes) < most and progress.size is None and self._max_wait_s:
+        if is_all and len(part.waiting) < most and progress.size is None and self._max_wait_s:
             if progress.full_by is None:
                 progress.full_by = now_s + self._max_wait_s
             if now_s < progress.full_by:
                 self._due_in(progress.full_by - now_s)
                 return None
         progress.full_by = None
-        return Batch(self._settings, progress.lease, changes, until)
+        deltas, until = part.next(most)
+        return Batch(self._settings, progress.lease, self._reader.events(deltas), until)
 
-    def _read(self, progress: Held, most: int) -> tuple[list[Event], int]:
-        """At most so many changes of a partition from its position on, and the position after them."""
-        changes: list[Event] = []
-        reader: LogReader | None = None
+    def _fill(self, progress: Held, most: int) -> bool:
+        """Read on for a partition. Whether it has all that is committed by now."""
+        parts = [held.part for held in self._held.values()]
         while True:
-            with self._session.read() as snapshot:
-                if reader is None:
-                    plan = self._plan_of(snapshot, progress.lease)
-                    reader = LogReader(self._session.engine, plan, progress.passed)
-                try:
-                    deltas, is_last = reader.read(
-                        snapshot,
-                        min(PAGE_CHANGES, max(FEWEST_READ, most)),
-                        most - len(changes),
-                        # Of several partitions, most changes are another one's.
-                        decoded=progress.lease.partitions == 1,
-                    )
-                except HistoryLost as error:
-                    raise self._history_lost(error) from None
-                changes += self._events(snapshot, deltas)
-                failing = None
-                if reader.failure is not None and not changes:
-                    failing = self._after(snapshot, reader)
-            if failing is not None and reader.failure is not None:
-                if not self._pass_over(progress, failing, reader.failure):
-                    return [], progress.passed
-                reader = None
-            elif is_last or len(changes) >= most or reader.failure is not None:
-                return changes, reader.position
-
-    def _plan_of(self, snapshot: Snapshot, lease: Lease) -> Plan:
-        made = self._plan
-        if made is None or made[0] is not snapshot.catalogue:
-            made = self._plan = snapshot.catalogue, row_wise(self._settings.query, snapshot)
-        plan = made[1]
-        assert isinstance(plan.view, (PairingView, AllTablesView))
-        # As much of a view as is asked of one that reads on from the log.
-        return Plan(cast("View", Share(plan.view, lease)), plan.key, False, plan.failures)
-
-    def _events(self, snapshot: Snapshot, deltas: Sequence[AnyDelta]) -> Iterator[Event]:
-        if not deltas:
-            return
-        engine, by_id = self._session.engine, snapshot.catalogue.by_id
-        # A change belongs to the epoch that began last before it: no later one can begin there any more.
-        names = [engine.epochs.at(snapshot.connection, deltas[place].seq - 1) for place in (0, -1)]
-        prefix = f"{engine.database_id}.{names[0]}."
-        is_one_epoch = names[0] == names[1]
-        info: TableInfo | None = None
-        for delta in deltas:
-            if type(delta) is Change:
-                # Most are decoded by now.
-                change, old, new = delta, delta.old or delta.old_val, delta.new or delta.new_val
-            else:
-                change, old, new = delta.change, delta.old_val, delta.new_val  # type: ignore[union-attr]
-            seq = change.seq
-            if not is_one_epoch:
-                prefix = f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq - 1)}."
-            if info is None or info.id != change.table_id:
-                info = by_id.get(change.table_id)
-            key = None if info is None else (change.new or change.old or NOTHING).get(info.primary_key)
-            yield {
-                "table": change.table,
-                # Most keys are in the document in their plainest form, and need not be read from bytes.
-                "key": key if type(key) is str or type(key) is int else change.key,
-                "type": "add" if old is None else "remove" if new is None else "change",
-                "old_val": old,
-                "new_val": new,
-                "seq": seq,
-                "id": f"{prefix}{seq}",
-            }
-
-    @staticmethod
-    def _after(snapshot: Snapshot, reader: LogReader) -> Change:
-        """The change that the reader could not take in."""
-        tables = reader.plan.view.tables()
-        (change,) = snapshot.changes(reader.position, None, tables[0] if tables else None, 1)
-        # What it was before is read now: the snapshot ends.
-        change.old_val  # noqa: B018
-        return change
+            try:
+                is_all = self._reader.fill(progress.part, most, parts, progress.lease.partitions)
+            except HistoryLost as error:
+                raise self._history_lost(error) from None
+            failure = progress.part.failure
+            if failure is None or progress.part.waiting:
+                return is_all
+            if not self._pass_over(progress, *failure):
+                return is_all
 
     def _pass_over(self, progress: Held, change: Change, error: Exception) -> bool:
         """The selection cannot be worked out for a change, and never will be: set it aside at once, with its documents as they

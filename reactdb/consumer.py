@@ -20,12 +20,13 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb import holders
-from reactdb.batches import Batches, Clock, Settings, row_wise
+from reactdb.batches import Batches, Clock, Settings
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.feeds.events import Event
 from reactdb.feeds.options import check_timeout
 from reactdb.feeds.position import resolve_since
+from reactdb.partitions import row_wise
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import Session
 from reactdb.set_aside import as_logged, set_aside

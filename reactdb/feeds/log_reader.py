@@ -8,7 +8,6 @@ Rule of this file: a page is read within one snapshot, and nothing is delivered 
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -119,13 +118,12 @@ class LogReader:
             return self.read(snapshot)
 
     def read(
-        self, now: Snapshot, limit: int = PAGE_CHANGES, most: int | None = None, *, decoded: bool = False
+        self, now: Snapshot, limit: int = PAGE_CHANGES, *, decoded: bool = False
     ) -> tuple[list[AnyDelta], bool]:
         """What the next changes do, and whether these were the last.
 
         Args:
             limit: Changes that are read.
-            most: Go no further than the change with which there are so many deltas; None: any number.
             decoded: All documents will be looked at, so they are decoded together.
 
         Raises:
@@ -151,14 +149,11 @@ class LogReader:
         state = StateAt(self._engine, now)
         deltas: list[AnyDelta] = []
         advance = view.advance
-        most = sys.maxsize if most is None else most
         try:
             for change in changes:
                 if change.meta is None or includes_meta or not change.is_of_meta_alone:
                     deltas += advance(change, state)
                 self.position = change.seq
-                if len(deltas) >= most:
-                    return deltas, False
         except Exception as error:
             self._error = error
             if self._is_whole:

@@ -29,7 +29,7 @@ from random import Random
 from typing import Any
 
 import reactdb
-from reactdb import batches
+from reactdb import batches, partitions
 from reactdb.set_aside import SET_ASIDE
 from reactdb.store.leases import Lease, read_lease
 from reactdb.store.transaction import WriteTransaction
@@ -267,7 +267,8 @@ class Scenario:
     def is_idle(self, one: dict[str, Any]) -> bool:
         """Nothing past the position is of this partition."""
         return not any(
-            seq > one["seq"] and batches.partition_of(key_bytes(key), one["partitions"]) == one["partition"]
+            seq > one["seq"]
+            and partitions.partition_of(key_bytes(key), one["partitions"]) == one["partition"]
             for seq, key in self.written
         )
 

@@ -484,7 +484,7 @@ def test_a_limit_that_is_far_behind_goes_back_to_the_table_a_few_times_only(game
         return at(state, seq)
 
     monkeypatch.setattr(StateAt, "at", count)
-    monkeypatch.setattr(LogReader.read, "__defaults__", (32, None))
+    monkeypatch.setattr(LogReader.read, "__defaults__", (32,))
     best = games.order_by(index="a").limit(2)
     with best.changes(changefeed_queue_size=1, on_overflow="spill", include_offsets=True).cursor() as cursor:
         board = best.run()

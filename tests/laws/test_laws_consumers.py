@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import reactdb
 from reactdb import row
-from reactdb.batches import ACKNOWLEDGED, FAILED, Batch, Batches, partition_of
+from reactdb.batches import ACKNOWLEDGED, FAILED, Batch, Batches
+from reactdb.partitions import partition_of
 from reactdb.set_aside import SET_ASIDE
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes

@@ -1104,11 +1104,34 @@ MUTANTS = [
     ),
     Mutant(
         "a batch has more changes than asked for",
-        "feeds/log_reader.py",
-        "                if len(deltas) >= most:\n                    return deltas, False\n",
-        "",
+        "partitions.py",
+        "        if len(waiting) <= most:\n",
+        "        if True:\n",
         (
             "tests/surface/test_consumers.py::TestFailures::test_a_batch_that_fails_comes_again_half_as_long_until_the_change_is_alone",
+        ),
+    ),
+    Mutant(
+        "each partition reads the log for itself",
+        "partitions.py",
+        "            takers = [one for one in parts if one.failure is None and len(one.waiting) < most]\n",
+        "            takers = [part]\n",
+        ("tests/surface/test_partitions.py::test_a_worker_reads_the_log_once_for_all_its_partitions",),
+    ),
+    Mutant(
+        "a partition is given once more what it has looked at",
+        "partitions.py",
+        "            if read_to is None or change.seq <= read_to:\n",
+        "            if read_to is None:\n",
+        ("tests/surface/test_partitions.py::test_partitions_that_stand_apart_are_each_given_what_they_miss",),
+    ),
+    Mutant(
+        "a partition that waits holds any number of changes, and the others none",
+        "partitions.py",
+        "                takers = [part]\n",
+        "                return False\n",
+        (
+            "tests/surface/test_partitions.py::test_what_one_partition_cannot_get_rid_of_does_not_keep_the_others_from_going_on",
         ),
     ),
     Mutant(

@@ -136,7 +136,7 @@ def little_room() -> Iterator[None]:
         patch.setattr(hub, "LAST_CHANGES", 2)
         patch.setattr(consumers, "EVENTS_IN_A_TURN", 3)
         patch.setattr(broadcast, "EVENTS_IN_A_TURN", 3)
-        patch.setattr(log_reader.LogReader.read, "__defaults__", (3, None))
+        patch.setattr(log_reader.LogReader.read, "__defaults__", (3,))
         yield
 
 

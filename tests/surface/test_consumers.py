@@ -15,8 +15,9 @@ import pytest
 
 import reactdb
 from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc, row
-from reactdb.batches import Batch, Batches, Clock, partition_of
+from reactdb.batches import Batch, Batches, Clock
 from reactdb.feeds.feed import Cursor
+from reactdb.partitions import partition_of
 from reactdb.session import Session
 from reactdb.set_aside import SET_ASIDE
 from reactdb.store.leases import read_leases

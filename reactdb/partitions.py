@@ -1,0 +1,261 @@
+"""Partitions: the log as the events of a durable consumer, each change in the partition of its key.
+
+    Backlog            what was read of one partition, and was not acknowledged yet
+    PartitionReader    reads the log once for all the partitions of a worker, and deals the changes out to their backlogs
+
+Partitions that stand at different places of the log meet where the one that is furthest behind catches up. One that has enough
+for a batch is passed by, and reads on by itself later.
+
+Rule of this file: it reads. Leases, batches and time are the worker's business, in `batches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from zlib import crc32
+
+from reactdb.change import Change
+from reactdb.errors import UnsupportedFeed
+from reactdb.feeds.compiler import Plan, compile_query
+from reactdb.feeds.events import Event
+from reactdb.feeds.failures import Failures
+from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader
+from reactdb.feeds.views.base import AnyDelta, StateReader, View, change_of
+from reactdb.feeds.views.select import AllTablesView, PairingView
+from reactdb.query import Query
+from reactdb.set_aside import SET_ASIDE
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from reactdb.session import Session
+
+# The fewest changes that are read at a time where only some of them are selected: a page costs some 20 µs whatever is on it.
+FEWEST_READ = 32
+# Changes that all parts hold together, before one is given what there is of it, if that is not a whole batch.
+MOST_HELD = 10_000
+
+ROW_WISE = (
+    "a consumer is given each change once, so what it selects is looked at document by document: take order_by with limit, "
+    "aggregates, group, distinct and union out of its selection, and work them out of what it is given"
+)
+
+NOTHING: dict[str, Any] = {}
+
+
+def partition_of(key_bytes: bytes, partitions: int) -> int:
+    """Which partition has the changes of a key: the CRC-32 of the key's bytes, modulo their number. It is the same for ever."""
+    return crc32(key_bytes) % partitions
+
+
+def row_wise(query: Query, snapshot: Snapshot) -> Plan:
+    """The query compiled, if it can be looked at document by document.
+
+    Raises:
+        UnsupportedFeed: It cannot.
+        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+    """
+    plan = compile_query(query, snapshot, Failures(query.table, raises=True))
+    if not isinstance(plan.view, (PairingView, AllTablesView)):
+        raise UnsupportedFeed(ROW_WISE)
+    return plan
+
+
+class Backlog:
+    """What was read of one partition, and was not acknowledged yet.
+
+    Attributes:
+        number: The partition's.
+        read_to: Every change up to this seq was looked at.
+        waiting: Those that are selected, in the order of the log.
+        failure: The change that comes next, where the selection cannot be worked out for it, and why.
+    """
+
+    __slots__ = ("failure", "number", "read_to", "waiting")
+
+    def __init__(self, number: int, seq: int) -> None:
+        self.number = number
+        self.read_to = seq
+        self.waiting: list[AnyDelta] = []
+        self.failure: tuple[Change, Exception] | None = None
+
+    @property
+    def passed(self) -> int:
+        """There is nothing for this partition between its position and this one."""
+        return self.waiting[0].seq - 1 if self.waiting else self.read_to
+
+    def move(self, seq: int) -> None:
+        """Everything up to `seq` is done with."""
+        waiting = self.waiting
+        if waiting and waiting[0].seq <= seq:
+            if waiting[-1].seq <= seq:
+                waiting.clear()
+            else:
+                self.waiting = [delta for delta in waiting if delta.seq > seq]
+        self.read_to = max(self.read_to, seq)
+        if self.failure is not None and self.failure[0].seq <= seq:
+            self.failure = None
+
+    def next(self, most: int) -> tuple[Sequence[AnyDelta], int]:
+        """The first that wait, at most so many, and the position after them."""
+        waiting = self.waiting
+        if len(waiting) <= most:
+            return waiting, self.read_to
+        return waiting[:most], waiting[most].seq - 1
+
+
+class Share:
+    """A view of what a row-wise view reports for some partitions, once a change.
+
+    Attributes:
+        read_to: By the number of each of these partitions, what it has looked at already; None: every change is wanted.
+    """
+
+    is_stateful = False
+
+    def __init__(self, view: PairingView | AllTablesView, partitions: int) -> None:
+        self.view = view
+        self.read_to: dict[int, int] | None = None
+        self._partitions = partitions
+        self._is_of_all = isinstance(view, AllTablesView)
+
+    def tables(self) -> Sequence[TableInfo]:
+        return self.view.tables()
+
+    def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
+        if self.read_to is not None:
+            read_to = self.read_to.get(partition_of(change.key_bytes, self._partitions))
+            if read_to is None or change.seq <= read_to:
+                return ()
+        if self._is_of_all and change.table == SET_ASIDE:
+            # Else what a consumer of all tables sets aside would come back to it.
+            return ()
+        return self.view.advance(change, reader)[:1]
+
+
+class PartitionReader:
+    """See the head of this file.
+
+    Attributes:
+        end: Where the log ended when it was read last: who has looked at that is not behind. None: look again.
+
+    Thread safety: one thread at a time.
+    """
+
+    def __init__(self, session: Session, query: Query) -> None:
+        self.end: int | None = None
+        self._session = session
+        self._query = query
+        self._plan: tuple[object, Plan] | None = None
+
+    def fill(self, part: Backlog, most: int, parts: Collection[Backlog], partitions: int) -> bool:
+        """Read on until a part has so many changes, or all parts together have too many, or one that fails comes next.
+
+        Args:
+            parts: Those of all partitions that this worker has.
+            partitions: How many there are.
+
+        Returns:
+            Whether it has all that was committed when the log was read last.
+
+        Raises:
+            HistoryLost: What one of them has still to read was removed.
+            TableNotFound, IndexNotFound: What the selection reads was dropped.
+        """
+        while len(part.waiting) < most and part.failure is None:
+            if self.end is not None and part.read_to >= self.end:
+                return True
+            takers = [one for one in parts if one.failure is None and len(one.waiting) < most]
+            if len(parts) > 1 and sum(len(one.waiting) for one in parts) >= MOST_HELD:
+                if part.waiting:
+                    return False
+                # Others have too much, and may not be able to get rid of it now.
+                takers = [part]
+            with self._session.read() as snapshot:
+                self._read_page(snapshot, most * len(takers), takers, partitions)
+        return False
+
+    def _read_page(self, snapshot: Snapshot, most: int, takers: Sequence[Backlog], partitions: int) -> None:
+        """Read a page from where the furthest behind of these stands, about as long as they need it."""
+        by_number = {part.number: part for part in takers}
+        start = min(part.read_to for part in takers)
+        is_whole = len(takers) == partitions
+        read_to = None
+        if not is_whole or any(part.read_to != start for part in takers):
+            read_to = {part.number: part.read_to for part in takers}
+        reader = LogReader(self._session.engine, self._plan_of(snapshot, read_to, partitions), start)
+        # Of the changes of others, only the keys are looked at.
+        deltas, is_last = reader.read(snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)), decoded=is_whole)
+        if partitions == 1:
+            takers[0].waiting += deltas
+        else:
+            for delta in deltas:
+                number = partition_of(change_of(delta).key_bytes, partitions)
+                by_number[number].waiting.append(delta)
+        for part in takers:
+            part.read_to = max(part.read_to, reader.position)
+        if is_last:
+            self.end = reader.position
+        elif reader.failure is not None:
+            change = _after(snapshot, reader)
+            by_number[partition_of(change.key_bytes, partitions)].failure = change, reader.failure
+
+    def _plan_of(self, snapshot: Snapshot, read_to: dict[int, int] | None, partitions: int) -> Plan:
+        made = self._plan
+        if made is None or made[0] is not snapshot.catalogue:
+            made = self._plan = snapshot.catalogue, row_wise(self._query, snapshot)
+        plan = made[1]
+        view = plan.view
+        assert isinstance(view, (PairingView, AllTablesView))
+        if read_to is None and isinstance(view, PairingView) and view.is_verbatim:
+            # Its changes are given as they are, each once.
+            return plan
+        share = Share(view, partitions)
+        share.read_to = read_to
+        # As much of a view as is asked of one that reads on from the log.
+        return Plan(cast("View", share), plan.key, False, plan.failures)
+
+    def events(self, deltas: Sequence[AnyDelta]) -> list[Event]:
+        """Some of what waits, as it is given."""
+        with self._session.read() as snapshot:
+            return list(self._events(snapshot, deltas))
+
+    def _events(self, snapshot: Snapshot, deltas: Sequence[AnyDelta]) -> Iterator[Event]:
+        engine, by_id = self._session.engine, snapshot.catalogue.by_id
+        # A change belongs to the epoch that began last before it: no later one can begin there any more.
+        names = [engine.epochs.at(snapshot.connection, deltas[place].seq - 1) for place in (0, -1)]
+        prefix = f"{engine.database_id}.{names[0]}."
+        is_one_epoch = names[0] == names[1]
+        info: TableInfo | None = None
+        for delta in deltas:
+            if type(delta) is Change:
+                # Most are decoded by now.
+                change, old, new = delta, delta.old or delta.old_val, delta.new or delta.new_val
+            else:
+                change, old, new = delta.change, delta.old_val, delta.new_val  # type: ignore[union-attr]
+            seq = change.seq
+            if not is_one_epoch:
+                prefix = f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq - 1)}."
+            if info is None or info.id != change.table_id:
+                info = by_id.get(change.table_id)
+            key = None if info is None else (change.new or change.old or NOTHING).get(info.primary_key)
+            yield {
+                "table": change.table,
+                # Most keys are in the document in their plainest form, and need not be read from bytes.
+                "key": key if type(key) is str or type(key) is int else change.key,
+                "type": "add" if old is None else "remove" if new is None else "change",
+                "old_val": old,
+                "new_val": new,
+                "seq": seq,
+                "id": f"{prefix}{seq}",
+            }
+
+
+def _after(snapshot: Snapshot, reader: LogReader) -> Change:
+    """The change that the reader could not take in."""
+    tables = reader.plan.view.tables()
+    (change,) = snapshot.changes(reader.position, None, tables[0] if tables else None, 1)
+    # What it was before is read now: the snapshot ends.
+    change.old_val  # noqa: B018
+    return change
