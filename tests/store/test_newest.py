@@ -45,8 +45,10 @@ def test_the_newest_entries_are_read_in_both_orders_and_survive_compaction():
 
 @settings(max_examples=examples(100), deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(["one", "two", "other"]), st.integers(0, 60)), max_size=150),
-    st.integers(0, 160),
+    st.lists(
+        st.tuples(st.sampled_from(["one", "two", "other"]), st.integers(0, 60)), min_size=60, max_size=120
+    ),
+    st.integers(0, 60),
     st.data(),
 )
 def test_any_part_in_either_order_is_that_of_the_whole_also_below_the_low_water_mark(

@@ -340,3 +340,16 @@ def test_what_is_purged_leaves_no_trace(notes: CouchDatabase, db: Database) -> N
     assert notes.put({"_id": "a"})["rev"].startswith("1-")
     db.table("notes").insert({"_id": "gone"})
     assert notes.get("gone")["_rev"].startswith("1-")
+
+
+def test_a_shared_chunk_keeps_what_another_leaf_needs(notes: CouchDatabase) -> None:
+    def ids(top: str, newest: int) -> list[str]:
+        return [f"{newest}-{top}", *(f"{number}-h{number}" for number in range(newest - 1, 0, -1))]
+
+    graft(notes, "a", ids("low", 34))
+    notes.revs_limit = 4
+    # Of this one, only what is just above the older one's is kept; both have the chunk that ends with 32.
+    graft(notes, "a", ids("high", 35))
+    notes.revs_limit = 1000
+    path = [one.partition("-")[2] for one in ids("low", 34)]
+    assert notes.get("a", rev="34-low", revs=True)["_revisions"]["ids"] == path
