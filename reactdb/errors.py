@@ -28,6 +28,7 @@
     │   ├── FeedAborted           the table or an index went away
     │   ├── HistoryLost           the changes asked for were removed by retention
     │   └── HistoryDiverged       the position belongs to a future that was lost
+    ├── SyncFailed                another database could not be reached, or refused what a synchronisation needs
     ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
     └── StorageError              trouble with the file
         ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks
@@ -77,6 +78,14 @@ def type_in_words(value: object) -> str:
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return f"of type {name}"
+
+
+def function_in_words(function: object) -> str:
+    """A function by its place in the program: the same after its module was imported again. Lambdas have no names, so their lines
+    tell them apart."""
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', shown(function))}"
+    code = getattr(function, "__code__", None)
+    return f"{name} in line {code.co_firstlineno}" if code is not None and name.endswith("<lambda>") else name
 
 
 class ReactDBError(Exception):
@@ -296,6 +305,18 @@ class HistoryDiverged(FeedError):
 
 # ---------------------------------------------------------------------------------------------------------------
 # What a durable consumer refuses
+
+
+class SyncFailed(ReactDBError):
+    """A synchronisation with another database cannot go on. What was copied before is on both sides, and in the checkpoints.
+
+    `url` is the other database's, without a password.
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"no synchronisation with {url}: {reason}")
+        self.url = url
+        self.reason = reason
 
 
 class LeaseLost(ReactDBError):

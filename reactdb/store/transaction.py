@@ -51,6 +51,7 @@ from reactdb.store.sums import (
     SET_SUMS,
     Figures,
     Sums,
+    add_entries,
     move_entries,
     newest,
     taken_stock,
@@ -353,7 +354,7 @@ class WriteTransaction:
         """What the table's write hook makes of a write; None where it makes no new version, and what is beside is written."""
         if table.hook is None:
             raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
-        old_meta = None if prev is None else self._meta_of(prev)
+        old_meta = None if prev is None else self.meta_of(prev)
         before = self.count, self.catalogue
         derived = ask(Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin))
         if before != (self.count, self.catalogue):
@@ -367,7 +368,7 @@ class WriteTransaction:
             self.put(*other)
         return None
 
-    def _meta_of(self, seq: int) -> bytes | None:
+    def meta_of(self, seq: int) -> bytes | None:
         """The metadata of an entry to which a head or a tombstone leads."""
         place = seq - self.first - self.flushed
         return self._buffer[place][5] if place >= 0 else read_meta(self.connection, self.catalogue, seq)
@@ -651,7 +652,7 @@ class WriteTransaction:
                     for index_id, value, tag in index.stored_entries(document)
                 )
                 self.connection.executemany(ADD_ENTRY, added)
-                move_entries(self.memory.figures, (), added)
+                add_entries(self.memory.figures, added)
         if blocks:
             self._add_blocks(blocks, seqs[-1])
         self.count += count
@@ -723,7 +724,7 @@ class WriteTransaction:
         sums = None if found is None else self._sums_of(table.id, self.first + self.count - 1)
         if sums is not None:
             sums.add_index(index.id)
-            move_entries(sums.indexes, (), entries)
+            add_entries(sums.indexes, entries)
             sums.seq = self.first + self.count - 1
             self.execute(SET_SUMS, (sums.pack(table.id, found[0]), table.id, found[0]))
         self.memory.forget_sums()
